@@ -1,9 +1,9 @@
-# Dragoman. `make` alone lists the targets; README.md says what they are for.
+# Dragoman. `make` alone lists the targets.
 #
 #   LISTEN, ADMIN   addresses of `make run`
 #   FUZZTIME        how long `make fuzz` runs each target
-#   FUZZ            which targets, a regular expression for the name
-#   VERSION         of what `make image` and `make release` make: v1.2.3
+#   FUZZ            a regular expression of the names of targets
+#   VERSION         version of `make image` and `make release`: v1.2.3
 #   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
@@ -13,15 +13,15 @@ FUZZ     ?= .
 ARGS     ?=
 VERSION  ?=
 
-# The server of `make run`: the one that the conformance cells are pinned to.
+# The server of `make run`, in the version of the conformance tests.
 EVERYTHING := @modelcontextprotocol/server-everything@$(shell sed -n 's/.*"@modelcontextprotocol\/server-everything": "\([^"]*\)".*/\1/p' conformance/package.json)
 
-# Where git does not work (no git, no repository, somebody else's files), a build cannot be stamped with a revision.
+# Without git (no git, no repository, another owner) a build cannot be stamped with a revision.
 ifeq ($(shell git rev-parse --git-dir 2>/dev/null),)
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 endif
 
-# The race detector needs a C compiler. Without one the tests run all the same, and say so.
+# The race detector needs a C compiler. Without one the tests run without it, and say so.
 RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
@@ -47,13 +47,13 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-check: ## format, vet, the repository's laws and the Go tests without the race detector (two minutes)
+check: ## format, vet, the repository's laws and the Go tests, without the race detector (two minutes)
 	@.ci/steps check formatted vetted laws unit
 
-test: ## install what the tests need, then run everything (about twenty-five minutes)
+test: ## install what the tests need, and run all tests (about twenty-five minutes)
 	@.ci/steps test packages formatted vetted race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked
 
-# Modules of their own, so that the product does not carry them; their tests belong to the Go tests.
+# Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
 LABS := bench/lab conformance/beside
 
 formatted:
@@ -63,17 +63,17 @@ formatted:
 vetted:
 	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir vet ./...) || status=1; done; exit $$status
 
-laws: ## what the repository holds itself to: imports, sizes, documents, rules
+laws: ## the tests about the repository: imports, sizes, documents, rules
 	go test ./internal/laws
 
-unit: ## the Go tests without the race detector and without those of the whole program
+unit: ## the Go tests, without the race detector and the end-to-end tests
 	go test $$(go list ./... | grep -v '/internal/\(e2e\|laws\)$$')
 
-race: ## all Go tests, under the race detector
+race: ## all Go tests, with the race detector
 	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
 	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir test $(RACE) -timeout 20m ./...) || status=1; done; exit $$status
 
-# Pinned: what they find must not change by itself. The linter is built once.
+# Pinned, so that their findings do not change by themselves. The linter is built once.
 LINTER      := 2.15.0
 LINT        := $(CURDIR)/.tmp/golangci-lint-$(LINTER)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
@@ -87,11 +87,11 @@ $(LINT):
 lint: $(LINT) ## golangci-lint, pinned, as .golangci.yml says
 	@status=0; for dir in . $(LABS); do (cd $$dir && set -x && $(LINT) run --config $(CURDIR)/.golangci.yml ./...) || status=1; done; exit $$status
 
-vulnerabilities: ## what is known of the libraries, by govulncheck, which asks vuln.go.dev
+vulnerabilities: ## known vulnerabilities of the dependencies, by govulncheck, which queries vuln.go.dev
 	go run $(GOVULNCHECK) ./...
 
-# On a busy machine `go test` may call it a failure that the time for fuzzing was over, and no input was at fault: once more then.
-fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
+# On a busy machine `go test` may report the end of FUZZTIME as a failure without a failing input. Then the target runs once more.
+fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX selects some
 	@set -eu; log=$$(mktemp); trap 'rm -f "$$log" "$$log.status"' EXIT; \
 	run() { { echo "$$*"; code=0; "$$@" </dev/null || code=$$?; echo $$code >"$$log.status"; } 2>&1 | tee "$$log"; return "$$(cat "$$log.status")"; }; \
 	grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
@@ -102,32 +102,32 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 		grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -q 'Failing input' "$$log" && run "$$@" || exit 1; \
 	done
 
-# What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
+# The targets that `make test` fuzzes: the parsers of untrusted bytes. The seeds of all targets are part of `go test`.
 smoke:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|Forwarded)$$'
 
-bench: build ## what a hop costs beside a bare proxy and nginx, and all targets (twenty-five minutes); ARGS=--short takes four
+bench: build ## the cost of a hop compared with a bare proxy and nginx (twenty-five minutes); ARGS=--short takes four
 	bench/run.sh $(ARGS)
 
-micro: ## Go micro-benchmarks beside those of the last release, by benchstat; ARGS='--against REVISION proxy/wire'
+micro: ## Go benchmarks compared with those of the last release by benchstat; ARGS='--against REVISION proxy/wire'
 	bench/micro.sh $(ARGS)
 
-counts: build ## instructions of a call by callgrind, against those written down in bench/instructions.tsv
+counts: build ## instructions of a call by callgrind, against the limits in bench/instructions.tsv
 	bench/run.sh --instructions 6400 --limits bench/instructions.tsv $(ARGS)
 
 counted:
 	@$(MAKE) --no-print-directory counts ARGS='--cells modern,legacy'
 
-# What a call allocates, without the race detector, which allocates too; and the processors' time of one, the system's part in it, against
-# the bare proxy's in the same rounds.
+# The allocations of a call, without the race detector, which allocates too; and the CPU time of a call against the bare proxy's in the same
+# rounds.
 ratioed: build
 	go test -count=1 -run '^TestAllocationsOfACall$$' ./internal/e2e
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
-	@echo "make: every other section of make bench runs, its figures mean nothing" && \
+	@echo "make: trying every other section of make bench; its figures mean nothing" && \
 		bench/run.sh --sections sse,latency,policies,allocations,start,growth --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
 		{ cat bench/.tmp/sections.txt; exit 1; }
 
-soak: build ## look for leaks under load and after being killed, about seven minutes; ARGS='--duration 1h' or --short
+soak: build ## look for leaks under load and for processes that survive a kill, about seven minutes; ARGS='--duration 1h' or --short
 	@mkdir -p bench/.tmp
 	go -C bench/lab build -o ../.tmp/soak ./soak
 	bench/.tmp/soak $(ARGS)
@@ -135,7 +135,7 @@ soak: build ## look for leaks under load and after being killed, about seven min
 soaked:
 	@$(MAKE) --no-print-directory soak ARGS=--short
 
-peers: build ## side by side with other bridges and gateways (an hour and a quarter; ARGS=--short is quicker)
+peers: build ## compare with other bridges and gateways (an hour and a quarter; ARGS=--short is quicker)
 	bench/lab/peers/run.sh $(ARGS)
 
 packages:
@@ -146,14 +146,14 @@ packages:
 conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
 	conformance/cells.sh $(ARGS)
 
-matrix: build packages ## all of conformance in its long form, shown in conformance/MATRIX.md (about fifteen minutes)
+matrix: build packages ## all conformance tests in the long form; writes conformance/MATRIX.md (about fifteen minutes)
 	@status=0; \
 	conformance/cells.sh --results conformance/results.tsv || status=1; \
 	conformance/client-suite.sh --results conformance/results.tsv || status=1; \
 	./dragoman conformance --matrix || status=1; \
 	exit $$status
 
-servers: build packages ## real stdio servers from npm, PyPI and Go, and nothing of them left behind; ARGS='--short SERVER_RE'
+servers: build packages ## real stdio servers from npm, PyPI and Go, which must leave nothing behind; ARGS='--short SERVER_RE'
 	conformance/servers/setup.sh
 	conformance/servers/run.mjs $(ARGS)
 
@@ -166,28 +166,28 @@ rested: build packages
 	conformance/rest/servers.py --brief --jobs 3
 	conformance/rest/clients.py 'suite@20(25-11-25|26-07-28)'
 
-# A module of its own: what it needs is no requirement of Dragoman's. Most of the time is waiting, so many cases run at once.
-faults: build ## a bad network to the server, by Toxiproxy: what clients see, in conformance/faults/RESULTS.md; ARGS=-short is quicker
+# A module of its own, because of its dependencies. The cases mostly wait, so many run at once.
+faults: build ## network faults between Dragoman and server, by Toxiproxy; writes conformance/faults/RESULTS.md; ARGS=-short is quicker
 	cd conformance/faults && FAULTS_RESULTS=RESULTS.md go test -count=1 -parallel 24 -timeout 20m $(ARGS) .
 
 faulted:
 	@$(MAKE) --no-print-directory faults ARGS=-short
 
-policied: build packages ## the short conformance runs once more, with every policy on
+policied: build packages ## the short conformance tests with every policy on
 	conformance/policies/with.sh conformance/cells.sh --short
 	conformance/policies/with.sh conformance/client-suite.sh --short
 	conformance/policies/with.sh conformance/rest/servers.py --brief --jobs 3
 	conformance/servers/setup.sh
 	conformance/policies/with.sh conformance/servers/run.mjs --short
 
-# A module of its own, for Prometheus's parser.
+# A module of its own, because of Prometheus's parser.
 alerts:
 	cd conformance/promql && go test -count=1 .
 
 policed: build packages
 	conformance/policies/with.sh conformance/cells.sh --short
 
-rolling: build ## restart two Dragomans behind HAProxy, again and again, under load: no request may fail; ARGS='--rounds 20'
+rolling: build ## restart two Dragomans behind HAProxy repeatedly under load: no request may fail; ARGS='--rounds 20'
 	bench/lab/rolling/run.sh $(ARGS)
 
 rolled:
@@ -202,7 +202,7 @@ clients: build
 conformed: build packages
 	conformance/self.sh
 
-beside: build packages ## our suite beside the official one at real servers, in conformance/BESIDE.md (about seven minutes); ARGS=--short is quicker
+beside: build packages ## our suite compared with the official one at real servers; writes conformance/BESIDE.md (about seven minutes); ARGS=--short is quicker
 	conformance/beside/setup.sh
 	go -C conformance/beside build -o ../.tmp/beside .
 	conformance/.tmp/beside $(ARGS)
@@ -210,7 +210,7 @@ beside: build packages ## our suite beside the official one at real servers, in 
 besides:
 	@$(MAKE) --no-print-directory beside ARGS=--short
 
-docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks (not in git) anew, from what stands in the code
+docs: build ## generate docs/configuration.md, docs/config.schema.json and docs/checks (not in git) from the code
 	./dragoman config reference > docs/configuration.md
 	./dragoman config schema > docs/config.schema.json
 	./dragoman conformance --list --markdown docs/checks/
@@ -221,20 +221,20 @@ image: ## the container image for amd64 and arm64, with buildah or docker, into 
 imaged:
 	deploy/check/image.sh
 
-# A module of its own, as conformance/faults is. Helm's many packages are compiled once.
-deployed: build ## manifests by the types of Kubernetes, the chart by Helm, the unit by systemd
+# A module of its own, because of Helm, which is compiled once.
+deployed: build ## check the manifests with the types of Kubernetes, the chart with Helm, the unit with systemd
 	cd deploy/check && CGO_ENABLED=0 go test -count=1 -timeout 20m .
 
-release: ## archives for every system, their SBOM and sums, into dist/; VERSION=v1.2.3 names it
+release: ## archives for every system, SBOMs and checksums, into dist/; VERSION=v1.2.3 names it
 	VERSION='$(VERSION)' deploy/release.sh
 
 released:
 	deploy/check/release.sh
 
-clean: ## remove what was built and the logs of the cells; installed packages stay
+clean: ## remove built files and logs; installed packages stay
 	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp
 
-# What `make run` prints. Kept true by trying it: each command answers, at every server that has a tool "echo".
+# The output of `make run`. Tests try it: each command works at every server that has a tool "echo".
 define TRY
 
 Dragoman is about to serve http://$(LISTEN)/mcp, until Ctrl-C. In another terminal,

@@ -38,7 +38,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Times are held with more room, and by the median or the least of the rounds, whichever is less.
+// Times have more slack, and the lower of median and minimum counts.
 func TestHoldTimes(t *testing.T) {
 	r := &report{Rows: []*row{{Name: "modern", CPURatio: measure.Spread{Median: 2, Min: 1, Max: 9}, LeastRatio: 3},
 		{Name: "legacy", CPURatio: measure.Spread{Median: 3}, LeastRatio: 2}, {Name: "stdio", CPURatio: measure.Spread{Median: 2}, LeastRatio: 2}}}
@@ -52,11 +52,11 @@ func TestHoldTimes(t *testing.T) {
 		t.Errorf("%v, %v: %s", failed, err, out.String())
 	}
 	if _, err = r.hold(filepath.Join(t.TempDir(), "absent"), byCPU(), &out); err == nil {
-		t.Error("held to a file that is not there")
+		t.Error("a missing file was accepted")
 	}
 }
 
-// The files that are committed can be read.
+// The committed files can be read.
 func TestLimitsOfTheHouse(t *testing.T) {
 	for _, file := range []string{"instructions.tsv", "ratios.tsv"} {
 		if limits, err := readLimits(file); err != nil || len(limits) < 2 {

@@ -18,7 +18,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// TestMain lets the test's own binary play the roles.
+// TestMain lets the test binary play the roles.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == roleWord {
 		os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The runner with everything real but short: processes, load, table and file.
+// A whole run with everything real but short: processes, load, table and file.
 func TestSmoke(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{
@@ -67,8 +67,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// What cannot be started, or does not answer, is a failed cell and an exit code,
-// and does not keep the others from being measured.
+// A process that cannot be started or does not answer is a failed cell and an exit code, and the others are measured.
 func TestBrokenDragoman(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken")
@@ -217,7 +216,7 @@ func TestReportArithmetic(t *testing.T) {
 		t.Errorf("CPU %+v", half.CPURatio)
 	}
 	if half.LeastRatio != 11.0/5 {
-		t.Errorf("the least against the least: %v", half.LeastRatio)
+		t.Errorf("ratio of the minimums: %v", half.LeastRatio)
 	}
 	if other.RateRatio.Rounds != 0 || far.RateRatio.Rounds != 0 {
 		t.Errorf("a ratio to another size, or in another section: %+v, %+v", other.RateRatio, far.RateRatio)

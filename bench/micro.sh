@@ -1,14 +1,14 @@
 #!/bin/sh
-# Go micro-benchmarks of this tree beside those of another revision, by turns, and what benchstat says of them.
+# Runs the Go benchmarks of this tree and of another revision in turn, and compares them with benchstat.
 #
 #   bench/micro.sh [--against REVISION] [--count N] [--time T] [--bench REGEXP] [PACKAGE...]
 #
-# REVISION is the last tag, or where there is none the twentieth commit before this one. PACKAGE is a directory, such as proxy/wire; without
-# any it is all that have benchmarks at both, but for those of the tools in bench and conformance. N is 8: fewer make no statistics.
+# REVISION is by default the last tag, or without tags the twentieth commit before this one. PACKAGE is a directory, such as proxy/wire; by
+# default all with benchmarks in both trees, except bench and conformance. N is 8 by default: fewer are not significant.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
-benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da # pinned: what it says must not change by itself
+benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da # pinned, so that its results do not change by themselves
 
 against= count=8 time=100ms bench=.
 while [ $# -gt 0 ]; do
@@ -38,7 +38,7 @@ trap 'exit 1' INT TERM
 mkdir "$tmp/tree" "$tmp/old" "$tmp/new"
 git archive "$commit" | tar -x -C "$tmp/tree"
 
-# Directories with benchmarks, below a root.
+# benchmarks ROOT: the directories with benchmarks below it.
 benchmarks() {
 	(cd "$1" && find . \( -name node_modules -o -name '.?*' -o -path ./bench -o -path ./conformance -o -path ./deploy \) -prune -o -name '*_test.go' -print |
 		xargs grep -l '^func Benchmark' | sed 's,/[^/]*$,,; s,^\./,,' | sort -u)
@@ -46,7 +46,7 @@ benchmarks() {
 if [ $# -eq 0 ]; then
 	benchmarks "$root" >"$tmp/here"
 	benchmarks "$tmp/tree" >"$tmp/there"
-	# shellcheck disable=SC2046 # words are wanted
+	# shellcheck disable=SC2046 # word splitting is intended
 	set -- $(comm -12 "$tmp/here" "$tmp/there")
 	only=$(comm -23 "$tmp/here" "$tmp/there" | tr '\n' ' ')
 	[ -z "$only" ] || echo "micro: without benchmarks at $against: $only" >&2
@@ -81,7 +81,7 @@ while [ "$round" -le "$count" ]; do
 	done
 	round=$((round + 1))
 done
-cd "$tmp" # benchstat names the files as it is told them
+cd "$tmp" # benchstat prints the names of the files
 mv old.txt "$(echo "$against" | cut -c1-12 | tr / _)"
 mv new.txt here
 GOFLAGS='' go run "$benchstat" "$(echo "$against" | cut -c1-12 | tr / _)" here

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Builds the benchmark, and Dragoman where there is none, and runs it; arguments are its flags (--help lists them).
-# Where there is no nginx, root on a Debian system gets its package unpacked into
-# bench/.tmp: nothing is installed, and no service is started.
+# Builds the benchmark, and Dragoman if it is missing, and runs it. Arguments are flags of the benchmark (--help lists them).
+# If nginx is missing and the user is root on Debian, its package is unpacked into bench/.tmp: nothing is installed and no service started.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=bench/.tmp
@@ -17,13 +16,13 @@ if [ -z "$nginx" ] && [ ! -x "$unpacked" ] && [ "$(id -u)" = 0 ] &&
 		apt-get -qq download nginx 2>/dev/null || { apt-get -qq update && apt-get -qq download nginx; }
 		dpkg-deb -x nginx_*.deb nginx
 		rm -f nginx_*.deb
-	) >&2 || echo "nginx cannot be fetched; its cells are left out" >&2
+	) >&2 || echo "nginx cannot be fetched; its cell is left out" >&2
 fi
 if [ -z "$nginx" ] && [ -x "$unpacked" ]; then
-	if "$unpacked" -v 2>/dev/null; then nginx=$unpacked; else echo "the unpacked nginx does not run here" >&2; fi
+	if "$unpacked" -v 2>/dev/null; then nginx=$unpacked; else echo "the unpacked nginx does not run on this machine" >&2; fi
 fi
 
-# Likewise valgrind, where instructions are to be counted.
+# The same for valgrind, if instructions are counted.
 case " $* " in *" --instructions "* | *" --instructions="*)
 	if ! command -v valgrind >/dev/null; then
 		if [ ! -x "$tmp/valgrind/usr/bin/valgrind" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then

@@ -12,7 +12,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// figures is a row of rounds that all took so much CPU, and gave so many answers a second with such a median.
+// figures is a row of rounds with this CPU time, rate and median latency.
 func figures(section, name string, size int, cpu, rate, p50 float64) *row {
 	r := &row{Section: section, Name: name, What: "dragoman, " + name, Size: size}
 	for i := range 3 {
@@ -72,12 +72,12 @@ func TestJudge(t *testing.T) {
 	}
 	for what, v := range all {
 		if what != "same era, legacy, 300 bytes, against nginx" {
-			t.Errorf("nobody asked for %s: %+v", what, v)
+			t.Errorf("not requested: %s: %+v", what, v)
 		}
 	}
 }
 
-// A round in which no hop was slower than the bare proxy's gives no ratio.
+// A round in which the bare proxy adds no latency gives no ratio.
 func TestJudgeAddedInNoise(t *testing.T) {
 	direct, bare, ours := figures(secLatency, cellDirect, 300, 1, 1, 20), figures(secLatency, baseline, 300, 1, 1, 40), figures(secLatency, cellModern, 300, 1, 1, 60)
 	direct.Rounds[1].P50, direct.Rounds[1].P99 = 1000, 1000
@@ -127,7 +127,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Who asks the issuer for keys gets the one that the token is signed with.
+// The issuer serves the key that signs its token.
 func TestIssuer(t *testing.T) {
 	i, err := newIssuer()
 	if err != nil {
@@ -153,7 +153,7 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// A log without lines means that the policy was not on.
+// A log with too few lines means that the policy was not on.
 func TestLogged(t *testing.T) {
 	x := &targets{dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(x.dir, "a.log"), []byte(strings.Repeat("x", 500)), 0o600); err != nil {
@@ -163,7 +163,7 @@ func TestLogged(t *testing.T) {
 		t.Error(err)
 	}
 	if x.logged("a", 11) == nil || x.logged("absent", 0) == nil {
-		t.Error("too few lines are enough")
+		t.Error("too few lines were accepted")
 	}
 }
 
@@ -182,7 +182,7 @@ func TestStarts(t *testing.T) {
 		t.Errorf("a child: %v, %v", took, err)
 	}
 	if _, _, err = x.startOf(t.Context(), func(string) []string { return []string{filepath.Join(x.dir, "absent")} }, false); err == nil {
-		t.Error("a program that is not there answers")
+		t.Error("a missing program answered")
 	}
 }
 

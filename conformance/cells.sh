@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
+# cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, called by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
 #   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
 #   `--tasks drive`; and rest, a service of the REST envelope (needs python3).
-#   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
-#   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our
-#   clients (v1-http, v2-modern-stdio …), whose every case must pass.
-#   --short           what CI runs: one revision of each era, one client of each kind, requirement sets at two servers
-#   --results FILE    writes there what every client could do at every server: client, server, feature, result, note
-#   --jobs N          how many cells at once (default 3: most of the time is waiting)
-#   --control         passthrough.mjs instead of Dragoman, with all cases, where no translation is needed: tests the tests
+#   A face is what calls it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
+#   suite's frozen requirement set, which must be complete (set+all@REVISION: with Dragoman's `declare = "all"`); or one of our
+#   clients (v1-http, v2-modern-stdio …), of which every case must pass.
+#   --short           as in CI: one revision of each era, one client of each kind, requirement sets at two servers
+#   --results FILE    writes what every client could do at every server to FILE: client, server, feature, result, note
+#   --jobs N          how many cells run at once (default 3: they mostly wait)
+#   --control         passthrough.mjs instead of Dragoman, where no translation is needed: tests the tests themselves
 #   --keep            keeps the logs of a run that passed
 # DRAGOMAN is the binary (default: dragoman at the root of the repository); DIFFERS another differs.tsv.
 # Writes .tmp/cells.tsv (cell, face, passed, failed, excused, seconds); last line: `N passed, N failed` (pairs of cell and face).
@@ -40,7 +40,7 @@ while [[ ${1:-} == --* ]]; do
   shift
 done
 CELL_RE=${1:-.} FACE_RE=${2:-.}
-[ -x "$DRAGOMAN" ] || die "$DRAGOMAN is not there: build it, or set DRAGOMAN"
+[ -x "$DRAGOMAN" ] || die "there is no $DRAGOMAN: build it, or set DRAGOMAN"
 DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
 
 mkdir -p "$HERE/.tmp"
@@ -48,7 +48,7 @@ RUN=$(mktemp -d "$HERE/.tmp/run.XXXXXX")
 export SUITE_TMP=$RUN
 finished=no BUSY=()
 leave() {
-  trap '' INT TERM HUP # a second signal must not cut the tidying short
+  trap '' INT TERM HUP # a second signal must not interrupt the cleanup
   local p
   for p in "${BUSY[@]}"; do kill -TERM "$p" 2>/dev/null; done
   for p in "${BUSY[@]}"; do wait "$p" 2>/dev/null; done
@@ -59,7 +59,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# native CELL FACE: whether the pair needs no translation: there the control can stand in for Dragoman.
+# native CELL FACE: whether the pair needs no translation, so that the control can replace Dragoman.
 native() {
   case $1:$2 in
     modern-http:suite@2026-07-28 | modern-http:set@2026-07-28 | modern-http:v2-modern-http | modern-http:v2-auto-http) ;;
@@ -74,8 +74,8 @@ native() {
   esac
 }
 
-# brief CELL FACE: whether a short run has time for the pair: the requirement sets in both directions, and one client of each era at
-# the servers that have few cases.
+# brief CELL FACE: whether the pair is part of a short run: the requirement sets in both directions, and one client of each era at the
+# servers with few cases.
 brief() {
   case $1:$2 in
     *:set*@*) [[ $1 == modern-http || $1 == legacy-http ]] ;;
@@ -87,20 +87,20 @@ brief() {
   esac
 }
 
-# faces_of CELL: the faces that this run wants there.
+# faces_of CELL: the faces of this run at the cell.
 faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
     [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^rest$ && $face == *@* ]] && continue
-    [[ $face == set+all@* && $1 != legacy-* ]] && continue # only to a legacy server anything is declared
+    [[ $face == set+all@* && $1 != legacy-* ]] && continue # only legacy servers see declared capabilities
     [ $control = no ] || native "$1" "$face" || continue
     [ $short = no ] || brief "$1" "$face" || continue
     echo "$face"
   done
 }
 
-# bounded LOG SECONDS COMMAND…: runs a command to its end or for SECONDS at most; its exit status is the command's.
+# bounded LOG SECONDS COMMAND…: runs a command for SECONDS at most and returns its exit status.
 bounded() {
   local log=$1 seconds=$2 status; shift 2
   start "$log" timeout -k 5 "$seconds" "$@"
@@ -109,7 +109,7 @@ bounded() {
   return "$status"
 }
 
-# start_upstream CELL DIR: leaves what follows `serve` or `stdio` on Dragoman's command line in UPSTREAM, and the fixture's pid in FIXTURE.
+# start_upstream CELL DIR: sets UPSTREAM to the arguments of `serve` or `stdio` for the cell, and FIXTURE to the fixture's pid.
 start_upstream() {
   local era=${1%-*} transport=${1#*-} fixture=("$NODE" "$HERE/fixtures/everything.mjs")
   FIXTURE=
@@ -132,7 +132,7 @@ start_upstream() {
   [ "$1" != rest ] || UPSTREAM+=(--transport rest)
 }
 
-# start_proxy LOG ARG…: starts Dragoman with these arguments; leaves its pid in PROXY and its port in PORT.
+# start_proxy LOG ARG…: starts Dragoman with these arguments; sets PROXY to its pid and PORT to its port.
 start_proxy() {
   local try log=$1; shift
   for try in 1 2 3; do # another process may take the port between the choice and the start
@@ -145,8 +145,8 @@ start_proxy() {
   return 1
 }
 
-# askable DIR: writes a configuration in which the upstream is told that it may ask everything. Then it asks also for what a client
-# lacks, which is told so in the protocol's own error.
+# askable DIR: writes a configuration that declares every client capability to the upstream. Then the upstream also asks questions that a client
+# cannot answer, and gets the protocol's error for them.
 askable() {
   {
     printf '[upstreams.default]\ndeclare = "all"\n'
@@ -155,8 +155,7 @@ askable() {
   } >"$1/askable.toml"
 }
 
-# run_askable CELL REVISION LOG: the requirement set in front of a Dragoman of its own, with `declare = "all"`. In differs.tsv
-# this cell is called CELL+all.
+# run_askable CELL REVISION LOG: runs the requirement set at a Dragoman with `declare = "all"`. In differs.tsv this cell is CELL+all.
 run_askable() {
   local PROXY PORT status
   askable "$RUN/$1"
@@ -190,12 +189,12 @@ run_face() {
     tasks-* | drive-*) options+=(--tasks) ;;
     rest) options+=(--rest) ;;
   esac
-  # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
+  # A log message of a modern stdio server that two clients share names neither the client nor the call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
   bounded "$log" 180 "${client[@]}" "${options[@]}" "${target[@]}"
 }
 
-# record CELL FACE STATUS SECONDS LOG: one line for the table, one for the reader, and what failed.
+# record CELL FACE STATUS SECONDS LOG: writes a line for the table, prints one, and prints what failed.
 record() {
   local passed failed excused last
   last=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$5" | tail -1)
@@ -213,8 +212,8 @@ record() {
   fi
 }
 
-# features CELL FACE PASSED FAILED EXCUSED LOG: the lines of --results: client, server, feature, result, note. A feature is as good as
-# the worst of its cases; what all of them could not be asked is n/a.
+# features CELL FACE PASSED FAILED EXCUSED LOG: prints the lines of --results: client, server, feature, result, note. The result of a feature is
+# that of its worst case, or n/a if no case applies.
 features() {
   local name result=ok note="$3 of $(($3 + $4)) scenarios"
   case $2 in
@@ -233,13 +232,13 @@ features() {
       rank[$3] > rank[best[$2]] { best[$2] = $3; note[$2] = $3 == "fail" ? $1 ": " $4 : $4 }
       END { for (i = 1; i <= count; i++) print client, server, order[i], best[order[i]], note[order[i]] }' "$6.tsv"
   else
-    printf '%s\t%s\tconnection/handshake\tfail\tit ended without results\n' "$2" "$1"
+    printf '%s\t%s\tconnection/handshake\tfail\tended without results\n' "$2" "$1"
   fi
 }
 
 run_cell() {
   local cell=$1 dir=$RUN/$1 faces face begun log PROXY='' PORT='' problem='' ahead=()
-  # The suite gives a call that may be asked something, and so has a process to itself, 600 ms: less than Node.js takes to start.
+  # A call in which the server may ask has a process of its own. The suite waits 600 ms for it, less than Node.js takes to start.
   [ "$cell" != legacy-stdio ] || ahead=(--spares 3)
   faces=$(faces_of "$cell")
   [ -n "$faces" ] || return 0
@@ -260,7 +259,7 @@ run_cell() {
   [ -z "$FIXTURE" ] || stop "$FIXTURE"
 }
 
-# table: faces down, cells across; `ok N`: all passed (+N: that many checks excused by differs.tsv), `N bad`: N failed.
+# table: faces as rows, cells as columns; `ok N`: all passed (+N: checks excused by differs.tsv), `N bad`: N failed.
 table() {
   awk -F'\t' -v cells="$CELLS" -v faces="${FACES//[[:space:]]/ }" '
     { value[$2, $1] = $4 ? $4 " bad" : "ok " $3 ($5 ? "+" $5 : ""); met[$2] = 1; used[$1] = 1 }
@@ -277,7 +276,7 @@ table() {
     }' "$RUN/cells.tsv"
 }
 
-# in_order: prints what finished cells had to say, in the order in which they were started, and forgets them.
+# in_order: prints the output of finished cells in the order in which they were started, and removes them from the list.
 in_order() {
   while [ ${#BUSY[@]} -gt 0 ] && { [ "${1:-}" = all ] || ! kill -0 "${BUSY[0]}" 2>/dev/null; }; do
     wait "${BUSY[0]}"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # client-suite.sh [options] [CLIENT_RE [REVISION_RE]]      the official suite's client mode: a client, Dragoman, the suite's mock server
-#   The suite starts a mock server for each scenario and judges what reaches it; here that is what Dragoman sends for a client of
-#   ours. Where client and mock are of different eras, Dragoman must do at the mock what a native client does. All scenarios but
+#   The suite starts a mock server for each scenario and judges the requests that it gets; here they are what Dragoman sends for one of
+#   our clients. If client and mock are of different eras, Dragoman must send what a native client sends. All scenarios but
 #   authorization, at 2025-06-18, 2025-11-25 and 2026-07-28; every check must be as in the run without Dragoman (baselines/client-*).
-#   A mock of 2026-07-28 judges every request, also the `initialize` with which Dragoman looks for a legacy side when a legacy client
-#   comes; so there it is told that the mock is modern.
-#   --short           what CI runs: three clients over HTTP, at the newest revision of each era
-#   --results FILE    adds its lines there (see cells.sh)
-#   --save            records the baselines instead: each client without Dragoman
-#   --cells           prints the names that this script has in differs.tsv
+#   A mock of 2026-07-28 judges every request, including the `initialize` by which Dragoman probes for a legacy era when a legacy client
+#   connects; so Dragoman is configured for a modern server there.
+#   --short           as in CI: three clients over HTTP, at the newest revision of each era
+#   --results FILE    appends its lines to FILE (see cells.sh)
+#   --save            records the baselines instead, by running each client without Dragoman
+#   --cells           prints the names of this script's cells in differs.tsv
 # DRAGOMAN is the binary (default: dragoman at the root of the repository). Last line: `N passed, N failed` (pairs of client and revision).
 set -u
 . "$(dirname "$0")/lib.sh"
@@ -58,7 +58,7 @@ if [ $save = yes ]; then
   exit 0
 fi
 
-[ -x "$DRAGOMAN" ] || die "$DRAGOMAN is not there: build it, or set DRAGOMAN"
+[ -x "$DRAGOMAN" ] || die "there is no $DRAGOMAN: build it, or set DRAGOMAN"
 DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
 pairs_passed=0 pairs_failed=0
 for client in $CLIENTS; do

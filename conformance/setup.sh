@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh: installs the pinned packages into conformance/node_modules. Does nothing where they already are what package-lock.json says.
+# setup.sh: installs the packages of package-lock.json into conformance/node_modules. Does nothing if they are installed.
 set -eu
 cd "$(dirname "$0")"
 command -v node >/dev/null || { echo "setup.sh: node is missing: install Node.js 20 or later (https://nodejs.org)" >&2; exit 2; }

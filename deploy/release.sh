@@ -1,7 +1,7 @@
 #!/bin/sh
-# release.sh [DIRECTORY]: makes what is published with a release, in DIRECTORY (dist): an archive for each system, a list of what is
-# in the binaries (SBOM), and SHA256SUMS over all. VERSION=v1.2.3 names it; TARGETS picks systems, "linux/amd64 darwin/arm64". The same
-# commit, VERSION and Go make the same bytes again. Needs Go 1.26, Python 3, git, and the Go proxy for the SBOM's tool.
+# release.sh [DIRECTORY]: makes the files of a release in DIRECTORY (dist): an archive for each system, an SBOM, and SHA256SUMS of all.
+# VERSION=v1.2.3 names it; TARGETS chooses systems, such as "linux/amd64 darwin/arm64". The same commit, VERSION and Go make the same bytes.
+# Needs Go 1.26, Python 3, git, and the Go proxy for the tool that makes the SBOM.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-dist}
@@ -29,6 +29,6 @@ for target in $targets; do
 	files="$files $name.cdx.json"
 	echo "$name.$kind" >&2
 done
-# shellcheck disable=SC2086 # they are words
+# shellcheck disable=SC2086 # word splitting is intended
 root=$PWD
 (cd "$out" && python3 "$root/deploy/archive.py" --sums $files >SHA256SUMS)

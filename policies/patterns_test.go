@@ -11,6 +11,6 @@ func TestRules(t *testing.T) {
 	}
 	none := NewPatterns[int](nil)
 	if _, ok := none.Find([]byte("a")); ok || !none.Empty() || r.Empty() {
-		t.Error("no rules are rules")
+		t.Error("an empty list gave rules")
 	}
 }

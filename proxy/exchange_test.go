@@ -19,7 +19,7 @@ type aborter struct {
 
 func (a *aborter) Abort() { a.mu.Lock(); a.n++; a.mu.Unlock() }
 
-// The reason of a failure is the cancellation of the exchange, unless the request was not served.
+// The reason of a failure is the cancellation of the exchange, unless the request was not processed.
 func TestWhy(t *testing.T) {
 	trace, lost := errors.New("closed"), Errf(SessionLost, "open a new one")
 	crash := Errf(Lost, "it has ended")
@@ -27,7 +27,7 @@ func TestWhy(t *testing.T) {
 	f := func(err, want error) {
 		t.Helper()
 		if got := ex.Why(err); got != want {
-			t.Errorf("%v is told as %v, want %v", err, got, want)
+			t.Errorf("%v is reported as %v, want %v", err, got, want)
 		}
 	}
 	f(trace, trace)

@@ -22,7 +22,7 @@ func message(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// An answer goes to its question, once, and only if the ids are the same.
+// An answer is delivered to its question once, and only if the ids are equal.
 func TestExpectAndAnswer(t *testing.T) {
 	s := session()
 	var got []string
@@ -79,7 +79,7 @@ func TestExpectBound(t *testing.T) {
 	}
 }
 
-// Questions, answers and the end of the session at the same time.
+// Concurrent questions, answers and end of the session.
 func TestQuestionsRace(t *testing.T) {
 	s := session()
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func TestKeep(t *testing.T) {
 	if small.all() != "a2 q1" {
 		t.Errorf("%s", small.all())
 	}
-	s.Keep("c", []byte("c1")) // the outlet does not take it
+	s.Keep("c", []byte("c1")) // the outlet does not accept it
 	s.ClearOutlet(small)
 	next := &tray{}
 	s.SetOutlet(next)
@@ -162,12 +162,12 @@ func TestKeep(t *testing.T) {
 	s.Keep("a", []byte("a3"))
 	s.Keep("a", []byte("a3"))
 	if next.all() != "b1 q1 c1 a3 a3" {
-		t.Errorf("%s: with a stream open each is told", next.all())
+		t.Errorf("%s: with a stream open each is sent", next.all())
 	}
 	last := &tray{}
 	s.SetOutlet(last)
 	if last.all() != "" || !next.over {
-		t.Errorf("told twice: %s", last.all())
+		t.Errorf("sent twice: %s", last.all())
 	}
 	s.End(Closed)
 	s.Keep("", []byte("late"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// inFlight behaves as a map, in whatever order requests come and go.
+// inFlight behaves like a map in whatever order requests begin and end.
 func TestFlights(t *testing.T) {
 	var f inFlight
 	want := map[string]*Exchange{}

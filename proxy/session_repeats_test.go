@@ -30,7 +30,7 @@ func TestRepeatsInFlight(t *testing.T) {
 	const call, ping = `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	s := session()
 	if a, b := request(t, call), request(t, call); s.Begin(a) != nil || s.Begin(b) == nil {
-		t.Error("a session without repeats lets one in")
+		t.Error("a session without repeats accepted one")
 	}
 	s = session()
 	s.Repeats = true

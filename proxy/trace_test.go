@@ -29,10 +29,10 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// A recycled exchange has no values of its predecessor, and a ticket of that cannot cancel it.
+// A recycled exchange has no values of its predecessor, and a ticket of the predecessor cannot cancel it.
 func TestRecycle(t *testing.T) {
 	if Poison {
-		t.Skip("nothing is used again under the race detector")
+		t.Skip("nothing is recycled under the race detector")
 	}
 	ex := Borrow()
 	ex.Server, ex.Key, ex.Headers = "a", "b", []Header{{Name: "c"}}
@@ -66,7 +66,7 @@ func TestRecycle(t *testing.T) {
 	kept.Server = "waited for"
 	kept.Recycle()
 	if kept.Server == "" {
-		t.Error("one that was waited for is used again")
+		t.Error("an exchange with waiters was recycled")
 	}
 }
 

@@ -30,7 +30,7 @@ func keep(e Event) kept {
 	}
 }
 
-// chunks hands out in in pieces of the given lengths, the last one repeating.
+// chunks reads a text in pieces of the given lengths; the last length repeats.
 type chunks struct {
 	in    []byte
 	sizes []int
@@ -49,7 +49,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// all reads every event, going on after passed deadlines.
+// all reads every event, and continues after passed deadlines.
 func all(s *Splitter, r io.Reader) ([]kept, error) {
 	var out []kept
 	for {
@@ -64,8 +64,7 @@ func all(s *Splitter, r io.Reader) ([]kept, error) {
 	}
 }
 
-// naive is the standard's algorithm written as plainly as possible, with our
-// one addition: blocks that carry only an id or a retry are returned.
+// naive is the standard's algorithm in its plainest form, with our one addition: blocks that have only an id or a retry are returned.
 func naive(in string) ([]kept, error) {
 	in = strings.TrimPrefix(in, "\ufeff")
 	in = strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n")
@@ -228,7 +227,7 @@ func TestSplitterLimit(t *testing.T) {
 	f(x, 10, 0, true)
 }
 
-// late says at every second read that its deadline has passed.
+// late returns os.ErrDeadlineExceeded at every second read.
 type late struct {
 	r    io.Reader
 	odd  bool
@@ -282,8 +281,7 @@ func TestSplitterGivesUpOnIdleReader(t *testing.T) {
 	}
 }
 
-// An event whose fields were changed by the reading of the next one was the
-// first bug to be expected of a parser that joins in place.
+// The fields of an event must not change when the next one is read: a parser that joins lines in place could break that.
 func TestSplitterFieldsStayUntilNext(t *testing.T) {
 	var in []byte
 	for i := range 2000 {
@@ -325,8 +323,8 @@ func TestSplitterGivesLargeBuffersBack(t *testing.T) {
 	}
 }
 
-// A million line ends in one buffer must not be searched a million times: sixteen times as many take about sixteen times as
-// long, and not 256 times. The shortest of several runs counts, since others may be busy here.
+// A million line ends in one buffer must not be searched a million times: sixteen times as many take about sixteen times as long, not 256
+// times. The shortest of several runs counts, because other processes may be busy.
 func TestSplitterIsLinear(t *testing.T) {
 	const small, times = 8 << 10, 16
 	for _, in := range []string{"\r", "\n", "data\r", "data: x\r\n", ":\r"} {
@@ -337,7 +335,7 @@ func TestSplitterIsLinear(t *testing.T) {
 	}
 }
 
-// shortest is how long it takes to split so many bytes of line ends, at best.
+// shortest is the shortest time for splitting this many bytes of line ends.
 func shortest(t *testing.T, in string, size int) time.Duration {
 	t.Helper()
 	b, best := bytes.Repeat([]byte(in), size/len(in)), time.Duration(math.MaxInt64)
@@ -356,7 +354,7 @@ func shortest(t *testing.T, in string, size int) time.Duration {
 	return best
 }
 
-// repeat gives the same bytes for ever, in pieces that do not fit its events.
+// repeat reads the same bytes for ever, in pieces that do not match its events.
 type repeat struct {
 	b  []byte
 	at int
@@ -389,7 +387,7 @@ func TestSplitterAllocatesNothing(t *testing.T) {
 	}
 }
 
-// taking reads every event, those that it can where they stand.
+// taking reads every event, in place if possible.
 func taking(s *Splitter, c *chunks) (out []kept, err error) {
 	for {
 		here := c.in[:min(len(c.in), c.sizes[0])]
@@ -416,7 +414,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("%q: %d %v, want %d", in, n, ok, want)
 		}
 		if ok && cap(e.Data) != len(e.Data) {
-			t.Errorf("%q: what is behind the data can be written over", in)
+			t.Errorf("%q: bytes after the data can be overwritten", in)
 		}
 	}
 	var s Splitter
@@ -424,7 +422,7 @@ func TestTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, n, ok := s.Take([]byte("data: 2\n\n")); ok {
-		t.Errorf("%d bytes were taken before what had been read: %+v", n, e)
+		t.Errorf("%d bytes were taken before those already read: %+v", n, e)
 	}
 }
 
@@ -447,7 +445,7 @@ func FuzzSplitter(f *testing.F) {
 		if got, err = taking(&s, &chunks{in: in, sizes: sizes}); err != wantErr || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q, taken in %v\n got %+v, %v\nwant %+v, %v", in, sizes, got, err, want, wantErr)
 		}
-		limit := 1 + random.IntN(len(in)+1) // the same verdict however it is cut
+		limit := 1 + random.IntN(len(in)+1) // the same error however it is cut
 		s.Reset(limit)
 		one, oneErr := all(&s, bytes.NewReader(in))
 		s.Reset(limit)

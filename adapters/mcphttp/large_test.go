@@ -18,7 +18,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// lender are replies that take their memory back when they are closed.
+// lender is replies that reuse their memory once they are closed.
 type lender struct {
 	raw    []byte
 	edit   bool
@@ -44,7 +44,7 @@ func (l *lender) Close() error {
 	return nil
 }
 
-// serveLent serves answers of so many bytes, with the id first or last, edited or not, as the query says.
+// serveLent serves answers of the size in the query, with the id first or last, edited or not.
 func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.Int64) {
 	t.Helper()
 	srv, err := httpserver.NewServer(httpserver.Options{})
@@ -82,7 +82,7 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 	return ln.Addr().String(), closed, made
 }
 
-// A large answer arrives whole, whatever was edited in it, though its memory is taken back before its last bytes have left.
+// A large answer arrives complete, with or without edits, although its memory is reused before its last bytes have been sent.
 func TestLargeAnswers(t *testing.T) {
 	addr, closed, made := serveLent(t)
 	transport := &http.Transport{DisableCompression: true}

@@ -23,7 +23,7 @@ func newTestClient(t *testing.T, s *server, c *clock) *Client {
 func TestTokensAreFetchedOnce(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.hold, s.arrived = make(chan struct{}), make(chan struct{}, 100)
-	s.say(200, []byte(`{"access_token":"one","token_type":"bearer","expires_in":600}`))
+	s.respond(200, []byte(`{"access_token":"one","token_type":"bearer","expires_in":600}`))
 	cl := newTestClient(t, s, c)
 	var group sync.WaitGroup
 	for range 20 {
@@ -41,7 +41,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	}
 	close(s.hold)
 	group.Wait()
-	s.say(200, []byte(`{"access_token":"two","expires_in":600}`))
+	s.respond(200, []byte(`{"access_token":"two","expires_in":600}`))
 	ask := func(want string) {
 		t.Helper()
 		if v, err := cl.Authorization(t.Context()); err != nil || v != want {
@@ -54,7 +54,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	ask("Bearer two")
 	cl.Refused("Bearer one") // late: it is not used any more
 	ask("Bearer two")
-	s.say(200, []byte(`{"access_token":"three"}`))
+	s.respond(200, []byte(`{"access_token":"three"}`))
 	cl.Refused("Bearer two")
 	cl.Refused("Bearer two")
 	ask("Bearer three")
@@ -64,11 +64,11 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 }
 
 // A server that refuses every token does not cause a request for each call.
-func TestTokensThatNobodyTakes(t *testing.T) {
+func TestTokensThatAreRefused(t *testing.T) {
 	s, c := newServer(t), newClock()
 	cl := newTestClient(t, s, c)
 	for i := range 50 {
-		s.say(200, fmt.Appendf(nil, `{"access_token":"t%d","expires_in":"36000"}`, i))
+		s.respond(200, fmt.Appendf(nil, `{"access_token":"t%d","expires_in":"36000"}`, i))
 		v, err := cl.Authorization(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTokensThatAreNone(t *testing.T) {
 	f := func(status int, body, want string) {
 		t.Helper()
 		s, c := newServer(t), newClock()
-		s.say(status, []byte(body))
+		s.respond(status, []byte(body))
 		cl := newTestClient(t, s, c)
 		for range 10 {
 			v, err := cl.Authorization(t.Context())
@@ -119,7 +119,7 @@ func TestTokensThatAreNone(t *testing.T) {
 		if n := s.count("/token"); n != 1 {
 			t.Errorf("%d %s: %d requests within no time", status, body, n)
 		}
-		s.say(200, []byte(`{"access_token":"t"}`))
+		s.respond(200, []byte(`{"access_token":"t"}`))
 		c.pass(2 * time.Second)
 		if v, err := cl.Authorization(t.Context()); err != nil || v != "Bearer t" {
 			t.Errorf("afterwards: %q %v", v, err)

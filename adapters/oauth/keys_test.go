@@ -39,7 +39,7 @@ func landed(k *Keys) {
 // them.
 func TestKeysComeAndGo(t *testing.T) {
 	s, c := newServer(t), newClock()
-	s.say(200, set(public("a", ecKey())))
+	s.respond(200, set(public("a", ecKey())))
 	k := newTestKeys(t, s, c)
 	var group sync.WaitGroup
 	for range 20 {
@@ -58,13 +58,13 @@ func TestKeysComeAndGo(t *testing.T) {
 	if n := s.count("/jwks"); n != 1 {
 		t.Errorf("%d fetches, of keys that were fetched just now", n)
 	}
-	s.say(200, set(public("b", ecKey())))
+	s.respond(200, set(public("b", ecKey())))
 	c.pass(11 * time.Second)
 	if _, _, err := k.find("b", "ES256"); err != nil {
 		t.Errorf("after a rotation: %v", err)
 	}
 	if _, _, err := k.find("a", "ES256"); !errors.Is(err, errNoSuchKey) {
-		t.Errorf("a key that was taken away: %v", err)
+		t.Errorf("a removed key: %v", err)
 	}
 	if n := s.count("/jwks"); n != 2 {
 		t.Errorf("%d fetches", n)
@@ -77,12 +77,12 @@ func TestKeysComeAndGo(t *testing.T) {
 // While the issuer is unreachable its keys stay valid as long as configured, no request waits for it, and it is not tried every time.
 func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 	s, c := newServer(t), newClock()
-	s.say(200, set(public("a", ecKey())))
+	s.respond(200, set(public("a", ecKey())))
 	k := newTestKeys(t, s, c)
 	if _, _, err := k.find("a", "ES256"); err != nil {
 		t.Fatal(err)
 	}
-	s.say(500, nil)
+	s.respond(500, nil)
 	c.pass(10 * time.Minute)
 	for range 50 {
 		if _, _, err := k.find("a", "ES256"); err != nil {
@@ -97,7 +97,7 @@ func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 	if _, _, err := k.find("a", "ES256"); err == nil || errors.Is(err, errNoSuchKey) {
 		t.Errorf("beyond the hour: %v", err)
 	}
-	s.say(200, set(public("a", ecKey())))
+	s.respond(200, set(public("a", ecKey())))
 	c.pass(2 * time.Second)
 	if _, _, err := k.find("a", "ES256"); err != nil {
 		t.Errorf("it is back: %v", err)
@@ -121,7 +121,7 @@ func TestKeysOfASilentIssuer(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("it waits on")
+		t.Error("still waiting")
 	}
 }
 
@@ -132,14 +132,14 @@ func TestKeysThatDoNotCount(t *testing.T) {
 		"weak": weak, "unknown": `{"keys":[{"kty":"new","kid":"n"}]}`, "too large": `{"keys":[` + strings.Repeat(" ", maxKeySet) + `]}`,
 		"for encryption": strings.Replace(string(set(public("a", rsaKey()))), `"kty"`, `"use":"enc","kty"`, 1)} {
 		s, c := newServer(t), newClock()
-		s.say(200, []byte(body))
+		s.respond(200, []byte(body))
 		if _, _, err := newTestKeys(t, s, c).find("s", "HS256"); err == nil || errors.Is(err, errNoSuchKey) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	s, c := newServer(t), newClock()
 	private, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: rsaKey(), KeyID: "p"}}})
-	s.say(200, private)
+	s.respond(200, private)
 	found, _, err := newTestKeys(t, s, c).find("p", "RS256")
 	if err != nil || !found[0].IsPublic() {
 		t.Errorf("a private key that was published: %v %v", found, err)
@@ -155,7 +155,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	f := func(issuer string, body []byte, want string) {
 		t.Helper()
-		s.say(200, body)
+		s.respond(200, body)
 		k, err := NewKeys(KeysOptions{Issuer: issuer, TTL: time.Minute, Now: c.Now})
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestDiscovery(t *testing.T) {
 // A verified token is not verified again. It ends with its lifetime, and with the key that has signed it.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	s, c := newServer(t), newClock()
-	s.say(200, set(public("a", ecKey())))
+	s.respond(200, set(public("a", ecKey())))
 	v, err := NewVerifier(VerifierOptions{Issuer: "https://i", Resource: "https://r/", Algorithms: Algorithms(), Types: []string{"jwt"}, PrincipalClaim: "sub",
 		Keys: newTestKeys(t, s, c), Now: c.Now})
 	if err != nil {
@@ -200,29 +200,29 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		}
 	}
 	if v.Cached() != 1 {
-		t.Errorf("%d are remembered", v.Cached())
+		t.Errorf("%d are cached", v.Cached())
 	}
 	if err := verify(raw, "/servers/a/mcp"); err == nil {
-		t.Error("a remembered token counts at another server")
+		t.Error("a cached token is valid at another server")
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(raw, []byte("/mcp"), nil, time.Time{}) }); n > 2 {
-		t.Errorf("%v allocations for a token that is remembered", n)
+		t.Errorf("%v allocations for a cached token", n)
 	}
-	s.say(200, set(public("b", ecKey())))
+	s.respond(200, set(public("b", ecKey())))
 	c.pass(11 * time.Minute)
 	_ = verify(raw, "/mcp") // starts a fetch of the keys
 	landed(v.opt.Keys)
 	if err := verify(raw, "/mcp"); err == nil || err.Name != proxy.BadCredentials.Name {
-		t.Errorf("signed with a key that was taken away: %v", err)
+		t.Errorf("signed with a removed key: %v", err)
 	}
-	s.say(200, set(public("a", ecKey())))
+	s.respond(200, set(public("a", ecKey())))
 	c.pass(11 * time.Second)
 	if err := verify(raw, "/mcp"); err != nil {
 		t.Errorf("it is there again: %v", err)
 	}
 	c.pass(time.Hour)
 	if err := verify(raw, "/mcp"); err == nil || v.Cached() != 0 {
-		t.Errorf("expired: %v, %d are remembered", err, v.Cached())
+		t.Errorf("expired: %v, %d cached", err, v.Cached())
 	}
 }
 

@@ -33,7 +33,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// taker is a collector that counts, and answers as the test says.
+// taker is a collector that counts, with answers of the test.
 type taker struct {
 	srv    *httptest.Server
 	posts  atomic.Int32
@@ -99,7 +99,7 @@ func TestExport(t *testing.T) {
 	span(e, 3)
 	eventually(t, "three spans are taken", func() bool { return e.is(3, 0, 0, 0) })
 	if _, ok := k.paths.Load("/in/v1/traces k"); !ok {
-		t.Error("not where it was to be")
+		t.Error("not at the configured URL")
 	}
 	_, late := e.Tracer().Start(context.Background(), "late")
 	e.Close()
@@ -111,7 +111,7 @@ func TestExport(t *testing.T) {
 }
 
 // Spans that end after Close go to the successor, and to its successor.
-func TestHeir(t *testing.T) {
+func TestSpansGoToTheSuccessor(t *testing.T) {
 	k := newTaker(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
 	_, late := one.Tracer().Start(context.Background(), "late")
@@ -123,7 +123,7 @@ func TestHeir(t *testing.T) {
 	span(one, 1)
 	eventually(t, "both are taken", func() bool { return three.is(2, 0, 0, 0) })
 	if !one.is(0, 0, 0, 0) || !two.is(0, 0, 0, 0) {
-		t.Error("they count where they were not sent")
+		t.Error("they count at the exporter that did not send them")
 	}
 }
 
@@ -177,7 +177,7 @@ func TestFailures(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 2 || told[0] != 1 || told[1] != 3 {
-		t.Errorf("told of %v", told)
+		t.Errorf("reported %v", told)
 	}
 	if _, ok := k.paths.Load("/elsewhere k"); ok {
 		t.Error("a redirect was followed")
@@ -218,7 +218,7 @@ func TestAskedAgain(t *testing.T) {
 				t.Errorf("%d posts", posts)
 			}
 			if x.after == "1" && time.Duration(waited.Load()) < time.Second {
-				t.Errorf("asked again after %s", time.Duration(waited.Load()))
+				t.Errorf("retried after %s", time.Duration(waited.Load()))
 			}
 		})
 	}
@@ -252,7 +252,7 @@ func TestPartialSuccess(t *testing.T) {
 			e.Close()
 			close(told)
 			if got := <-told; got != x.told {
-				t.Errorf("told %q, want %q", got, x.told)
+				t.Errorf("reported %q, want %q", got, x.told)
 			}
 		})
 	}
@@ -279,7 +279,7 @@ func TestEndInTime(t *testing.T) {
 				t.Errorf("the end took %s", took)
 			}
 			if _, _, failed, _ := e.Stats(); failed == 0 {
-				t.Error("nothing was given up")
+				t.Error("no span was dropped")
 			}
 		})
 	}

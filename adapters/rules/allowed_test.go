@@ -48,7 +48,7 @@ func TestAllowedSettle(t *testing.T) {
 		}
 	}
 	for _, v := range append(Versions(), "", "1999-01-01", "2031-01-01") {
-		f("", v, Settle(v)) // without a limit it is the rule that there is
+		f("", v, Settle(v)) // without a limit the table itself is returned
 	}
 	f("2025-03-26 2025-06-18", "2025-11-25", "2025-06-18")
 	f("2025-03-26 2025-06-18", "2025-03-26", "2025-03-26")

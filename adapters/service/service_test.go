@@ -37,7 +37,7 @@ func TestStates(t *testing.T) {
 	f(Healthy, StatusHealthy, true, true, true)
 	f(Degraded, StatusDegraded, true, true, false)
 	f(Healthy, StatusHealthy, true, true, true)
-	f(Degraded, StatusUnavailable, false, false, true) // no server is left, yet it is not initializing again
+	f(Degraded, StatusUnavailable, false, false, true) // no server is left, but the service is not initializing again
 	f(Degraded, StatusDegraded, true, false, true)
 	for name, want := range map[string]Status{"up0": StatusHealthy, "up1": StatusUnavailable, "up9": StatusUnavailable} {
 		if h := s.Health().Only(name); h.Status != want || h.State != Degraded || len(h.Dependencies) != 2 && name != "up9" {

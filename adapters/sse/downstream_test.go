@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A cancellation that is posted as soon as its request was taken finds that, whether it has been begun or not.
+// A cancellation that is posted right after its request finds it, whether it has begun or not.
 func TestCancelBehindRequest(t *testing.T) {
 	const patient, rounds = 10 * time.Second, 300
 	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})
@@ -56,7 +56,7 @@ func TestCancelBehindRequest(t *testing.T) {
 	}
 }
 
-// A request outlives its POST, whose memory is another's as soon as that is answered.
+// A request outlives its POST, whose memory is reused once the POST is answered.
 func TestRequestOutlivesItsPost(t *testing.T) {
 	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// nobody listens to what a server says outside of calls.
+// nobody ignores messages outside of calls.
 type nobody struct{}
 
 func (nobody) Message(*wire.Message) bool { return false }
 func (nobody) Lost(error)                 {}
 
-// Whose call ends because the stream was closed here is told so, and not what the closing has left of the connection.
+// A call that ends because the stream was closed locally gets that reason, not the connection error that follows.
 func TestCallsOfAClosedStream(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -62,7 +62,7 @@ func TestReadOwnFigures(t *testing.T) {
 		t.Errorf("memory %d, %v", rss, err)
 	}
 	if _, err := ReadCPU(1 << 30); err == nil {
-		t.Error("CPU time of nobody")
+		t.Error("CPU time of no process")
 	}
 }
 

@@ -200,7 +200,7 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 	if strings.Contains(b.String(), "\x1b") {
-		t.Error("colours, or what a server says, in a report without colours")
+		t.Error("control characters in a report without colours")
 	}
 	b.Reset()
 	if err := r.Terminal(&b, true, nil); err != nil || !strings.Contains(b.String(), red) {

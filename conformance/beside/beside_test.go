@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The tables name checks and servers that there are, and what they name is installed from the repository.
+// The tables name existing checks and servers, and programs that the repository installs.
 func TestTables(t *testing.T) {
 	tables, err := readTables(".")
 	if err != nil {
@@ -92,7 +92,7 @@ func tabled(t *testing.T, counterparts, differs, faults string) *tables {
 	return tables
 }
 
-// reported is a report with findings of check, outcome and what came.
+// reported is a report with findings: check, outcome and what was received.
 func reported(findings ...[3]string) *report.Report {
 	run := report.Run{}
 	for _, f := range findings {
@@ -148,7 +148,7 @@ func TestWrong(t *testing.T) {
 	tables := tabled(t, "x:a\ta.a\t\nx:old\t-\tgone\n", "x:a\t2026-07-28\tone\tours\t-\tof another revision\nx:b\t*\tone\tboth, sometimes\t-\tnot each time\n", "one\ta.old\tserver\t\none\ta.flaky\tfixture, sometimes\t\n")
 	r := tables.compare(tables.servers[0], differing)
 	want := []string{"one@2025-11-25 x:a: the official suite says failed (x:a): theirs, ours says passed (a.a): what is right", "one@2025-11-25 z:z is not in counterparts.tsv",
-		"one breaks a.b at 2025-11-25, and faults.tsv does not say whose that is: ours", "STALE differs.tsv:1: x:a at one", "STALE faults.tsv:1: a.old at one", "STALE counterparts.tsv:2: x:old"}
+		"one breaks a.b at 2025-11-25, and faults.tsv does not name its cause: ours", "STALE differs.tsv:1: x:a at one", "STALE faults.tsv:1: a.old at one", "STALE counterparts.tsv:2: x:old"}
 	if got := tables.wrong([]*run{r}); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -156,22 +156,22 @@ func TestWrong(t *testing.T) {
 	if err := tell(&out, []*run{r}, tables.wrong([]*run{r})); err == nil || !strings.HasSuffix(out.String(), "\n0 passed, 1 failed\n") {
 		t.Errorf("%v %s", err, out.String())
 	}
-	// Without the server it is not known what is stale.
+	// Without the server it is not known which lines are stale.
 	if got := tables.wrong(nil); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
-	// What is wrong with the tables alone fails as well.
+	// Errors of the tables alone fail as well.
 	if err := tell(&out, nil, []string{"STALE"}); err == nil {
-		t.Error("a stale line passes")
+		t.Error("a stale line passed")
 	}
 }
 
 func TestBadTables(t *testing.T) {
 	for want, f := range map[string]func(*tables) error{
-		"no counterpart and no reason": func(t *tables) error { return t.counterpart(1, []string{"x", "-", ""}) },
-		"who is right is":              func(t *tables) error { return t.differ(1, []string{"x", "*", "*", "they", "-", "so"}) },
-		"a fault is that of":           func(t *tables) error { return t.fault(1, []string{"x", "*", "nobody", ""}) },
-		"has 1 columns, and 3 are needed": func(*tables) error {
+		"no counterpart and no reason":   func(t *tables) error { return t.counterpart(1, []string{"x", "-", ""}) },
+		"must be ours, suite or both":    func(t *tables) error { return t.differ(1, []string{"x", "*", "*", "they", "-", "so"}) },
+		"must be SDK, server or fixture": func(t *tables) error { return t.fault(1, []string{"x", "*", "nobody", ""}) },
+		"1 columns, want 3": func(*tables) error {
 			name := filepath.Join(t.TempDir(), "x.tsv")
 			if err := os.WriteFile(name, []byte("one\n"), 0o600); err != nil {
 				return err

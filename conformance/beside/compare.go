@@ -11,10 +11,10 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// class is what a verdict comes to.
+// class is the class of a verdict.
 type class int
 
-// The classes. A check that was skipped, or could not be carried out, has tried nothing.
+// The classes. A check that was skipped or could not run has tested nothing.
 const (
 	untried class = iota
 	kept
@@ -25,23 +25,23 @@ func (c class) String() string { return [...]string{"–", "✓", "✗"}[c] }
 
 var classes = map[suite.Outcome]class{suite.Passed: kept, suite.Noted: kept, suite.Failed: broken, suite.Warned: broken}
 
-// verdict is what a suite says of something: its worst outcome.
+// verdict is the worst outcome of a suite's checks.
 type verdict struct {
 	class   class
-	outcome suite.Outcome // the worst
-	check   string        // which had it
-	text    string        // what came, or why it was not tried
+	outcome suite.Outcome // the worst outcome
+	check   string        // the check that had it
+	text    string        // what was received, or why it was not tested
 }
 
-// judgement is how two verdicts stand to each other.
+// judgement is the relation of two verdicts.
 type judgement int
 
 // The judgements.
 const (
 	agree      judgement = iota
-	oneLooks             // one of the two tried nothing, and the other found nothing wrong
+	oneLooks             // one of the two tested nothing, and the other found nothing wrong
 	alone                // there is no counterpart
-	explained            // they differ, and differs.tsv says why
+	explained            // they differ, and differs.tsv explains it
 	unexpected           // they differ
 )
 
@@ -52,12 +52,12 @@ type row struct {
 	check    string // of the official suite: scenario:check
 	official verdict
 	ours     verdict
-	with     *counterpart // nil: counterparts.tsv does not know it
+	with     *counterpart // nil: not in counterparts.tsv
 	judged   judgement
 	why      *differ
 }
 
-// run is what came of one server.
+// run is the comparison of one server.
 type run struct {
 	server *server
 	report *report.Report
@@ -74,7 +74,7 @@ type found struct {
 	whose     *fault
 }
 
-// everyWire is the check of the official suite that each scenario has: the shapes of what came in it. They are one.
+// everyWire is the check that each scenario of the official suite has: the shapes of the messages in it. They count as one.
 const everyWire = "*:wire-schema-valid"
 
 // rank orders outcomes, the worst last.
@@ -110,7 +110,7 @@ func (t *tables) compare(s *server, r *report.Report) *run {
 	return out
 }
 
-// add takes a finding into a verdict.
+// add adds a finding to a verdict.
 func (v *verdict) add(f *report.Finding) {
 	if v.outcome != "" && slices.Index(rank, f.Outcome) <= slices.Index(rank, v.outcome) {
 		return
@@ -121,7 +121,7 @@ func (v *verdict) add(f *report.Finding) {
 	}
 }
 
-// with finds the line for a check; that without * goes before.
+// with finds the line of a check. A line without * takes precedence.
 func (t *tables) with(check string) (c *counterpart) {
 	for _, x := range t.counterparts {
 		if x.official == check || c == nil && matches(x.official, check) {
@@ -134,7 +134,7 @@ func (t *tables) with(check string) (c *counterpart) {
 	return c
 }
 
-// judge sees what ours say, and compares.
+// judge finds the verdict of our checks and compares.
 func (t *tables) judge(w *row, r *report.Report) {
 	if w.with == nil {
 		w.judged = unexpected
@@ -146,7 +146,7 @@ func (t *tables) judge(w *row, r *report.Report) {
 		}
 	}
 	switch o, m := w.official.class, w.ours.class; {
-	case w.ours.outcome == "": // none of ours is for this revision and transport
+	case w.ours.outcome == "": // we have no check for this revision and transport
 		w.judged = alone
 	case o == m && o != untried:
 		w.judged = agree
@@ -163,12 +163,12 @@ func (t *tables) judge(w *row, r *report.Report) {
 	}
 }
 
-// otherLevel tells whether the two find the same, and think it differently bad.
+// otherLevel reports whether both find the same fault at different levels.
 func (w *row) otherLevel() bool {
 	return w.judged == agree && w.official.class == broken && w.official.outcome != w.ours.outcome
 }
 
-// musts are the MUSTs that our checks found broken, by check.
+// musts returns the MUSTs that our checks found broken, by check.
 func (t *tables) musts(s *server, r *report.Report) (out []*found) {
 	at := make(map[string]*found)
 	for i := range r.Findings {
@@ -197,7 +197,7 @@ func (t *tables) musts(s *server, r *report.Report) (out []*found) {
 	return out
 }
 
-// wrong is what keeps a run from being good: what is not explained, and explanations that are not needed.
+// wrong returns the reasons why a run fails: differences that are not explained, and explanations that are not needed.
 func (t *tables) wrong(runs []*run) (lines []string) {
 	for _, r := range runs {
 		for _, w := range r.rows {
@@ -210,11 +210,11 @@ func (t *tables) wrong(runs []*run) (lines []string) {
 		}
 		for _, f := range r.faults {
 			if f.whose == nil {
-				lines = append(lines, r.server.name+" breaks "+f.check.ID+" at "+strings.Join(f.revisions, ", ")+", and faults.tsv does not say whose that is: "+oneLine(f.got, shortText))
+				lines = append(lines, r.server.name+" breaks "+f.check.ID+" at "+strings.Join(f.revisions, ", ")+", and faults.tsv does not name its cause: "+oneLine(f.got, shortText))
 			}
 		}
 	}
-	// Of a part of the servers it is not known whether a line is needed.
+	// With only some of the servers it is not known whether a line is needed.
 	was := func(patterns string) bool {
 		return !slices.ContainsFunc(t.servers, func(s *server) bool {
 			return matches(patterns, s.name) && !slices.ContainsFunc(runs, func(r *run) bool { return r.server == s })
@@ -242,7 +242,7 @@ func (w *row) place() string { return w.server.name + "@" + w.revision + " " + w
 
 func (v verdict) tell() string {
 	if v.outcome == "" {
-		return "does not look at it there"
+		return "does not check it there"
 	}
 	name := strings.TrimPrefix(v.check, official.Prefix)
 	text := "says " + string(v.outcome) + " (" + name + ")"

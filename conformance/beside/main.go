@@ -24,7 +24,7 @@ const dir = "conformance/beside"
 // options are the flags.
 type options struct {
 	dragoman string
-	from     string // a directory with the reports of an earlier run, instead of running anything
+	from     string // directory with the reports of an earlier run, instead of running the suites
 	keep     string
 	out      string
 	match    *regexp.Regexp
@@ -59,13 +59,13 @@ func readOptions(args []string, errs io.Writer) (*options, error) {
 	f := flag.NewFlagSet("beside", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&o.dragoman, "dragoman", "./dragoman", "the binary")
-	f.StringVar(&o.from, "from", "", "`DIR` with the reports that --keep has kept: compare them, and run nothing")
-	f.StringVar(&o.keep, "keep", "", "keep the reports in `DIR`, a file a server")
-	f.StringVar(&o.out, "out", "conformance/BESIDE.md", "`FILE` for the document of a run with all servers; empty: none")
-	match := f.String("server", "", "only the servers that this regular expression matches")
-	f.BoolVar(&o.short, "short", false, "only the servers that are marked short")
-	f.IntVar(&o.jobs, "jobs", 2, "how many servers at a time")
-	f.DurationVar(&o.timeout, "timeout", 6*time.Minute, "the most that a server may take")
+	f.StringVar(&o.from, "from", "", "compare the reports that --keep wrote to `DIR`, and run nothing")
+	f.StringVar(&o.keep, "keep", "", "keep the reports in `DIR`, one file per server")
+	f.StringVar(&o.out, "out", "conformance/BESIDE.md", "`FILE` for the document, which a run with all servers writes; empty: none")
+	match := f.String("server", "", "regular expression of the servers to run")
+	f.BoolVar(&o.short, "short", false, "run only the servers that are marked short")
+	f.IntVar(&o.jobs, "jobs", 2, "number of servers to run at a time")
+	f.DurationVar(&o.timeout, "timeout", 6*time.Minute, "timeout of a server")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func readOptions(args []string, errs io.Writer) (*options, error) {
 	return o, nil
 }
 
-// run runs both suites at the servers, compares, and reports. The last line is `N passed, N failed`, counted in servers; faults of the
-// tables alone count as one more.
+// run runs both suites at the servers, compares, and prints the result. The last line is `N passed, N failed`, counted in servers; errors
+// of the tables alone count as one more.
 func (o *options) run(ctx context.Context, out io.Writer) error {
 	t, err := readTables(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 		return o.short && !s.short || !o.match.MatchString(s.name)
 	})
 	if len(chosen) == 0 {
-		return errors.New("beside: no server is chosen; fix: --server with a name of " + filepath.Join(dir, "servers.tsv"))
+		return errors.New("beside: no server is chosen; fix: use --server with a name of " + filepath.Join(dir, "servers.tsv"))
 	}
 	reports, err := o.reports(ctx, chosen, out)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	return tell(out, runs, t.wrong(runs))
 }
 
-// tell prints the outcome of each server, and what is wrong.
+// tell prints the result of each server, and the reasons of a failure.
 func tell(out io.Writer, runs []*run, wrong []string) error {
 	failed := 0
 	for _, r := range runs {
@@ -114,7 +114,7 @@ func tell(out io.Writer, runs []*run, wrong []string) error {
 			word = "FAIL"
 			failed++
 		}
-		fmt.Fprintf(out, "%s %-16s both tried %3d: %3d agree, %d differ with a reason; %d more with a fault at one alone; %d not explained; %d MUSTs broken\n",
+		fmt.Fprintf(out, "%s %-16s run by both %3d: %3d agree, %d differ, explained; %d more with a fault at one alone; %d not explained; %d MUSTs broken\n",
 			word, r.server.name, c.both, c.agree, c.explained, c.oneFails, c.unexpected, len(r.faults))
 	}
 	passed := len(runs) - failed
@@ -173,7 +173,7 @@ func (o *options) report(ctx context.Context, s *server) (*report.Report, error)
 	file := filepath.Join(keep, s.name+".json")
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := o.meet(ctx, s, file); err != nil {
+	if err := o.test(ctx, s, file); err != nil {
 		return nil, err
 	}
 	return readReport(file)

@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/official"
 )
 
-// Texts of servers are cut to these many characters.
+// The longest texts of servers, in characters.
 const (
 	shortText = 160
 	longText  = 240
@@ -32,7 +32,7 @@ func code(text string) string {
 	return "`" + strings.NewReplacer("`", "'", "|", `\|`).Replace(text) + "`"
 }
 
-// counts holds the number of rows by judgement.
+// counts has the number of rows by judgement.
 type counts struct{ agree, oneLooks, alone, explained, unexpected, faults, both, oneFails int }
 
 func count(runs []*run) (c counts) {
@@ -97,7 +97,7 @@ func revisions(r *run) (all []string) {
 	return all
 }
 
-var rights = map[string]string{"ours": "ours is right", "suite": "the official suite is right", "both": "both are right, and look at different things"}
+var rights = map[string]string{"ours": "ours is right", "suite": "the official suite is right", "both": "both are right, and check different things"}
 
 // differences writes the differences, by reason.
 func (t *tables) differences(b *strings.Builder, runs []*run) {
@@ -135,7 +135,7 @@ func (t *tables) differences(b *strings.Builder, runs []*run) {
 	}
 }
 
-// ours names our check with the verdict, or all that could have one.
+// ours names our check with the verdict, or all candidates.
 func ours(w *row) string {
 	if w.ours.check != "" {
 		return code(w.ours.check)
@@ -158,7 +158,7 @@ func merged(places []string) (out []string) {
 	return out
 }
 
-// levels writes where both find the same fault at different levels.
+// levels writes the faults that both find at different levels.
 func levels(b *strings.Builder, runs []*run) {
 	at := make(map[string][]string)
 	var order []string

@@ -12,7 +12,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// overs names the transport.
+// overs names the transports.
 var overs = map[bool]string{false: "HTTP", true: "stdio"}
 
 // without lists the checks of the official suite that have no counterpart of ours.
@@ -110,7 +110,7 @@ func faults(b *strings.Builder, runs []*run) {
 	}
 }
 
-// everything writes a table for each revision: checks of the official suite down, servers across.
+// everything writes a table for each revision: checks of the official suite as rows, servers as columns.
 func (t *tables) everything(b *strings.Builder, runs []*run) {
 	b.WriteString("\n## Every check\n\nA cell has the official suite's verdict and ours: ✓ passed, ✗ failed (a MUST or a SHOULD), – not tried; ≠ marks a difference, explained above.\nA single sign is the official suite's verdict where there is no counterpart.\n")
 	for _, revision := range []string{peer.R2503, peer.R2506, peer.R2511, peer.R2607} {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh: what the servers of servers.tsv need besides conformance/node_modules: the SDKs for Python (conformance/servers/setup.sh) with
-# their own conformance servers (.python/1 and .python/2), and those of the Go SDKs (.bin/). Does nothing where they already are what the
-# pins say. Needs Node.js 20, Python 3.10 with venv, Go; and for the first time the package registries.
+# setup.sh: installs what the servers of servers.tsv need besides conformance/node_modules: the SDKs for Python (conformance/servers/setup.sh)
+# with their conformance servers (.python/1 and .python/2), and the conformance servers of the Go SDKs (.bin/). Does nothing if the pinned
+# versions are installed. Needs Node.js 20, Python 3.10 with venv, Go, and for an installation the package registries.
 set -eu
 cd "$(dirname "$0")"
 ../setup.sh

@@ -16,37 +16,37 @@ const maxLine = 64 << 10
 // server is a line of servers.tsv.
 type server struct {
 	name    string
-	made    string // with which SDK
-	path    string // of its URL; "-": it speaks over stdio
-	short   bool   // it is part of a short run
-	command string // {port} is where it is to listen
+	made    string // its SDK
+	path    string // of its URL; "-": stdio
+	short   bool   // part of a short run
+	command string // {port} stands for its port
 	note    string
 }
 
 func (s *server) stdio() bool { return s.path == "-" }
 
-// counterpart is a line of counterparts.tsv: which of our checks look at what a check of the official suite looks at.
+// counterpart is a line of counterparts.tsv: which of our checks correspond to a check of the official suite.
 type counterpart struct {
-	official string // scenario:check, with * for anything
+	official string // scenario:check, with * as a wildcard
 	ours     []string
-	note     string // why there is none, where there is none
+	note     string // why there is none
 	line     int
 	used     bool
 }
 
-// differ is a line of differs.tsv: why the two do not find the same.
+// differ is a line of differs.tsv: why the two suites find different things.
 type differ struct {
-	official, revisions, servers string // patterns, the last two of several by comma
+	official, revisions, servers string // patterns, in the last two separated by commas
 	right                        string // ours, suite or both
 	page, reason                 string
-	sometimes                    bool // it need not be so in each run
+	sometimes                    bool // it need not occur in each run
 	line                         int
 	used                         []*row
 }
 
-// fault is a line of faults.tsv: whose a broken MUST is.
+// fault is a line of faults.tsv: the cause of a broken MUST.
 type fault struct {
-	servers, checks string // patterns, of several by comma
+	servers, checks string // patterns, separated by commas
 	whose           string // SDK, server, fixture
 	sometimes       bool
 	note            string
@@ -54,7 +54,7 @@ type fault struct {
 	used            bool
 }
 
-// tables are all of them.
+// tables has all tables.
 type tables struct {
 	servers      []*server
 	counterparts []*counterpart
@@ -77,7 +77,7 @@ func readTables(dir string) (*tables, error) {
 	return t, nil
 }
 
-// readTable reads a table whose columns are parted by tabs; lines that begin with # are remarks.
+// readTable reads a table with tab-separated columns. Lines that begin with # are comments.
 func readTable(name string, columns int, take func(line int, f []string) error) error {
 	in, err := os.Open(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func readTable(name string, columns int, take func(line int, f []string) error) 
 		}
 		f := strings.Split(text, "\t")
 		if len(f) != columns {
-			return fmt.Errorf("%s:%d: has %d columns, and %d are needed, parted by tabs", name, n, len(f), columns)
+			return fmt.Errorf("%s:%d: %d columns, want %d, separated by tabs", name, n, len(f), columns)
 		}
 		if err := take(n, f); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)
@@ -122,7 +122,7 @@ func (t *tables) differ(line int, f []string) error {
 	d := &differ{official: f[0], revisions: f[1], servers: f[2], page: f[4], reason: f[5], line: line}
 	d.right, d.sometimes = often(f[3])
 	if !slices.Contains([]string{"ours", "suite", "both"}, d.right) || d.reason == "" {
-		return fmt.Errorf("who is right is ours, suite or both, not %q; and there is a reason", d.right)
+		return fmt.Errorf("column right must be ours, suite or both, not %q, with a reason", d.right)
 	}
 	t.differs = append(t.differs, d)
 	return nil
@@ -132,21 +132,21 @@ func (t *tables) fault(line int, f []string) error {
 	x := &fault{servers: f[0], checks: f[1], note: f[3], line: line}
 	x.whose, x.sometimes = often(f[2])
 	if !slices.Contains([]string{"SDK", "server", "fixture"}, x.whose) {
-		return fmt.Errorf("a fault is that of the SDK, server or fixture, not %q", x.whose)
+		return fmt.Errorf("the cause must be SDK, server or fixture, not %q", x.whose)
 	}
 	t.faults = append(t.faults, x)
 	return nil
 }
 
-// often parts a word from the mark that it does not hold each time: "word, sometimes".
+// often splits a word from the mark that it does not occur in each run: "word, sometimes".
 func often(text string) (word string, sometimes bool) {
 	return strings.CutSuffix(text, ", sometimes")
 }
 
-// matches tells whether a text matches one of several patterns, parted by commas, with * for anything.
+// matches reports whether a text matches one of several patterns, separated by commas, with * as a wildcard.
 func matches(patterns, text string) bool {
 	return slices.ContainsFunc(strings.Split(patterns, ","), func(p string) bool {
-		// There is no slash in these texts, so that * is anything.
+		// There is no slash in these texts, so that * matches anything.
 		ok, err := path.Match(strings.TrimSpace(p), text)
 		return err == nil && ok
 	})

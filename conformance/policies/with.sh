@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # with.sh [--anonymous] COMMAND…      runs one of the conformance scripts with every policy on
 #   with.sh conformance/cells.sh --short        what passes without policies must pass with them
-#   --anonymous      for clients that cannot send a credential: whoever comes from this machine needs none. All else stays on.
-# DRAGOMAN is the binary (default: dragoman at the root of the repository). The scripts are given a wrapper of it (./dragoman), which
-# adds what policies.env and upstream.toml say; clients on Node.js are made to send an API key (credential.mjs). Before the command
-# runs, it is made sure that policies are on: who has no key is refused.
+#   --anonymous      for clients that cannot send a credential: connections from this machine need none. Everything else stays on.
+# DRAGOMAN is the binary (default: dragoman at the root of the repository). The scripts run a wrapper of it (./dragoman), which
+# adds policies.env and upstream.toml; clients on Node.js send an API key (credential.mjs). First the script checks that the policies are
+# on: a request without a key must be refused.
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
 . "$HERE/../lib.sh"
@@ -14,7 +14,7 @@ anonymous=never
 if [ "$1" = --anonymous ]; then anonymous=loopback; shift; fi
 [ $# -gt 0 ] || die "no command (with.sh --help)"
 binary=${DRAGOMAN:-$POLICIES/../../dragoman}
-[ -x "$binary" ] || die "$binary is not there: build it, or set DRAGOMAN"
+[ -x "$binary" ] || die "there is no $binary: build it, or set DRAGOMAN"
 binary=$(cd "$(dirname "$binary")" && pwd)/$(basename "$binary")
 TEMPORARY=$(mktemp -d)
 child=
@@ -38,14 +38,14 @@ node -e '
 export DRAGOMAN=$POLICIES/dragoman POLICIES_DRAGOMAN=$binary POLICIES_TMP=$TEMPORARY POLICIES_KEY
 export POLICIES_ANONYMOUS=$anonymous
 
-# refused: whether who has no key is.
+# Requests without a key must be refused.
 port=$(free_port)
 start "$TEMPORARY/canary.log" "$DRAGOMAN" serve --listen "127.0.0.1:$port" --admin off -- "$binary" demo
 wait_port "$port" "$PID" || { cat "$TEMPORARY/canary.log" >&2; die "Dragoman does not serve with these policies"; }
 status() { curl -s -o /dev/null -w '%{http_code}' "$@" "http://127.0.0.1:$port/tools"; }
 bare=$(status) forged=$(status -H 'X-API-Key: dgm_wrong') known=$(status -H "Authorization: Bearer $POLICIES_KEY")
 case $anonymous in never) want="401 401 200" ;; *) want="200 401 200" ;; esac
-[ "$bare $forged $known" = "$want" ] || { cat "$TEMPORARY/canary.log" >&2; die "nobody, a wrong key, the key: $bare $forged $known, want $want"; }
+[ "$bare $forged $known" = "$want" ] || { cat "$TEMPORARY/canary.log" >&2; die "status without a key, with a wrong key, with the key: $bare $forged $known, want $want"; }
 stop "$PID"
 
 [ $anonymous = loopback ] || export NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--import=$POLICIES/credential.mjs"

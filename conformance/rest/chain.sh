@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# chain.sh PORT UPSTREAM…      the envelope both ways: one Dragoman is the REST service before UPSTREAM (a URL, or -- and a command, and
-#   whatever else `dragoman serve` takes), another makes an MCP server of that again, at 127.0.0.1:PORT
-#   Ends, with both, when it is told to (SIGTERM) or when one of them ends. DRAGOMAN is the binary.
+# chain.sh PORT UPSTREAM…      the envelope both ways: one Dragoman is the REST service in front of UPSTREAM (arguments of `dragoman serve`: a
+#   URL, or -- and a command), another one makes an MCP server of that service, at 127.0.0.1:PORT
+#   Exits, with both, on SIGTERM or when one of them exits. DRAGOMAN is the binary.
 set -u
 . "$(dirname "$0")/../lib.sh"
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
-[ -x "$DRAGOMAN" ] || die "$DRAGOMAN is not there: build it, or set DRAGOMAN"
+[ -x "$DRAGOMAN" ] || die "there is no $DRAGOMAN: build it, or set DRAGOMAN"
 [ $# -ge 2 ] || die "usage: chain.sh PORT UPSTREAM…"
 port=$1; shift
 trap 'stop_all; exit 0' INT TERM HUP
@@ -13,7 +13,7 @@ trap stop_all EXIT
 middle=$(free_port)
 DRAGOMAN_REST_CAPABILITIES=elicitation,sampling,roots start /dev/stderr "$DRAGOMAN" serve --listen "127.0.0.1:$middle" --admin off "$@"
 wait_port "$middle" "$PID" || die "the first Dragoman does not serve"
-for ((i = 0; i < 100; i++)); do # a service that is still looking for its server says that it is unavailable
+for ((i = 0; i < 100; i++)); do # a service that still probes its server is unavailable
   curl -fsS "http://127.0.0.1:$middle/health" >/dev/null 2>&1 && break
   sleep 0.1
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # client.sh [--keep]      a Python client generated from the OpenAPI document of a Dragoman calls the built-in demo server
-#   openapi-python-client makes it, in the middle of which nobody has a hand; client.py then uses what came out.
+#   openapi-python-client generates it; client.py uses it unchanged.
 # DRAGOMAN is the binary (default: dragoman at the root of the repository). Last line: `N passed, N failed`.
 set -u
 . "$(dirname "$0")/rig.sh"
@@ -12,7 +12,7 @@ while [[ ${1:-} == --* ]]; do
   esac
   shift
 done
-# Warnings of the generator are failures, too: it leaves out what it cannot make.
+# Warnings of the generator are failures: it leaves out what it cannot generate.
 generate() {
   (cd "$RUN" && PATH=$REST/.venv/bin:$PATH openapi-python-client generate --url "$URL/openapi.json" --meta none --output-path "$RUN/demo_client" --fail-on-warning)
 }

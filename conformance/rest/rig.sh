@@ -1,14 +1,14 @@
-# Sourced by the scripts beside it: a Dragoman before the built-in demo server. Starts nothing itself.
+# Functions of the scripts in this directory: a Dragoman in front of the built-in demo server. To be sourced.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 REST=$HERE/rest
 "$REST/setup.sh" || exit 2
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
-[ -x "$DRAGOMAN" ] || die "$DRAGOMAN is not there: build it, or set DRAGOMAN"
+[ -x "$DRAGOMAN" ] || die "there is no $DRAGOMAN: build it, or set DRAGOMAN"
 DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
 mkdir -p "$HERE/.tmp"
 RUN=$(mktemp -d "$HERE/.tmp/rest.XXXXXX")
 KEEP=no
-leave() { # what failed or is wanted stays to be looked at
+leave() { # keeps the logs of a failed run, and those of --keep
   local status=$?
   trap '' INT TERM HUP
   stop_all
@@ -19,7 +19,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# serve TOOL_ERROR: starts Dragoman before its demo server; the address is left in $URL.
+# serve TOOL_ERROR: starts Dragoman in front of its demo server; URL is its address.
 serve() {
   local port; port=$(free_port)
   printf 'listen = "127.0.0.1:%s"\n[admin]\nlisten = "off"\n[rest]\ntool_error = "%s"\n[upstreams.demo]\ncommand = ["%s", "demo"]\n' \
@@ -30,7 +30,7 @@ serve() {
 }
 
 passed=0 failed=0
-# verdict NAME COMMAND…: runs a part, counts it, and shows the log of what failed.
+# verdict NAME COMMAND…: runs a part, counts it, and prints its log if it failed.
 verdict() {
   local name=$1 from=$SECONDS; shift
   if "$@" >"$RUN/$name.log" 2>&1; then
@@ -40,5 +40,5 @@ verdict() {
   fi
 }
 
-# finish: the last line, and the status.
+# finish: prints the last line and returns the exit status.
 finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh: installs Schemathesis, a generator of clients and a validator of OpenAPI documents, pinned, into .venv. Does
-# nothing where they already are what requirements.txt says. Needs Python 3.10 with venv, and once the package registry.
+# setup.sh: installs Schemathesis, a client generator and a validator of OpenAPI documents, pinned, into .venv. Does nothing if the versions
+# of requirements.txt are installed. Needs Python 3.10 with venv, and for an installation the package registry.
 set -eu
 cd "$(dirname "$0")"
 cmp -s requirements.txt .venv/.ready && exit 0

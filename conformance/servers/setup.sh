@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh: installs the servers and the Python clients, pinned: npm/node_modules, .venv/ (Python: 1 is the SDK v1, 2 the SDK v2; uv puts
-# them there) and .bin/ (Go's example servers). Does nothing where they already are what the pins say. Needs Node.js 20, Python 3.10
-# with venv, Go; and for the first time the package registries.
+# setup.sh: installs the servers and the Python clients, pinned: npm/node_modules, .venv/ (by uv; 1 is the Python SDK v1, 2 the SDK v2) and
+# .bin/ (example servers in Go). Does nothing if the pinned versions are installed. Needs Node.js 20, Python 3.10 with venv, Go, and for an
+# installation the package registries.
 set -eu
 cd "$(dirname "$0")"
 UV=0.13.9
@@ -32,7 +32,7 @@ for sdk in 1 2; do
   cp "python/requirements-$sdk.txt" ".venv/$sdk/.ready"
 done
 
-# What uvx starts comes from a cache of its own, so that the tests need no network.
+# uvx uses a cache of its own, so that the tests need no network.
 if ! cmp -s python/uvx.txt .venv/uvx-cache/.ready; then
   UV_CACHE_DIR=$PWD/.venv/uvx-cache "$uv" tool run --quiet --no-config --python python3 --with-requirements python/requirements-2.txt --from "$(cat python/uvx.txt)" mcp-server-time --help >/dev/null
   cp python/uvx.txt .venv/uvx-cache/.ready

@@ -1,6 +1,6 @@
 #!/bin/sh
-# copy.sh DIRECTORY: the tree as it is, without what git ignores, committed as it is in a repository of its own, so that a build there
-# bears a revision, and nobody changes anything meanwhile.
+# copy.sh DIRECTORY: copies the tree, without ignored files, and commits it in a repository of its own, so that a build there has a revision
+# and is not affected by later edits.
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p "$1"

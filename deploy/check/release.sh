@@ -1,6 +1,6 @@
 #!/bin/sh
-# release.sh: what `make released` does. Makes a release twice, from two copies of the tree, and compares all of it; vets the code for
-# every system of it, and asks the one for this machine its version. Figures go to stdout.
+# release.sh: runs for `make released`. Makes a release twice, from two copies of the tree, and compares all files; vets the code for every
+# system, and runs the binary for this machine. Figures go to stdout.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -10,11 +10,11 @@ deploy/check/copy.sh "$work/one"
 git clone -q "$work/one" "$work/two/elsewhere"
 "$work/one/deploy/release.sh" "$work/1" 2>/dev/null
 "$work/two/elsewhere/deploy/release.sh" "$work/2" 2>/dev/null
-diff -r "$work/1" "$work/2" >&2 || { echo "released: built again, they are others" >&2; exit 1; }
+diff -r "$work/1" "$work/2" >&2 || { echo "released: the files of the second build differ" >&2; exit 1; }
 cd "$work/1"
 sha256sum --quiet -c SHA256SUMS
 [ "$(wc -l <SHA256SUMS)" = 12 ] || { cat SHA256SUMS >&2; exit 1; }
-echo "built twice, in two places: the same bytes; the sums are right"
+echo "built twice, in two directories: the same bytes; the checksums are correct"
 wc -c ./*
 name=dragoman-$VERSION-$(go env GOOS)-$(go env GOARCH)
 tar -tzvf "$name.tar.gz"

@@ -22,7 +22,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// benchLine runs the command in earnest, for a short time, and gives the report too.
+// benchLine runs the real command for a short time, and returns the report too.
 func benchLine(t *testing.T, ctx context.Context, args ...string) (code int, r *benchreport.Report, out string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
@@ -45,7 +45,7 @@ func referenceServer(t *testing.T, h fasthttp.RequestHandler) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := fasthttp.Server{Handler: h, MaxIdleWorkerDuration: 10 * time.Millisecond} // what it leaves behind sleeps no longer
+	server := fasthttp.Server{Handler: h, MaxIdleWorkerDuration: 10 * time.Millisecond} // its idle connections
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	t.Cleanup(func() {
@@ -106,7 +106,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A command is started, and what it takes is read.
+// A command is started, and its resources are read.
 func TestBenchCommand(t *testing.T) {
 	command := testkit.Self(t, "main", "demo", "--log-level", "error")
 	t.Setenv(testkit.AsDragoman, "main")
@@ -122,7 +122,7 @@ func TestBenchCommand(t *testing.T) {
 	}
 }
 
-// What goes wrong is told, and no secret with it.
+// Errors are reported, without secrets.
 func TestBenchFails(t *testing.T) {
 	calls := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +154,7 @@ func TestBenchFails(t *testing.T) {
 		t.Error(err)
 	}
 	if all := out + told.String(); strings.Contains(all, "s3cret") || strings.Contains(all, "queried-secret") {
-		t.Errorf("a secret is told:\n%s", all)
+		t.Errorf("a secret is shown:\n%s", all)
 	}
 	calls = 0
 	if code, _, out = line("--method", "moody", "--fail", "errors<60%", url); code != ExitOK || !strings.Contains(out, "kept    errors<60%") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is typed wrongly is said, with what to do about it.
+// Usage errors say what is wrong and how to fix it.
 func TestBenchUsage(t *testing.T) {
 	f := func(code int, want string, args ...string) {
 		t.Helper()
@@ -17,7 +17,7 @@ func TestBenchUsage(t *testing.T) {
 			t.Errorf("%q: %d %s%s, want %d and %q", args, got, out, errs, code, want)
 		}
 		if code != ExitOK && !strings.Contains(errs, "fix:") && !strings.Contains(errs, "did you mean") && !strings.Contains(errs, "run `") {
-			t.Errorf("%q: nothing is said of what to do: %s", args, errs)
+			t.Errorf("%q: the error names no fix: %s", args, errs)
 		}
 	}
 	const url = "http://127.0.0.1:1/mcp"
@@ -78,7 +78,7 @@ func TestBenchOptions(t *testing.T) {
 	}
 }
 
-// What the help shows can be typed like that; files that it names may not be there.
+// The examples of the help are valid commands; their files may be missing.
 func TestBenchExamples(t *testing.T) {
 	for line := range strings.SplitSeq(benchExample, "\n") {
 		if words := testkit.ShellWords(line); len(words) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// ciAction is what the test reads of the GitHub action.
+// ciAction is the part of the GitHub action that the test reads.
 type ciAction struct {
 	Name, Description string
 	Inputs            map[string]struct {
@@ -46,7 +46,7 @@ func readAction(t *testing.T) (a ciAction) {
 	return a
 }
 
-// The action and the template for GitLab: what they are made of, and that they do the same.
+// The parts of the GitHub action and the GitLab template, which must do the same.
 func TestConformanceCIFiles(t *testing.T) {
 	a := readAction(t)
 	if a.Name == "" || a.Description == "" || a.Runs.Using != "composite" || len(a.Runs.Steps) != 2 {
@@ -55,7 +55,7 @@ func TestConformanceCIFiles(t *testing.T) {
 	used := map[string]bool{}
 	for _, step := range a.Runs.Steps {
 		if step.Name == "" || step.Shell != "bash" || strings.Contains(step.Run, "${{") {
-			t.Errorf("%s: a step without a shell, or into whose script an input is written", step.Name)
+			t.Errorf("%s: a step without a shell, or with an input in its script", step.Name)
 		}
 		for name, value := range step.Env {
 			m := regexp.MustCompile(`^\$\{\{ inputs\.([a-z0-9-]+) \}\}$`).FindStringSubmatch(value)
@@ -104,7 +104,7 @@ func TestConformanceCIFiles(t *testing.T) {
 	}
 }
 
-// The script of the action tests a server, and ends as the test does.
+// The script of the action tests a server and exits as the suite does.
 func TestConformanceCITests(t *testing.T) {
 	script := readAction(t).Runs.Steps[1].Run
 	sound, sloppy := demoServer(t), sloppyServer(t)
@@ -131,7 +131,7 @@ func TestConformanceCITests(t *testing.T) {
 		}
 		for file, begins := range map[string]string{"out.xml": "<?xml", "out.json": "{", "out.md": "# MCP conformance", "summary.md": "# MCP conformance"} {
 			if !strings.HasPrefix(testkit.ReadText(t, filepath.Join(dir, file)), begins) {
-				t.Errorf("%s is not there, or something else", file)
+				t.Errorf("%s is missing or differs", file)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func TestConformanceCITests(t *testing.T) {
 	f(ExitUsage, "a URL or a COMMAND is missing")
 }
 
-// bashScript runs a script as the action's steps are run.
+// bashScript runs a script as the steps of the action are run.
 func bashScript(t *testing.T, dir, script string, env []string) (code int, out string) {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -159,7 +159,7 @@ func bashScript(t *testing.T, dir, script string, env []string) (code int, out s
 	return c.ProcessState.ExitCode(), string(text)
 }
 
-// The script that gets a release takes the archive that has its sum, and no other.
+// The script that downloads a release accepts only an archive with the right checksum.
 func TestConformanceCIGets(t *testing.T) {
 	for _, program := range []string{"curl", "tar", "awk"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -189,7 +189,7 @@ func TestConformanceCIGets(t *testing.T) {
 			t.Errorf("%q: %d, %s; want %d and %q", env, got, text, code, out)
 		}
 		if code == 0 && !strings.HasSuffix(strings.TrimSpace(testkit.ReadText(t, filepath.Join(dir, "path"))), name) {
-			t.Error("the steps after it do not find it")
+			t.Error("later steps do not find it")
 		}
 	}
 	f(0, "it is version", "CONFORMANCE_RELEASE="+s.URL+"/good")
@@ -201,7 +201,7 @@ func TestConformanceCIGets(t *testing.T) {
 	f(1, "fix: put it there in a step before, or name a release")
 }
 
-// toolsWithout is a PATH on which there is no program of a name.
+// toolsWithout makes a PATH without a program.
 func toolsWithout(t *testing.T, program string) string {
 	t.Helper()
 	var dirs []string
@@ -213,7 +213,7 @@ func toolsWithout(t *testing.T, program string) string {
 	return strings.Join(dirs, string(os.PathListSeparator))
 }
 
-// packed is an archive with one program.
+// packed makes an archive with one program.
 func packed(t *testing.T, name, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// The scenarios that clients are told stand in the guide, with the words that they have in the code.
+// The guide lists the scenarios of clients, in the words of the code.
 func TestScenariosAreDocumented(t *testing.T) {
 	guide, err := os.ReadFile("docs/conformance.md")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestScenariosAreDocumented(t *testing.T) {
 	}
 }
 
-// A client that starts its server itself is given the words that start this program as one.
+// A client that starts its server gets the words that start this program as the server.
 func TestConformanceOfClientsOnStdio(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no sh")
@@ -34,7 +34,7 @@ func TestConformanceOfClientsOnStdio(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		c := testkit.Self(t, "main", append(append([]string{"conformance", "--client", "--only", "client.lines,client.closes-input", "--revision", "2025-03-26", "--face", "legacy-stdio", "--", "sh", "-c", script}, more...), "{command}")...)
 		c.Stdout, c.Stderr = &stdout, &stderr
-		_ = c.Run() // its exit code is looked at
+		_ = c.Run() // its exit code is checked
 		return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
 	}
 	code, out, errs := client(`echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | "$0" "$@" | grep -q '"result":{}'`)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The documentation of the checks has a page for each, pages of checks that are gone are removed, and every check says enough for its page.
+// The documentation has a page for each check, pages of removed checks are deleted, and every check has enough text for its page.
 func TestDocumentedChecks(t *testing.T) {
 	made := t.TempDir()
 	stale := filepath.Join(made, "gone.gone.md")
@@ -29,22 +29,22 @@ func TestDocumentedChecks(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range allChecks() {
 		if !regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`).MatchString(c.ID) || seen[c.ID] {
-			t.Errorf("%q is no id, or that of two", c.ID)
+			t.Errorf("%q is no id, or not unique", c.ID)
 		}
 		seen[c.ID] = true
 		if page := pages[c.ID+".md"]; !strings.HasPrefix(page, "# "+c.ID+"\n") || !strings.Contains(pages["README.md"], "("+c.ID+".md)") {
 			t.Errorf("%s has no page, or is not in the list: %q", c.ID, page)
 		}
 		if c.Title == "" || c.Statement == "" || c.Page == "" || c.Fix == "" || c.Why == "" || len(c.Faces) == 0 || c.Level == "" {
-			t.Errorf("%s does not say all that is told of a check", c.ID)
+			t.Errorf("%s lacks a part of a check's page", c.ID)
 		}
 		if strings.Contains(c.Title+c.Statement+c.Why+c.Fix, "\n") {
-			t.Errorf("%s has the end of a line in a text", c.ID)
+			t.Errorf("%s has a line end in a text", c.ID)
 		}
 	}
 }
 
-// filesOf are the files of a directory, by name.
+// filesOf returns the files of a directory by name.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -22,7 +22,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// demoServer is the built-in server over HTTP, for a test.
+// demoServer starts the built-in server over HTTP.
 func demoServer(t *testing.T) (url string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -55,7 +55,7 @@ func demoServer(t *testing.T) (url string) {
 	}
 }
 
-// sloppyServer discovers itself to everybody, whatever is wrong with the request, and repeats what it was sent.
+// sloppyServer answers server/discover however malformed the request, and repeats what it was sent.
 func sloppyServer(t *testing.T) (url string) {
 	t.Helper()
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func sloppyServer(t *testing.T) (url string) {
 	return s.URL + "/mcp?key=queried-secret"
 }
 
-// conformanceLine runs the command in earnest.
+// conformanceLine runs the real command.
 func conformanceLine(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -89,7 +89,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// A sound server keeps all; every report says so, to a reader of its own.
+// A correct server passes, and every report says so in its own format.
 func TestConformanceKept(t *testing.T) {
 	url, dir := demoServer(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -146,7 +146,7 @@ func TestConformanceKept(t *testing.T) {
 	}
 }
 
-// A server that is at fault: what is shown, what is not, and how a list of expected failures counts.
+// A faulty server: what is shown, what is hidden, and how a list of expected failures counts.
 func TestConformanceFails(t *testing.T) {
 	url, dir := sloppyServer(t), t.TempDir()
 	token := testkit.WriteFile(t, "token.txt", "Bearer s3cret-of-the-file\n")
@@ -222,8 +222,8 @@ func TestConformanceDiff(t *testing.T) {
 	f(ExitFailed, "is no report that", before, "go.mod")
 }
 
-// Nobody there, or nothing of MCP, is another exit code than a failure.
-func TestConformanceNobody(t *testing.T) {
+// No server, or no MCP server, has another exit code than a failure.
+func TestConformanceWithoutAServer(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	f := func(code int, want string, args ...string) {
@@ -253,7 +253,7 @@ func TestConformanceNobody(t *testing.T) {
 	}
 }
 
-// A run that is interrupted tells what it has done so far, and that this is not all.
+// An interrupted run reports what it has done so far, and that it is incomplete.
 func TestConformanceInterrupted(t *testing.T) {
 	sloppy := sloppyServer(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -293,7 +293,7 @@ func TestConformanceInterrupted(t *testing.T) {
 	}
 }
 
-// What is typed wrongly.
+// Usage errors.
 func TestConformanceUsage(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
@@ -344,7 +344,7 @@ func TestConformanceUsage(t *testing.T) {
 	f(`--only: "request.version-mismatch" is not known`, "--client", "--only", "request.version-mismatch", "--", "x")
 }
 
-// A client is tested by servers that are made for it, and an intermediary between a server and clients of ours.
+// A client is tested by servers made for it, and an intermediary between a server and our clients.
 func TestConformanceOthers(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
@@ -366,7 +366,7 @@ func TestConformanceOthers(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		c := testkit.Self(t, "main", append([]string{"conformance", "--proxy", "--face", "modern-http", "--only", "request.version-mismatch"}, args...)...)
 		c.Stdout, c.Stderr = &stdout, &stderr
-		_ = c.Run() // its exit code is looked at
+		_ = c.Run() // its exit code is checked
 		return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
 	}
 	code, out, errs = proxy("--", self, "serve", "--listen", "{listen}", "--admin", "off", "--log-level", "error", "{upstream}")
@@ -378,7 +378,7 @@ func TestConformanceOthers(t *testing.T) {
 	}
 }
 
-// The official suite's findings stand beside ours; over stdio it meets a Dragoman.
+// The official suite's findings are merged with ours; over stdio it runs through a Dragoman.
 func TestConformanceOfficial(t *testing.T) {
 	script := testkit.WriteFile(t, "suite.sh", `set -eu
 while [ $# -gt 0 ]; do
@@ -417,7 +417,7 @@ echo '[{"id":"lists","name":"Lists","description":"lists at '$revision'","status
 	}
 }
 
-// What is typed reaches the run.
+// The flags reach the run.
 func TestConformanceOptions(t *testing.T) {
 	rec, code, _, errs := runLine(t, nil, nil, "conformance", "--header", "Authorization: Bearer a:b", "--strict", "--verbose", "--timeout", "3s", "--jobs", "7",
 		"--expected-failures", "known.txt", "--face", "sse,legacy-http", "http://h/sse", "http://h/mcp")
@@ -451,7 +451,7 @@ func TestConformanceWildcard(t *testing.T) {
 }
 
 // The lists of checks.
-func TestConformanceTells(t *testing.T) {
+func TestConformanceLists(t *testing.T) {
 	_, out, _ := conformanceLine(t, "--list")
 	if lines := strings.Count(out, "\n"); lines != len(allChecks())+1 || !strings.Contains(out, "\nclient.") || !strings.Contains(out, "request.version-mismatch") {
 		t.Errorf("%d lines:\n%s", lines, out)

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// socketServer is the demonstration server behind a socket, a process for each connection.
+// socketServer starts the demo server behind a socket, a process for each connection.
 func socketServer(t *testing.T, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -40,7 +40,7 @@ func socketServer(t *testing.T, network, address string) net.Listener {
 			t.Error(err)
 			return
 		}
-		_, _ = io.Copy(in, c) // its end is that of the conversation
+		_, _ = io.Copy(in, c) // it exits with its connection
 		_ = in.Close()
 		_ = demo.Wait()
 	}
@@ -56,7 +56,7 @@ func socketServer(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
-// A server that speaks lines over a socket is tested as a program is.
+// A server behind a socket is tested like a command.
 func TestConformanceSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	socketServer(t, "unix", path)
@@ -76,8 +76,8 @@ func TestConformanceSockets(t *testing.T) {
 	}
 }
 
-// The official suite, which sends no fields of ours and trusts no roots of ours, meets a server that wants both; so it does over
-// HTTP+SSE, with a Dragoman between.
+// The official suite, which sends no custom headers and trusts no custom roots, reaches a server that requires both; over HTTP+SSE it does
+// so through a Dragoman.
 func TestConformanceOfficialWithCredentials(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
@@ -92,7 +92,7 @@ func TestConformanceOfficialWithCredentials(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		body, _ := io.ReadAll(r.Body) // an answer may come before its end
+		body, _ := io.ReadAll(r.Body) // the answer may come before its end
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		pass.ServeHTTP(w, r)
 	}))

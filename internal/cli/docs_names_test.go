@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Keys that documents name are there.
+// The keys that documents name exist.
 func TestDocumentedKeys(t *testing.T) {
 	keys, err := config.DescribeConfig()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 }
 
-// What other bridges' flags become, there is.
+// The flags that docs/migrating.md names exist.
 func TestMigrationFlags(t *testing.T) {
 	root := newRoot(&program{})
 	var flags []string

@@ -20,12 +20,12 @@ import (
 	"dragoman/proxy"
 )
 
-// templatesFile is what errorTemplates embeds.
+// templatesFile is the file that errorTemplates embeds.
 const templatesFile = "internal/cli/error_templates.json"
 
 var updateTemplates = flag.Bool("update-templates", false, "rewrite error_templates.json")
 
-// chosen are the messages whose row is decided where they are made: what the expression can be.
+// chosen lists the messages whose row is chosen where they are made, with the possible rows.
 var chosen = map[string][]string{
 	"the upstream server answered %w%s":                             {"HTTPStatus", "Refused", "Overloaded"},
 	"the upstream server refused the subscription: %s (code %d)":    {"BadAnswer", "InvalidParams", "MethodNotFound"},
@@ -35,15 +35,15 @@ var chosen = map[string][]string{
 	"the line is no JSON-RPC message: %w": {"Parse", "InvalidRequest"},
 }
 
-// The message templates that `dragoman errors` prints are those in the code: who changes a message, which people search for
-// and programs match against their better judgement, sees it here.
+// `dragoman errors` prints the message templates of the code. A changed message fails this test, because people search for messages and
+// programs match them.
 func TestErrorTemplates(t *testing.T) {
 	names := faultNames(t)
 	found := map[string]map[string]bool{}
 	add := func(row, template string) {
 		name, ok := names[row]
 		if !ok {
-			t.Errorf("%q is made of %q, which is no row of the error table; enter it in chosen", template, row)
+			t.Errorf("%q is made from %q, which is no row of the error table; add it to chosen", template, row)
 			return
 		}
 		if found[name] == nil {
@@ -58,7 +58,7 @@ func TestErrorTemplates(t *testing.T) {
 	for _, f := range proxy.Faults() {
 		got[f.Name] = slices.Sorted(maps.Keys(found[f.Name]))
 		if len(got[f.Name]) == 0 {
-			t.Errorf("nothing is told as %s: take the row out", f.Name)
+			t.Errorf("no message has the row %s: remove it", f.Name)
 		}
 	}
 	text, err := json.MarshalIndentWithOption(got, "", "  ", json.UnorderedMap(), json.DisableHTMLEscape())
@@ -73,11 +73,11 @@ func TestErrorTemplates(t *testing.T) {
 		return
 	}
 	if string(text) != errorTemplates {
-		t.Errorf("%s is not what the code says; look at the change with: go test ./internal/cli -run TestErrorTemplates -update-templates && git diff %s", templatesFile, templatesFile)
+		t.Errorf("%s differs from the code; see the difference with: go test ./internal/cli -run TestErrorTemplates -update-templates && git diff %s", templatesFile, templatesFile)
 	}
 }
 
-// sortedJSON writes the object once more, with its keys in order.
+// sortedJSON formats an object with sorted keys.
 func sortedJSON(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var m map[string][]string
@@ -109,7 +109,7 @@ func sortedJSON(t *testing.T, text []byte) []byte {
 
 var formatVerb = regexp.MustCompile(`%[+#]?[a-z]`)
 
-// placeholders makes a template of a format: whatever is filled in is {…}.
+// placeholders makes a template of a format: every verb becomes {…}.
 func placeholders(format string) string {
 	return strings.ReplaceAll(formatVerb.ReplaceAllString(format, "{…}"), "%%", "%")
 }
@@ -147,7 +147,7 @@ func faultNames(t *testing.T) map[string]string {
 	return names
 }
 
-// sources returns the files of which Dragoman is made, without tests and tools.
+// sources returns the files of Dragoman without tests and tools.
 func sources(t *testing.T) (files []string) {
 	t.Helper()
 	for _, root := range []string{"proxy", "policies", "adapters", "internal", "conformance/everything"} {
@@ -155,7 +155,7 @@ func sources(t *testing.T) (files []string) {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (d.Name() == "testdata" || strings.Contains(path, "/internal/")): // what tests share
+			case d.IsDir() && (d.Name() == "testdata" || strings.Contains(path, "/internal/")): // shared by tests
 				return filepath.SkipDir
 			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
 				files = append(files, path)
@@ -169,7 +169,7 @@ func sources(t *testing.T) (files []string) {
 	return files
 }
 
-// collectTemplates finds the calls of Errf in a file, and the Errors that are put together by hand.
+// collectTemplates finds the calls of Errf in a file, and Errors that are composed by hand.
 func collectTemplates(t *testing.T, name string, add func(row, template string)) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -219,7 +219,7 @@ func byHand(lit *ast.CompositeLit, add func(row, template string)) {
 	}
 }
 
-// identifier is the last name of an expression like proxy.Lost, *proxy.Error or Errf; empty for others.
+// identifier returns the last name of an expression like proxy.Lost, *proxy.Error or Errf; empty for others.
 func identifier(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -230,7 +230,7 @@ func identifier(e ast.Expr) string {
 	return ""
 }
 
-// formatOf is a string expression as a format: what is not written there is %s.
+// formatOf returns a string expression as a format. Parts that are not literal become %s.
 func formatOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

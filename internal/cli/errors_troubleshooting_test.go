@@ -12,19 +12,18 @@ import (
 
 const guideFile = "docs/troubleshooting.md"
 
-// ownWords is a message of which nothing is fixed.
+// ownWords is a message without a fixed part.
 const ownWords = "{…}"
 
 var messagesOf = regexp.MustCompile(`(?s)### .([a-z_]+).\n(.*?)<!-- messages of ([a-z_]+) -->\n(.*?)<!-- end -->\n`)
 
-// Whoever searches the guide for what an error says, finds it, with the cause and what to do: every row of the error table is there, with
-// every message. -update-templates writes the messages anew.
+// The troubleshooting guide has every row of the error table with every message, cause and fix. -update-templates rewrites the messages.
 func TestErrorTemplatesInTheGuide(t *testing.T) {
 	guide, err := os.ReadFile(guideFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile(templatesFile) // not the embedded one: it may just have been written anew
+	table, err := os.ReadFile(templatesFile) // not the embedded one, which may be older
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,16 +44,16 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 		m := messagesOf.FindStringSubmatch(text)
 		name := m[1]
 		if seen[name] || name != m[3] || want[name] == "" {
-			t.Errorf("%s: %s is there twice, has another's messages, or is no row", guideFile, name)
+			t.Errorf("%s: %s is duplicated, has another row's messages, or is no row", guideFile, name)
 		}
 		if seen[name] = true; len(strings.TrimSpace(m[2])) < 20 {
-			t.Errorf("%s: %s has neither cause nor what to do", guideFile, name)
+			t.Errorf("%s: %s lacks a cause or a fix", guideFile, name)
 		}
 		return strings.Replace(text, m[4]+"<!-- end -->", want[name]+"<!-- end -->", 1)
 	})
 	for name := range want {
 		if !seen[name] {
-			t.Errorf("%s does not tell of %s: write a section ### `%s` with cause and fix, and below it\n<!-- messages of %s -->\n<!-- end -->", guideFile, name, name, name)
+			t.Errorf("%s lacks %s: write a section ### `%s` with cause and fix, and below it\n<!-- messages of %s -->\n<!-- end -->", guideFile, name, name, name)
 		}
 	}
 	switch {
@@ -63,11 +62,11 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 			t.Fatal(err)
 		}
 	case fresh != string(guide):
-		t.Errorf("%s does not have the messages of the code; write them anew with: go test -run TestErrorTemplates -update-templates .", guideFile)
+		t.Errorf("%s differs from the messages of the code; rewrite them with: go test -run TestErrorTemplates -update-templates .", guideFile)
 	}
 }
 
-// guideRow is what the guide has of a row besides its text.
+// guideRow is the guide's section of a row, without the messages.
 func guideRow(r errorRow, templates []string) string {
 	var b strings.Builder
 	again := "retryable: no"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What follows is on the command line of every command that starts a child.
+// Flags of every command that starts a child.
 func TestChildFlags(t *testing.T) {
 	vars := testkit.WriteFile(t, "vars.env", "A=1\nB=2\n")
 	for _, command := range []string{"serve", "stdio", "probe"} {
@@ -29,7 +29,7 @@ func TestChildFlags(t *testing.T) {
 	}
 }
 
-// Flags: a list may be given at once or piece by piece.
+// A list flag may be given once or several times.
 func TestEraFlags(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()

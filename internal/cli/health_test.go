@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// adminTalk is an admin listener that says what the test wants, at an address of this machine, to one after the other.
+// adminTalk is an admin listener with answers of the test, for one connection after the other.
 func adminTalk(t *testing.T, answers map[string]func(*fasthttp.Response)) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func says(status int, body string) func(*fasthttp.Response) {
 	}
 }
 
-// Everything that `dragoman health` can find, with its exit code.
+// Every result of `dragoman health`, with its exit code.
 func TestHealth(t *testing.T) {
 	well := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true}]}`),
 		"/healthz": says(200, `{"status":"ok"}`)})
@@ -91,7 +91,7 @@ func TestHealth(t *testing.T) {
 	f(ExitUsage, "unexpected argument", nil, "127.0.0.1:9090")
 	f(ExitUsage, "--admin", nil, "--admin", "9090")
 
-	// Where the address comes from. A file with mistakes is one that serve has refused to take over.
+	// The sources of the address. A file with mistakes is one that serve has refused.
 	wrong := testkit.WriteFile(t, "wrong.toml", "keepalife = \"1s\"\nadmin.listen = \""+well+"\"\n[upstreams.a]\nurl = \"file:/nowhere\"\n")
 	garbage := testkit.WriteFile(t, "garbage.toml", "admin.listen = ")
 	bad := testkit.WriteFile(t, "bad.yaml", "admin: { listen: 9090 }\n")
@@ -104,13 +104,13 @@ func TestHealth(t *testing.T) {
 	f(ExitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well}, "--config", filepath.Join(t.TempDir(), "none.toml"))
 	f(ExitFailed, "9090", []string{"DRAGOMAN_ADMIN_LISTEN=9090"})
 
-	// A listener on every interface is asked over the loopback.
+	// A listener on every interface is reached over the loopback.
 	_, port, _ := net.SplitHostPort(well)
 	f(ExitOK, "ready\n", nil, "--admin", "0.0.0.0:"+port)
 	f(ExitOK, "ready\n", nil, "--admin", ":"+port)
 }
 
-// A file that cannot be read is told, and the default address asked.
+// A file that cannot be read is reported, and the default address is used.
 func TestHealthUnreadFile(t *testing.T) {
 	var errs strings.Builder
 	p := &program{std: app.Streams{Err: &errs}}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The hash that is printed with a key is that of the key, which nothing else repeats.
+// The printed hash is that of the printed key, and each key is unique.
 func TestKeyCommands(t *testing.T) {
 	run := func(in string, args ...string) (code int, out, errs string) {
 		var o, e bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// recorded is what the runners of a test were called with.
+// recorded holds the calls of a test's runners.
 type recorded struct {
 	Command string
 	Cfg     *config.Config
@@ -20,7 +20,7 @@ type recorded struct {
 	Bench       *BenchOptions
 }
 
-// runLine runs one command line in this process; run decides the runners' result.
+// runLine runs one command line in this process; run is called by the runners.
 func runLine(t *testing.T, environ []string, run error, args ...string) (rec recorded, code int, out, errs string) {
 	t.Helper()
 	keep := func(command string) func(context.Context, *config.Config, app.Streams) error {

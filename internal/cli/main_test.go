@@ -51,7 +51,7 @@ func waitingMain() {
 	os.Exit(code)
 }
 
-// The exit codes and the errors of what is typed, by the program itself.
+// The exit codes and usage errors of the program itself.
 func TestUsage(t *testing.T) {
 	file := testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \"http://a.example\"\n[upstreams.b]\nurl = \"http://b.example\"\n")
 	bad := testkit.WriteFile(t, "bad.toml", "keepalife = \"1s\"\n")
@@ -115,7 +115,7 @@ func TestRunResult(t *testing.T) {
 	}
 	f(nil, 0, "")
 	f(errors.New("serve: the port is taken"), 1, "dragoman: serve: the port is taken\n")
-	f(fmt.Errorf("x: %w", context.Canceled), 1, "dragoman: x: context canceled\n") // nobody interrupted
+	f(fmt.Errorf("x: %w", context.Canceled), 1, "dragoman: x: context canceled\n") // not interrupted
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -131,7 +131,7 @@ func TestRunResult(t *testing.T) {
 	}
 }
 
-// Flags may stand before and after the URL; after -- everything is the child's.
+// Flags may come before and after the URL; everything after -- belongs to the child.
 func TestTarget(t *testing.T) {
 	f := func(check func(u *config.Upstream, c *config.Config) bool, args ...string) {
 		t.Helper()
@@ -183,7 +183,7 @@ func TestConfigVariableAndPick(t *testing.T) {
 	}
 }
 
-// Every command has an example and says what it is for.
+// Every command has an example and a description.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

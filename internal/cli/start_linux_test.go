@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// What is imported is paid for by each start, used or not, so it is counted: what a package allocates while it is initialized. One that
-// does much of it (compiles, fills tables) belongs behind a call that is made when it is wanted.
+// Every start pays for the initialization of imported packages, used or not, so their allocations are limited. Expensive initialization
+// (compiling, filling tables) belongs into a function that is called on demand.
 const (
 	initMost    = 150_000                                    // bytes, of one package
-	metaschemas = "github.com/santhosh-tekuri/jsonschema/v6" // compiles those of five drafts whether they are wanted or not: 1.7 MB, 3 ms
+	metaschemas = "github.com/santhosh-tekuri/jsonschema/v6" // compiles the metaschemas of five drafts in any case: 1.7 MB, 3 ms
 )
 
-// TestStart is about the way of the program itself to its first answer.
+// TestStart measures the program's own part of the time to its first answer.
 func TestStart(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "dragoman")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -31,19 +31,19 @@ func TestStart(t *testing.T) {
 			}
 		}
 		if _, there := bytes["dragoman/internal/cli"]; !there {
-			t.Errorf("%d packages, and ours are not among them", len(bytes))
+			t.Errorf("%d packages, none of them Dragoman's", len(bytes))
 		}
 		t.Logf("%d bytes", all)
 	})
 }
 
-// inits runs a command and tells what each package allocated when it was initialized.
+// inits runs a command and returns what each package allocated during initialization.
 func inits(t *testing.T, c *exec.Cmd) map[string]int {
 	t.Helper()
 	c.Env = append(c.Env, "GODEBUG=inittrace=1")
 	var log bytes.Buffer
 	c.Stderr = &log
-	_ = c.Run() // how it ends is not the question
+	_ = c.Run() // the exit code does not matter
 	out := map[string]int{}
 	for line := range strings.Lines(log.String()) { // init NAME @1.2 ms, 0.1 ms clock, 123 bytes, 4 allocs
 		fields := strings.Fields(line)
@@ -58,7 +58,7 @@ func inits(t *testing.T, c *exec.Cmd) map[string]int {
 	return out
 }
 
-// A command is made alone if it is the one that is wanted, and as it is among all.
+// Each command is built alone if it is the requested one, and equals the one built among all.
 func TestOnlyTheWantedCommand(t *testing.T) {
 	all := newRoot(&program{})
 	for _, want := range commands() {

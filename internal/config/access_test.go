@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names and URIs with dots and stars are names, in TOML and in YAML, and print gives back what was set.
+// Names and URIs with dots and stars are names, in TOML and YAML, and print writes them so that they can be read again.
 func TestAccessTables(t *testing.T) {
 	toml := `
 security.jwt = { issuer = "https://id.example", resource = "https://r.example" }

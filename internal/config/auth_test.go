@@ -8,7 +8,7 @@ import (
 	"dragoman/policies"
 )
 
-// What would let in nobody, or everybody, or can be read by everybody, is told before anything is served.
+// Settings that admit no caller or every caller, or files that all users can read, are reported before anything is served.
 func TestAuthConfig(t *testing.T) {
 	const good = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	f := func(toml, want string) {
@@ -61,8 +61,8 @@ func TestAuthConfig(t *testing.T) {
 	f("[upstreams.a]\ncommand = [\"true\"]\noauth.token_url = \"https://t\"\n", "only concerns an upstream with a url")
 }
 
-// An address that is not loopback is served as soon as anybody is asked who he is.
-func TestServeAsksWhoItIs(t *testing.T) {
+// An address other than the loopback is served only if callers must authenticate.
+func TestServeRequiresCredentials(t *testing.T) {
 	up := "listen = \"0.0.0.0:8080\"\n"
 	end := "[upstreams.a]\nurl = \"http://localhost:1\"\n"
 	toml := "[security.api_keys.a]\nhashes = [\"" + policies.HashKey(policies.NewKey()) + "\"]\n"

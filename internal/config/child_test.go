@@ -34,7 +34,7 @@ func TestIsolation(t *testing.T) {
 	f("pool ( 04 )", "pool(4)", "pool", 4)
 }
 
-// Every setting of a child is refused with a line that says what to write.
+// Every invalid setting of a child is refused with a message that names the fix.
 func TestChildKeysAreChecked(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestChildKeysAreChecked(t *testing.T) {
 	f(`env_inherit = ["KEY=hunter2"]`, `env_inherit: entry 1: has a "=" in it, but a name alone is wanted; fix: set variables below env: NAME = "VALUE"`)
 }
 
-// What concerns a child only is refused where there is none, unless it is the default.
+// Settings of children are refused for other servers, unless they have the default.
 func TestMisplacedKeys(t *testing.T) {
 	f := func(url, line, want string) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestMisplacedKeys(t *testing.T) {
 		value := map[string]string{"cwd": `"/"`, "env": `{A = "b"}`, "env_inherit": `["A"]`, "env_file": `"x"`, "spares": "1", "max_processes": "1",
 			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`}[row.Key]
 		if (row.needs == CommandKey) != (value != "") {
-			t.Errorf("%s: needs %q, and is tried with %q", row.Key, row.needs, value)
+			t.Errorf("%s: needs %q, tried with %q", row.Key, row.needs, value)
 		}
 		if value == "" {
 			continue
@@ -160,7 +160,7 @@ func TestSocketURLs(t *testing.T) {
 	bad("ws://a:1", `has the scheme "ws"`)
 }
 
-// The environment of a child comes from the file first, and then from env.
+// The environment of a child comes from env_file first, and then from env.
 func TestEnvFile(t *testing.T) {
 	secret := testkit.WriteFile(t, "token", "from-file\n")
 	vars := testkit.WriteFile(t, "vars.env", "\xef\xbb\xbf# a comment\r\nA=1\r\nexport B = two words # not this\nC='$A ${A} #1'\nD=pa$$A#word\nE=\"x\\ny $A\"\nF=\"several\nlines\"\nG=\nH=base64==\n\nA2=é")
@@ -206,7 +206,7 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// What is wrong with the file is told by name and line, and never by what stands there.
+// Errors of env_file name the file and line, and never show its content.
 func TestEnvFileErrors(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
@@ -237,7 +237,7 @@ func TestEnvFileErrors(t *testing.T) {
 
 func TestOpenEnvFileIsWarnedOf(t *testing.T) {
 	vars := testkit.WriteFile(t, "vars.env", "A=hunter2\n")
-	if err := os.Chmod(vars, 0o644); err != nil { //nolint:gosec // that is the point
+	if err := os.Chmod(vars, 0o644); err != nil { //nolint:gosec // this is tested
 		t.Fatal(err)
 	}
 	c, err := load(t, testkit.WriteFile(t, "c.toml", fmt.Sprintf("[upstreams.a]\ncommand = [\"a\"]\nenv_file = %q\n", vars)), nil)
@@ -252,7 +252,7 @@ func TestOpenEnvFileIsWarnedOf(t *testing.T) {
 	}
 }
 
-// The settings of a child can be given in every way, and print reads back.
+// The settings of a child can be given in every form, and print writes them so that they can be read again.
 func TestChildKeysEverywhere(t *testing.T) {
 	want := func(t *testing.T, u *Upstream) {
 		t.Helper()

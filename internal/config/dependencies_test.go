@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Seed 000, ServiceConfiguration: dependencies are the user's own table; of what stands there, address and time are ours.
+// Seed 000, ServiceConfiguration: dependencies are the user's own table, of which Dragoman reads address and timeouts.
 func TestDependencies(t *testing.T) {
 	cfg, err := load(t, testkit.WriteFile(t, "d.toml", `
 [monitoring]

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// printedValue is how a loaded configuration prints a key; an empty one if it does not.
+// printedValue returns how a loaded configuration prints a key; empty if it does not.
 func printedValue(t *testing.T, c *Config, key string) string {
 	t.Helper()
 	for _, p := range c.printedValues() {
@@ -81,7 +81,7 @@ func TestNewKeyBounds(t *testing.T) {
 	f("eras", ",", "is empty")
 }
 
-// The key that seals is never shown, wherever it comes from, not even where it is wrong.
+// The state key is never shown, wherever it comes from, even if it is invalid.
 func TestStateKey(t *testing.T) {
 	const key = "0123456789abcdef0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "key")
@@ -144,7 +144,7 @@ func TestNewKeysInAllLayers(t *testing.T) {
 	}
 }
 
-// What may be spoken to an upstream: era and eras together.
+// The eras of an upstream: era and eras together.
 func TestUpstreamAllowed(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()

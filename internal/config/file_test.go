@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// sameConfig is one configuration in the three formats, each in its own manner.
+// sameConfig is one configuration in the three formats, each in its own style.
 func sameConfig(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -47,7 +47,7 @@ upstreams:
 	}
 }
 
-// One configuration in the three formats is one configuration.
+// The three formats give the same configuration.
 func TestFormatsAgree(t *testing.T) {
 	files := sameConfig(t)
 	var want *Config
@@ -81,7 +81,7 @@ func TestFileErrors(t *testing.T) {
 			t.Errorf("%s:\n%s\ngives\n%s\nwant\n%s", name, text, got, strings.Join(want, "\n"))
 		}
 	}
-	// Everything wrong at once, in line order.
+	// All errors at once, in line order.
 	f("c.toml", "listen = \"127.0.0.1:80\"\n\n[sessions]\nidle_tll = \"30m\"\nmax = \"many\"\n[log]\nlevel = 3\n",
 		`c.toml:1: listen: "127.0.0.1:80": the port is out of range; fix: choose a port of 1024 to 65535, or 0 for any free port`,
 		`c.toml:4: sessions.idle_tll: unknown key; did you mean sessions.idle_ttl?`,
@@ -161,7 +161,7 @@ func TestUpstreamErrors(t *testing.T) {
 		`c.toml:6: upstreams.a.headers.A.B: has a name of several parts; fix: quote the name: upstreams.a.headers."A.B"`)
 }
 
-// What no parser takes is an error with a line, and nothing of the text is repeated.
+// A syntax error names the line, and does not show the text.
 func TestSyntaxErrors(t *testing.T) {
 	const secret = "hunter2"
 	f := func(name, text, want string) {
@@ -255,7 +255,7 @@ func TestDurationAndSizeTexts(t *testing.T) {
 	}
 }
 
-// A secret is on the wire and nowhere else.
+// A secret is sent to the server and shown nowhere.
 func TestSecretsAreHidden(t *testing.T) {
 	const secret = "hunter2"
 	secretFile := testkit.WriteFile(t, "token", secret+"file\r\n")
@@ -312,7 +312,7 @@ env = { K = "%[1]senv", DATABASE_URL = "file:./%[1]s.db" }
 	}
 }
 
-// No error about a secret repeats it.
+// No error about a secret shows it.
 func TestSecretErrors(t *testing.T) {
 	const secret = "hunter2"
 	empty := testkit.WriteFile(t, "empty", "\n")
@@ -366,7 +366,7 @@ func TestNearest(t *testing.T) {
 	f(strings.Repeat("a", 10000), "")
 }
 
-// Whatever the bytes are, the parsers return entries or an error in bounded time.
+// The parsers return entries or an error in bounded time for any input.
 func FuzzConfigFile(f *testing.F) {
 	for _, seed := range []string{
 		"a: {b: [1, \"2\", {c: null}]}\n? x\n: y\n", "[a.b]\nc = {d = [1, 2.5, 2020-01-01]}\n[[e]]\nf='g'\n", `{"a": {"b": [1, {"c": null}], "d": true}}`,

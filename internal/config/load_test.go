@@ -18,7 +18,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// load loads a file with variables and flags, these written KEY=VALUE.
+// load loads a file with variables and flags, given as KEY=VALUE.
 func load(t *testing.T, file string, environ []string, flags ...string) (*Config, error) {
 	t.Helper()
 	opt := LoadOptions{File: file, Environ: environ}
@@ -29,7 +29,7 @@ func load(t *testing.T, file string, environ []string, flags ...string) (*Config
 	return LoadConfig(opt)
 }
 
-// errorLines are the errors of a load, one a line, without the file's directory.
+// errorLines returns the errors of a load, one a line, without the file's directory.
 func errorLines(err error, file string) string {
 	var es value.ConfigErrors
 	if !errors.As(err, &es) {
@@ -46,7 +46,7 @@ func errorLines(err error, file string) string {
 	return strings.Join(lines, "\n")
 }
 
-// said is what a configuration says, without where it says it.
+// said returns a configuration without the sources of its values.
 func said(c *Config) *Config {
 	bare := *c
 	bare.sources, bare.Loaded, bare.secretFiles, bare.Seen = nil, LoadOptions{}, nil, ""
@@ -121,13 +121,12 @@ func TestUpstreamDefaults(t *testing.T) {
 	}
 }
 
-// The table of keys is sound: every default is allowed, every field has its
-// own key and flag and variable.
+// The table of keys is consistent: every default is valid, and every field has its own key, flag and variable.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	once := func(kind, name string) {
 		if name != "" && seen[kind+name] {
-			t.Errorf("%s %s is there twice", kind, name)
+			t.Errorf("%s %s is duplicated", kind, name)
 		}
 		seen[kind+name] = true
 	}
@@ -181,8 +180,7 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
-// configExamples are the values of config.toml with all that is commented out
-// put in, the upstreams as one called NAME.
+// configExamples returns the values of config.toml including those commented out, with the upstreams as one called NAME.
 func configExamples(t *testing.T) map[string]value.Literal {
 	t.Helper()
 	data, err := os.ReadFile("config.toml")
@@ -207,7 +205,7 @@ func configExamples(t *testing.T) map[string]value.Literal {
 	return values
 }
 
-// examplesOf checks that config.toml shows every key of an entry of a table, and rightly.
+// examplesOf checks that config.toml shows every key of a table's entries with the right value.
 func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]value.Literal, table string) {
 	t.Helper()
 	parts, err := s.parts(at, "example")
@@ -230,7 +228,7 @@ func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]val
 	}
 }
 
-// config.toml names every key, and what is commented out in it is right, too.
+// config.toml names every key, also in comments, with the right value.
 func TestConfigFileExamples(t *testing.T) {
 	values := configExamples(t)
 	for _, s := range ConfigKeys() {
@@ -289,7 +287,7 @@ func TestRequirementFiles(t *testing.T) {
 		t.Errorf("service.yaml: %+v", c)
 	}
 	if !c.RateLimited() {
-		t.Error("service.yaml sets a rate, and nothing is limited")
+		t.Error("service.yaml sets a rate without effect")
 	}
 	if err := c.CheckServe(); err == nil || !strings.Contains(err.Error(), "internal/config/testdata/service.yaml:5: listen: 0.0.0.0:8001 is not loopback") || !strings.Contains(err.Error(), "security.allow_anonymous = true") {
 		t.Errorf("CheckServe: %v", err)
@@ -304,7 +302,7 @@ func TestRequirementFiles(t *testing.T) {
 		t.Errorf("scaffold.json: %+v", c)
 	}
 	if !c.RateLimited() {
-		t.Error("scaffold.json sets a rate and is of production, and nothing is limited")
+		t.Error("scaffold.json sets a rate and production without effect")
 	}
 }
 
@@ -419,7 +417,7 @@ func TestCheckServe(t *testing.T) {
 	}
 }
 
-// print can be loaded again, and is then the same.
+// The output of print loads to the same configuration.
 func TestPrintRoundTrip(t *testing.T) {
 	file := testkit.WriteFile(t, "c.toml", `listen = "127.0.0.1:2000"
 security.allowed_origins = ["https://a.example"]
@@ -445,7 +443,7 @@ isolation = "shared"
 	}
 	c, again = said(c), said(again)
 	if !reflect.DeepEqual(c, again) {
-		t.Errorf("%+v\nis not\n%+v\n%s", again, c, text.String())
+		t.Errorf("%+v\nwant\n%+v\n%s", again, c, text.String())
 	}
 }
 

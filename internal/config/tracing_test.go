@@ -42,7 +42,7 @@ func TestTracingConfig(t *testing.T) {
 	}
 }
 
-// Headers are followed and never shown; the rest is printed as it can be read again; each key has a variable.
+// Header values are resolved and never shown; the rest is printed so that it can be read again; each key has a variable.
 func TestTracingValues(t *testing.T) {
 	text := "[tracing]\nendpoint = \"http://a.example/otel/\"\nsample_ratio = 0.25\nheaders = { X-A = \"env:KEY\", \"x-b\" = \"zq-two\" }\n"
 	c, err := load(t, testkit.WriteFile(t, "c.toml", text), []string{"KEY=zq-one", "DRAGOMAN_TRACING_QUEUE=7", "DRAGOMAN_TRACING_SAMPLE_RATIO=0.5", "OTEL_EXPORTER_OTLP_ENDPOINT=http://theirs"})
@@ -65,6 +65,6 @@ func TestTracingValues(t *testing.T) {
 		t.Errorf("read again: %v", err)
 	}
 	if off, err := load(t, testkit.WriteFile(t, "off.toml", ""), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://theirs"}); err != nil || off.Tracing.Endpoint != "" {
-		t.Errorf("%v: another program's variable has switched it on", err)
+		t.Errorf("%v: another program's variable enabled tracing", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // What may not be used is in no list and is unknown, for every kind of client, and what is called otherwise is so everywhere.
-func TestAccessAtEveryFace(t *testing.T) {
+func TestAccessAtEveryEndpoint(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)

@@ -36,12 +36,12 @@ func (f *frugal) serve(l net.Listener) {
 		if err != nil {
 			return
 		}
-		go f.converse(c)
+		go f.serveConn(c)
 	}
 }
 
-// converse ends with its client.
-func (f *frugal) converse(c net.Conn) {
+// serveConn ends with its client.
+func (f *frugal) serveConn(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	in, out := make([]byte, 64<<10), bytes.Clone(f.answer)
 	key, discover, call := []byte(`"id":`), []byte(`"server/discover"`), []byte(`"tools/call"`)
@@ -171,9 +171,9 @@ func TestAllocationsOfACall(t *testing.T) {
 // overSSE has a client make its calls over HTTP+SSE: the answer to each is an event on another connection.
 func (f *frugal) overSSE(t *testing.T, r *rig) {
 	c := r.sse("/sse")
-	c.say(stdioInit)
-	c.hears(`{"jsonrpc":"2.0","id":"i","result":{…`)
-	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send(stdioInit)
+	c.receives(`{"jsonrpc":"2.0","id":"i","result":{…`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	body := `{"jsonrpc":"2.0","id":` + frugalID + `,"method":"tools/call","params":{"name":"echo","arguments":{"message":"fine"}}}`
 	f.request = []byte("POST " + c.post + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(r.base, "http://") +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)

@@ -84,7 +84,7 @@ func (a *authority) issue(name string, over func(*x509.Certificate)) tls.Certifi
 // startTLS serves the configuration as serve does, over TLS.
 func startTLS(t *testing.T, toml string) *rig {
 	t.Helper()
-	h, logs := startHouse(t, toml)
+	h, logs := startApp(t, toml)
 	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)

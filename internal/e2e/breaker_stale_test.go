@@ -98,8 +98,8 @@ func (c *glitched) answer() {
 	}
 }
 
-// hush makes the streams silent that there are; new ones work.
-func (g *glitch) hush() {
+// silence makes the streams silent that there are; new ones work.
+func (g *glitch) silence() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range g.all {
@@ -129,7 +129,7 @@ func TestStaleStream(t *testing.T) {
 	if res := ask(); !strings.Contains(res.body, "content") {
 		t.Fatal(res.body)
 	}
-	g.hush()
+	g.silence()
 	last := &response{}
 	for try := 0; last.status != 404 && try < 8; try++ {
 		last = ask()

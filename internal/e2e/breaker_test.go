@@ -72,12 +72,12 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 	"sse": func(r *rig, tool string) (int, string) {
 		c := r.sse("/sse")
 		defer func() { _ = c.res.Body.Close() }()
-		c.say(anInitialize)
+		c.send(anInitialize)
 		if _, data := c.event(); !strings.Contains(data, `"result"`) {
 			return 202, data
 		}
-		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.say(legacyCall("2", tool))
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.send(legacyCall("2", tool))
 		_, data := c.event()
 		return 202, data
 	},
@@ -197,7 +197,7 @@ func TestUpstreamLostInMidCall(t *testing.T) {
 
 // A server that hangs, or answers with 5xx, is degraded, and in error once it does not pass a check either. A tool that does so is not
 // enough.
-func TestUpstreamSick(t *testing.T) {
+func TestUpstreamDegraded(t *testing.T) {
 	const keys = "probe_timeout = \"500ms\"\nhealth_check_timeout = \"200ms\"\nretries = 0\nbreaker_failures = 0\n"
 	for _, sick := range []string{"hangs", "fails"} {
 		for _, server := range []string{"modern", "legacy"} {
@@ -291,7 +291,7 @@ func TestHealthCheckURL(t *testing.T) {
 
 // What Dragoman shows to an upstream, the checks of it show, too: its headers and its token, however it is asked, and no header of
 // any client's. Another origin than the upstream's sees nothing of it.
-func TestHealthChecksShowWhoAsks(t *testing.T) {
+func TestHealthChecksSendCredentials(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string // of checks: where, and with what
 	u := newUpstream(t, "modern")

@@ -7,7 +7,7 @@ import (
 )
 
 // A list that the server lets be shared is asked for once; its notice of a change, heard for whatever client, drops it.
-func TestCacheAtTheFaces(t *testing.T) {
+func TestCacheAtEveryEndpoint(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[cache]\nbytes = \"1MiB\"\n[rest]\ntools_ttl = \"0s\"\n"+u.toml(""), true)
 	u.on("tools/list", func(c *call) {

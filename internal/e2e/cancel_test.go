@@ -175,7 +175,7 @@ func TestLegacyClientCancels(t *testing.T) {
 }
 
 // A modern client's notifications/cancelled over HTTP cancels nothing: ids of different clients collide (vector 16).
-func TestModernCancelledNotificationIsNobodys(t *testing.T) {
+func TestModernCancelledNotificationIsIgnored(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, u.toml(""), true)
 	started, release := make(chan *call, 1), make(chan struct{})
@@ -249,15 +249,15 @@ func startStdio(t *testing.T, toml string) *pipes {
 	return p
 }
 
-func (p *pipes) say(line string) {
+func (p *pipes) send(line string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// hears wants the next line to match, … standing for anything.
-func (p *pipes) hears(pattern string) {
+// receives wants the next line to match, … standing for anything.
+func (p *pipes) receives(pattern string) {
 	p.t.Helper()
 	if got := testkit.Receive(p.t, "a line like "+pattern, p.lines); !matches(pattern, got) {
 		p.t.Errorf("line\n  %s\nwant\n  %s", got, pattern)
@@ -273,21 +273,21 @@ func TestStdioClient(t *testing.T) {
 			u := newUpstream(t, kind)
 			started := hanging(u, 0)
 			p := startStdio(t, u.toml(""))
-			p.say(modernCall("1", "a", ""))
+			p.send(modernCall("1", "a", ""))
 			c := testkit.Receive(t, "the modern call", started)
-			p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			testkit.Receive(t, "its cancellation", c.cancelled)
-			p.say(`{"jsonrpc":"2.0","id":5,"method":"ping","params":{` + modernMeta + `}}`)
-			p.hears(`{"jsonrpc":"2.0","id":5,"error":{"code":-32601,…`) // and nothing of the cancelled call
-			p.say(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`)
-			p.hears(`{"jsonrpc":"2.0","id":6,"error":{"code":-32600,…`)
-			p.say(stdioInit)
-			p.hears(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
-			p.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			p.say(legacyCall(`"1"`, "a"))
-			p.say(modernCall("1", "a", "")) // the same number in the other era
+			p.send(`{"jsonrpc":"2.0","id":5,"method":"ping","params":{` + modernMeta + `}}`)
+			p.receives(`{"jsonrpc":"2.0","id":5,"error":{"code":-32601,…`) // and nothing of the cancelled call
+			p.send(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`)
+			p.receives(`{"jsonrpc":"2.0","id":6,"error":{"code":-32600,…`)
+			p.send(stdioInit)
+			p.receives(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
+			p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			p.send(legacyCall(`"1"`, "a"))
+			p.send(modernCall("1", "a", "")) // the same number in the other era
 			c1, c2 := testkit.Receive(t, "the legacy call", started), testkit.Receive(t, "the modern call", started)
-			p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
 			select {
 			case <-c1.cancelled:
 			case <-c2.cancelled:

@@ -35,7 +35,7 @@ func TestChaosAtRealWires(t *testing.T) {
 			c.u.getOpen = true
 			c.u.on("tools/call", c.serve)
 			c.u.mu.Lock()
-			c.u.heard = c.heard
+			c.u.heard = c.received
 			c.u.mu.Unlock()
 			c.r = startRig(t, c.u.toml("max_sessions = 8")+"\n[questions]\nttl = \"1s\"\n", true)
 			var clients sync.WaitGroup
@@ -100,8 +100,8 @@ func (c *chaos) add(n *int, d int) int {
 
 func (c *chaos) number(n *int) int { return c.add(n, 0) }
 
-// heard takes answers to the questions they are to.
-func (c *chaos) heard(s *seen, _ *stream) {
+// received takes answers to the questions they are to.
+func (c *chaos) received(s *seen, _ *stream) {
 	if s.method != "response" {
 		return
 	}
@@ -383,7 +383,7 @@ func (c *chaos) legacy(name string) {
 			tag := fmt.Sprintf("%s-%d", name, n)
 			id := n
 			leave := func() {
-				c.tell(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+				c.notify(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
 			}
 			last, status := c.post(tag, legacyCall(strconv.Itoa(n), tag), legacyHeaders(session), leave, func(m *reply) { c.reply(session, tag, m) })
 			if status == 404 { // the session is lost
@@ -414,12 +414,12 @@ func (c *chaos) session(name string) string {
 	}
 	session := res.header.Get("Mcp-Session-Id")
 	if session != "" {
-		c.tell(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.notify(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
 	return session
 }
 
-func (c *chaos) tell(session, body string) {
+func (c *chaos) notify(session, body string) {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 	defer cancel()
 	if res, err := c.r.do(ctx, "POST", "/mcp", body, legacyHeaders(session)...); err != nil || res.status != 202 && res.status != 404 {
@@ -442,12 +442,12 @@ func (c *chaos) reply(session, tag string, m *reply) {
 	right := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"text":%q}}}`, m.ID, m.Params.Message)
 	switch k := c.int(100); {
 	case k < 8:
-		c.tell(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`, m.ID))
+		c.notify(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`, m.ID))
 	case k < 14: // not at all
 	case k < 20:
-		c.tell(session, right)
-		c.tell(session, right)
+		c.notify(session, right)
+		c.notify(session, right)
 	default:
-		c.tell(session, right)
+		c.notify(session, right)
 	}
 }

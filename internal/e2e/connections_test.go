@@ -16,12 +16,12 @@ func TestConnectionsAreLimited(t *testing.T) {
 	for i := range most {
 		c := r.wire()
 		body := modernCall(fmt.Sprint(i), "hang", "")
-		c.tell(fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+		c.send(fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
 			"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: hang\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		testkit.Receive(t, "the call at the server", started)
 		busy = append(busy, c)
 	}
-	res, err := r.wire().hear()
+	res, err := r.wire().receive()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	_ = busy[0].Close()
 	testkit.Eventually(t, "there is room", func() bool {
 		c := r.wire()
-		c.tell("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		res, err := c.hear()
+		c.send("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		res, err := c.receive()
 		return err == nil && res.status == 404
 	})
 }

@@ -41,7 +41,7 @@ func TestTraceContextPassesUntouched(t *testing.T) {
 						t.Errorf("no %s in %s", member, got.body)
 					}
 				}
-				if _, headers := toldOf(got); extra != "" && headers != [3]string{"", "v=1", ""} || got.header.Get("X-Request-Id") != "" {
+				if _, headers := traceOf(got); extra != "" && headers != [3]string{"", "v=1", ""} || got.header.Get("X-Request-Id") != "" {
 					t.Errorf("the server got %v", got.header)
 				}
 			})
@@ -133,7 +133,7 @@ func TestRequestIDOfStreams(t *testing.T) {
 			}
 			c := r.sse("/sse")
 			defer func() { _ = c.res.Body.Close() }()
-			c.say(anInitialize)
+			c.send(anInitialize)
 			_, _ = c.event()
 			if res = r.must("POST", c.post, legacyCall("2", "a"), "Content-Type", jsonType); res.header.Get("X-Request-Id") == "" || r.last("tools/call", 2) != res.header.Get("X-Request-Id") {
 				t.Errorf("HTTP+SSE: %q, %q", res.header.Get("X-Request-Id"), r.lines("tools/call"))

@@ -81,8 +81,8 @@ func TestLegacyOnlyListener(t *testing.T) {
 				t.Errorf("%d %s", res.status, res.body)
 			}
 			c := r.sse("/sse")
-			c.say(stdioInit)
-			c.hears(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
+			c.send(stdioInit)
+			c.receives(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
 		})
 	}
 }
@@ -102,11 +102,11 @@ func TestListenerRevisions(t *testing.T) {
 				}
 			}
 			c := r.sse("/sse")
-			c.say(initAs("2024-11-05"))
-			c.hears(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-06-18"…}}`)
+			c.send(initAs("2024-11-05"))
+			c.receives(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-06-18"…}}`)
 			p := startStdio(t, toml)
-			p.say(initAs("2025-11-25"))
-			p.hears(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-06-18"…}}`)
+			p.send(initAs("2025-11-25"))
+			p.receives(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-06-18"…}}`)
 			for _, s := range u.all("initialize") {
 				if u.legacy && !strings.Contains(s.body, `"name":"dragoman"`) && !strings.Contains(s.body, `"2025-06-18"`) && !strings.Contains(s.body, `"2025-03-26"`) {
 					t.Errorf("the server saw %s", s.body)
@@ -117,7 +117,7 @@ func TestListenerRevisions(t *testing.T) {
 }
 
 // A server that settles on a revision that the listener does not serve: the handshake fails, and no session stays.
-func TestServerSettlesElsewhere(t *testing.T) {
+func TestServerNegotiatesAnotherRevision(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		u := newUpstream(t, kind)
 		u.on("initialize", func(c *call) { c.result(fmt.Sprintf(welcomed, "2024-11-05")) })
@@ -137,18 +137,18 @@ func TestStdioEras(t *testing.T) {
 			u := newUpstream(t, kind)
 			u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
 			p := startStdio(t, "eras = [\"modern\"]\n"+u.toml(""))
-			p.say(initAs("2025-11-25"))
-			p.hears(noInitialize)
-			p.say(modernCall("1", "a", ""))
-			p.hears(`{"jsonrpc":"2.0","id":1,"result":{…`)
+			p.send(initAs("2025-11-25"))
+			p.receives(noInitialize)
+			p.send(modernCall("1", "a", ""))
+			p.receives(`{"jsonrpc":"2.0","id":1,"result":{…`)
 
 			p = startStdio(t, "eras = [\"legacy\"]\n"+u.toml(""))
-			p.say(modernDiscover)
-			p.hears(`{"jsonrpc":"2.0","id":"d","error":{"code":-32600,"message":"revision 2026-07-28 is not served here; send initialize with one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
-			p.say(initAs("2025-11-25"))
-			p.hears(`{"jsonrpc":"2.0","id":"i","result":{…`)
-			p.say(legacyCall("2", "a"))
-			p.hears(`{"jsonrpc":"2.0","id":2,"result":{…`)
+			p.send(modernDiscover)
+			p.receives(`{"jsonrpc":"2.0","id":"d","error":{"code":-32600,"message":"revision 2026-07-28 is not served here; send initialize with one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
+			p.send(initAs("2025-11-25"))
+			p.receives(`{"jsonrpc":"2.0","id":"i","result":{…`)
+			p.send(legacyCall("2", "a"))
+			p.receives(`{"jsonrpc":"2.0","id":2,"result":{…`)
 		})
 	}
 }
@@ -203,7 +203,7 @@ func TestUpstreamEras(t *testing.T) {
 }
 
 // A server that has none of the revisions that may be spoken to it is not used with another.
-func TestUpstreamSettlesElsewhere(t *testing.T) {
+func TestUpstreamNegotiatesAnotherRevision(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("initialize", func(c *call) { c.result(fmt.Sprintf(welcomed, "2024-11-05")) })
 	r := startRig(t, u.toml(`eras = ["2025-06-18"]`), false)
@@ -263,7 +263,7 @@ func TestDegradationsAreLogged(t *testing.T) {
 	f := func(kind, head, want, not string) {
 		t.Helper()
 		u := newUpstream(t, kind)
-		h, logs := startHouse(t, head+u.toml(""))
+		h, logs := startApp(t, head+u.toml(""))
 		h.Probe(t.Context(), make(chan error, 1))
 		testkit.Eventually(t, "the line of "+kind, func() bool { return matches("…"+want+"…", logs.String()) })
 		if not != "" && strings.Contains(logs.String(), not) {

@@ -117,24 +117,24 @@ func TestStdioClientOpensAnother(t *testing.T) {
 }
 
 // What is in flight when a session is lost is answered before its client's stream ends, also where the answers come on that stream.
-func TestSSEClientIsToldOfLoss(t *testing.T) {
+func TestSSEClientLearnsOfALostSession(t *testing.T) {
 	for range 10 {
 		u := newUpstream(t, "sse")
 		began := make(chan struct{}, 1)
 		u.on("tools/call", func(c *call) { began <- struct{}{}; <-c.cancelled })
 		r := startRig(t, u.toml(""), true)
 		c := r.sse("/sse")
-		c.say(stdioInit)
-		c.hears(`{"jsonrpc":"2.0","id":"i","result":…`)
-		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.say(legacyCall(`"7"`, "a"))
+		c.send(stdioInit)
+		c.receives(`{"jsonrpc":"2.0","id":"i","result":…`)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.send(legacyCall(`"7"`, "a"))
 		testkit.Receive(t, "the call", began)
 		u.mu.Lock()
 		for _, s := range u.streams {
 			close(s.done)
 		}
 		u.mu.Unlock()
-		c.hears(`{"jsonrpc":"2.0","id":"7","error":{…"upstream_lost"…}`)
+		c.receives(`{"jsonrpc":"2.0","id":"7","error":{…"upstream_lost"…}`)
 		if name, _ := c.event(); name != "" {
 			t.Errorf("event %q", name)
 		}

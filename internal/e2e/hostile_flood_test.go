@@ -43,15 +43,15 @@ func TestSlowClients(t *testing.T) {
 			c := r.wire()
 			all.Go(func() {
 				began := time.Now()
-				c.tell(sent)
+				c.send(sent)
 				ended := make(chan struct{})
 				defer close(ended)
 				if drip {
 					all.Go(func() { trickle(c, ended) })
 				}
-				res, err := c.hear()
+				res, err := c.receive()
 				if res != nil && res.status == 100 {
-					res, err = c.hear()
+					res, err = c.receive()
 				}
 				_, over := c.rest(soonEnough)
 				took := time.Since(began)
@@ -101,7 +101,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	} {
 		for _, how := range []string{"half", "close", "reset"} {
 			c := r.wire()
-			c.tell(sent)
+			c.send(sent)
 			if name == "a call that runs" {
 				testkit.Receive(t, "the call", began)
 			}
@@ -148,8 +148,8 @@ func TestManyIdleConnections(t *testing.T) {
 			for i := range n {
 				c := r.wire()
 				if i%2 == 0 && limit == 0 { // the other half has never said a word
-					c.tell("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
-					if res, err := c.hear(); err != nil || res.status != 404 {
+					c.send("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+					if res, err := c.receive(); err != nil || res.status != 404 {
 						t.Fatalf("connection %d: %v %v", i, res, err)
 					}
 				}
@@ -290,17 +290,17 @@ func TestFloodsOfListensAndCalls(t *testing.T) {
 	})
 	toml, keys := keysToml("alice", "bob")
 	r := startRig(t, "[limits]\nlistens = 30\nlistens_per_principal = 5\nin_flight = 2\nqueue = 3\n[security]\napi_keys_enabled = true\n"+toml+u.toml(""), true)
-	alice, bob := newHTTPFace(r.as(keys["alice"])), newHTTPFace(r.as(keys["bob"]))
+	alice, bob := newHTTPTestClient(r.as(keys["alice"])), newHTTPTestClient(r.as(keys["bob"]))
 	for i := range 20 {
 		id := fmt.Sprint(i)
-		alice.say(id, listenBody(id, `"toolsListChanged":true`))
-		heard := alice.hears(id)
+		alice.send(id, listenBody(id, `"toolsListChanged":true`))
+		heard := alice.receives(id)
 		if i < 5 != strings.Contains(heard, "acknowledged") || i >= 5 && !strings.Contains(heard, "limits.listens_per_principal") {
 			t.Errorf("listen %d: %s", i, heard)
 		}
 	}
-	bob.say("1", listenBody("1", `"toolsListChanged":true`))
-	if heard := bob.hears("1"); !strings.Contains(heard, "acknowledged") {
+	bob.send("1", listenBody("1", `"toolsListChanged":true`))
+	if heard := bob.receives("1"); !strings.Contains(heard, "acknowledged") {
 		t.Errorf("another's listen: %s", heard)
 	}
 	began, free := u.hold(t)
@@ -339,8 +339,8 @@ func TestFloodsOfListensAndCalls(t *testing.T) {
 		alice.leave(fmt.Sprint(i))
 	}
 	testkit.Eventually(t, "there is room for a listen again", func() bool {
-		alice.say("again", listenBody(`"again"`, `"toolsListChanged":true`))
-		return strings.Contains(alice.hears("again"), "acknowledged")
+		alice.send("again", listenBody(`"again"`, `"toolsListChanged":true`))
+		return strings.Contains(alice.receives("again"), "acknowledged")
 	})
 	alice.leave("again")
 	bob.leave("1")

@@ -70,8 +70,8 @@ func TestGiantHeads(t *testing.T) {
 		if strings.HasPrefix(c.fields, "Accept") {
 			head = strings.Replace(wireHead, "Accept: application/json, text/event-stream\r\n", "", 1)
 		}
-		go conn.tell(head + c.fields + sized + "\r\n" + discoverBody)
-		res, err := conn.hear()
+		go conn.send(head + c.fields + sized + "\r\n" + discoverBody)
+		res, err := conn.receive()
 		if err != nil || res.status != c.want || c.want == 431 && !strings.Contains(res.body, "limits.header") {
 			t.Errorf("%s: %v %v, want %d", name, res, err, c.want)
 		}
@@ -81,8 +81,8 @@ func TestGiantHeads(t *testing.T) {
 		r.good(name)
 	}
 	target := r.wire()
-	go target.tell("POST /" + strings.Repeat("x", 70<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if res, err := target.hear(); err != nil || res.status != 431 {
+	go target.send("POST /" + strings.Repeat("x", 70<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if res, err := target.receive(); err != nil || res.status != 431 {
 		t.Errorf("a long target: %v %v", res, err)
 	}
 }
@@ -114,8 +114,8 @@ func TestNothingIsInjectedUpstream(t *testing.T) {
 		"a parameter twice": "Mcp-Name: t\r\nMcp-Param-A: x\r\nmcp-param-a: y\r\n", "another name": "Mcp-Name: u\r\n",
 	} {
 		c := r.wire()
-		c.tell(callHead + fields + length + "\r\n" + body)
-		if res, err := c.hear(); err != nil || res.status != 400 {
+		c.send(callHead + fields + length + "\r\n" + body)
+		if res, err := c.receive(); err != nil || res.status != 400 {
 			t.Errorf("%s: %v %v", name, res, err)
 		}
 	}
@@ -133,8 +133,8 @@ func TestNothingIsInjectedUpstream(t *testing.T) {
 		head += name + ": " + value + "\r\n"
 	}
 	c := r.wire()
-	c.tell(head + length + "\r\n" + body)
-	if res, err := c.hear(); err != nil || res.status != 200 {
+	c.send(head + length + "\r\n" + body)
+	if res, err := c.receive(); err != nil || res.status != 200 {
 		t.Errorf("%v %v", res, err)
 	}
 	for path, body := range map[string]string{"/mcp/tools%0d%0aX-Evil:1": `{}`, "/tools/t%0d%0aX-Evil:%201": `{}`, "/call-tool": `{"tool":"t\r\nX-Evil: 1","arguments":{}}`} {
@@ -163,8 +163,8 @@ func TestHostsAndOriginsOfPages(t *testing.T) {
 		if origin != "" {
 			origin = "Origin: " + origin + "\r\n"
 		}
-		c.tell(strings.Replace(wireHead, "Host: localhost", "Host: "+host, 1) + origin + sized + "\r\n" + discoverBody)
-		res, err := c.hear()
+		c.send(strings.Replace(wireHead, "Host: localhost", "Host: "+host, 1) + origin + sized + "\r\n" + discoverBody)
+		res, err := c.receive()
 		if err != nil || res.status != want {
 			t.Errorf("Host %q %s: %v %v, want %d", host, origin, res, err, want)
 		}
@@ -175,8 +175,8 @@ func TestHostsAndOriginsOfPages(t *testing.T) {
 	for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "127.0.0.1.evil.example", "evil-localhost", "localhost.", "127.0.0.1.", "127.1", "0x7f.0.0.1", "0177.0.0.1", "2130706433",
 		"0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "169.254.169.254", "xn--lcalhost-54a", "l\xc3\xb6calhost", "localhost@evil.example", "evil.example#localhost", "localhost, evil.example", "[::1].evil.example", "mcp.example"} {
 		c := local.wire()
-		c.tell(strings.Replace(wireHead, "Host: localhost", "Host: "+host, 1) + sized + "\r\n" + discoverBody)
-		if res, err := c.hear(); err != nil || res.status != 403 && res.status != 400 {
+		c.send(strings.Replace(wireHead, "Host: localhost", "Host: "+host, 1) + sized + "\r\n" + discoverBody)
+		if res, err := c.receive(); err != nil || res.status != 403 && res.status != 400 {
 			t.Errorf("Host %q: %v %v", host, res, err)
 		}
 	}

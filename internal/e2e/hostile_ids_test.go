@@ -57,8 +57,8 @@ func TestGuessedSessions(t *testing.T) {
 	if res := r.must("POST", "/servers/a/mcp", pingBody, legacyHeaders(mine)...); res.status != 200 {
 		t.Errorf("the session itself: %d %s", res.status, res.body)
 	}
-	stream.say(stdioInit)
-	stream.hears(`{"jsonrpc":"2.0","id":"i","result":{…`)
+	stream.send(stdioInit)
+	stream.receives(`{"jsonrpc":"2.0","id":"i","result":{…`)
 }
 
 func swapCase(s string) string {
@@ -160,7 +160,7 @@ func TestGuessedEvents(t *testing.T) {
 	}
 	for _, g := range guesses {
 		c := r.wire()
-		c.tell("GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + mine + "\r\nLast-Event-ID: " + g + "\r\n\r\n")
+		c.send("GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + mine + "\r\nLast-Event-ID: " + g + "\r\n\r\n")
 		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // a stream that is open stays silent
 		var text strings.Builder
 		buf := make([]byte, 4096)

@@ -36,11 +36,11 @@ func (r *rig) wire() *wireClient {
 	return c
 }
 
-// tell writes, and does not mind that the other side may have had enough.
-func (c *wireClient) tell(text string) { _, _ = io.WriteString(c.Conn, text) }
+// send writes, and does not mind that the other side may have had enough.
+func (c *wireClient) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
-// hear reads one answer; nil where there is none, with how the connection ended.
-func (c *wireClient) hear() (*response, error) {
+// receive reads one answer; nil where there is none, with how the connection ended.
+func (c *wireClient) receive() (*response, error) {
 	res, err := http.ReadResponse(c.br, nil)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (c *wireClient) hear() (*response, error) {
 func (c *wireClient) rest(silence time.Duration) (all []*response, ended bool) {
 	for {
 		_ = c.SetReadDeadline(time.Now().Add(silence))
-		res, err := c.hear()
+		res, err := c.receive()
 		switch {
 		case err == nil:
 			all = append(all, res)

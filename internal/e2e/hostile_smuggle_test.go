@@ -101,7 +101,7 @@ func TestRequestSmuggling(t *testing.T) {
 	r := startRig(t, u.toml(""), true)
 	for name, w := range wrong {
 		c := r.wire()
-		go c.tell(wireHead + w[0] + "\r\n" + w[1])
+		go c.send(wireHead + w[0] + "\r\n" + w[1])
 		all, ended := c.rest(soonEnough)
 		if len(all) != 1 || !ended || !slices.Contains([]int{400, 413, 431}, all[0].status) || !strings.Contains(all[0].body, `"error":{"code":-32600`) {
 			t.Errorf("%s: %d answers, closed %v", name, len(all), ended)
@@ -112,8 +112,8 @@ func TestRequestSmuggling(t *testing.T) {
 	}
 	for name, w := range right {
 		c := r.wire()
-		go c.tell(wireHead + w[0] + "\r\n" + w[1])
-		if res, err := c.hear(); err != nil || res.status != 200 || !strings.Contains(res.body, `"supportedVersions"`) {
+		go c.send(wireHead + w[0] + "\r\n" + w[1])
+		if res, err := c.receive(); err != nil || res.status != 200 || !strings.Contains(res.body, `"supportedVersions"`) {
 			t.Errorf("%s: %v %v", name, res, err)
 		}
 	}
@@ -162,14 +162,14 @@ func TestBodiesWhereNoneBelong(t *testing.T) {
 		"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n" + smuggled:                                                                         400,
 	} {
 		c := r.wire()
-		go c.tell(request)
-		if res, err := c.hear(); err != nil || res.status != want {
+		go c.send(request)
+		if res, err := c.receive(); err != nil || res.status != want {
 			t.Errorf("%.60q: %v %v, want %d", request, res, err, want)
 			continue
 		}
 		if want == 405 || want == 404 || strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") { // it goes on, behind the body
-			go c.tell(wireHead + sized + "\r\n" + discoverBody)
-			if res, err := c.hear(); err != nil || res.status != 200 {
+			go c.send(wireHead + sized + "\r\n" + discoverBody)
+			if res, err := c.receive(); err != nil || res.status != 200 {
 				t.Errorf("%.60q: the next request gets %v %v", request, res, err)
 			}
 		} else if more, ended := c.rest(soonEnough); len(more) > 0 || !ended {
@@ -190,8 +190,8 @@ func TestPathTricks(t *testing.T) {
 	f := func(target string, want int) {
 		t.Helper()
 		c := r.wire()
-		c.tell(strings.Replace(wireHead, " /mcp ", " "+target+" ", 1) + sized + "\r\n" + discoverBody)
-		if res, err := c.hear(); err != nil || res.status != want {
+		c.send(strings.Replace(wireHead, " /mcp ", " "+target+" ", 1) + sized + "\r\n" + discoverBody)
+		if res, err := c.receive(); err != nil || res.status != want {
 			t.Errorf("%s: %v %v, want %d", target, res, err, want)
 		}
 	}

@@ -57,8 +57,8 @@ func TestHostileClients(t *testing.T) {
 	r := startRig(t, u.toml(""), true)
 	session := r.open("2025-11-25", "{}")
 	sse := r.sse("/sse")
-	sse.say(stdioInit)
-	sse.hears("…")
+	sse.send(stdioInit)
+	sse.receives("…")
 	faces := []struct {
 		name   string
 		status string
@@ -77,7 +77,7 @@ func TestHostileClients(t *testing.T) {
 			return strings.Contains(r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, legacyHeaders(session)...).body, `"tools":[]`)
 		}},
 		{"sse", "400", func(body string) *response { return r.must("POST", sse.post, body, "Content-Type", jsonType) }, func() bool {
-			sse.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+			sse.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 			_, data := sse.event()
 			return strings.Contains(data, `"tools":[]`)
 		}},
@@ -109,16 +109,16 @@ func TestHostileLines(t *testing.T) {
 		if strings.TrimSpace(h.body) == "" || strings.Contains(h.body, "\n") || len(h.body) > 60<<10 {
 			continue // no line, or several
 		}
-		p.say(h.body)
-		p.hears(`{"jsonrpc":"2.0",…"error":{"code":` + h.code + `…`)
+		p.send(h.body)
+		p.receives(`{"jsonrpc":"2.0",…"error":{"code":` + h.code + `…`)
 	}
-	p.say(strings.Repeat("x", 100<<10))
-	p.hears(`{"jsonrpc":"2.0","error":{"code":-32600,"message":"…limits.line, 65536 bytes"}}`)
-	p.say("\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modernMeta + `}}` + "\r") // BOM and CRLF
-	p.hears(`{"jsonrpc":"2.0","id":2,"result":{…"tools":[]…`)
-	p.say("")
-	p.say(`{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{` + modernMeta + `}}`)
-	p.hears(`{"jsonrpc":"2.0","id":3,"result":{…"tools":[]…`)
+	p.send(strings.Repeat("x", 100<<10))
+	p.receives(`{"jsonrpc":"2.0","error":{"code":-32600,"message":"…limits.line, 65536 bytes"}}`)
+	p.send("\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modernMeta + `}}` + "\r") // BOM and CRLF
+	p.receives(`{"jsonrpc":"2.0","id":2,"result":{…"tools":[]…`)
+	p.send("")
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{` + modernMeta + `}}`)
+	p.receives(`{"jsonrpc":"2.0","id":3,"result":{…"tools":[]…`)
 }
 
 // What a child prints beside messages is skipped; lines that break off a call's answer end that call; the next request is

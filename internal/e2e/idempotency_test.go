@@ -125,14 +125,14 @@ func TestRepeatWhileItRuns(t *testing.T) {
 			t.Run(how+" at "+kind, func(t *testing.T) {
 				u := newUpstream(t, kind)
 				began, free := u.hold(t)
-				var f face
+				var f testClient
 				waits := func(int) {}
 				if how == "stdio" {
-					f = newPipeFace(t, startStdio(t, u.toml("")))
+					f = newPipeClient(t, startStdio(t, u.toml("")))
 				} else {
 					r := startRig(t, u.toml(""), true)
-					if f = newHTTPFace(r); how == "sse" {
-						f = newSSEFace(r)
+					if f = newHTTPTestClient(r); how == "sse" {
+						f = newSSEChannelClient(r)
 					}
 					waits = func(n int) {
 						testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates().Waiting() == n })
@@ -141,25 +141,25 @@ func TestRepeatWhileItRuns(t *testing.T) {
 				f.open("2025-11-25", "{}")
 				u.forget()
 				if how != "stdio" {
-					f.say("first", legacyCall("7", "a"))
+					f.send("first", legacyCall("7", "a"))
 					testkit.Receive(t, "the call", began)
-					f.say("again", legacyCall("7", "a"))
+					f.send("again", legacyCall("7", "a"))
 					waits(1)
-					f.say("cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+					f.send("cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 					waits(0)
 				}
-				f.say("first", legacyCall("7", "a")) // what was cancelled is forgotten
+				f.send("first", legacyCall("7", "a")) // what was cancelled is forgotten
 				testkit.Receive(t, "the call", began)
-				f.say("again", legacyCall("7", "a"))
+				f.send("again", legacyCall("7", "a"))
 				waits(1)
-				f.say("other", legacyCall("7", "b"))
-				if got := f.hears("other"); !matches(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"…another message…"}}`, got) {
+				f.send("other", legacyCall("7", "b"))
+				if got := f.receives("other"); !matches(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"…another message…"}}`, got) {
 					t.Error(got)
 				}
 				free()
 				answers := map[bool]int{}
 				for _, label := range []string{"first", "again"} {
-					got := f.hears(label)
+					got := f.receives(label)
 					answers[strings.Contains(got, `"io.dragoman/replayed":true`)]++
 					if !strings.Contains(got, `"text":"held"`) || !strings.Contains(got, `"id":7,`) {
 						t.Error(got)
@@ -223,12 +223,12 @@ func TestKeyOutlivesItsSession(t *testing.T) {
 	r := startRig(t, u.toml(""), true)
 	for i := range 2 {
 		c := r.sse("/sse")
-		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c%d","version":"1"}}}`, i))
-		c.hears(`{"jsonrpc":"2.0","id":"open","result":{…`)
+		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c%d","version":"1"}}}`, i))
+		c.receives(`{"jsonrpc":"2.0","id":"open","result":{…`)
 		if res := r.must("POST", c.post, legacyCall(fmt.Sprint(i), "a"), "Content-Type", jsonType, "Idempotency-Key", "k"); res.status != 202 {
 			t.Errorf("%d %s", res.status, res.body)
 		}
-		c.hears([]string{`{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":"x"}]}}`,
+		c.receives([]string{`{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":"x"}]}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}],"_meta":{"io.dragoman/replayed":true}}}`}[i])
 		_ = c.res.Body.Close()
 	}

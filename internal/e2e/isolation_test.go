@@ -109,18 +109,18 @@ func TestPrincipalIsAsked(t *testing.T) {
 	echoing(u)
 	u.forget()
 	res := r.must("POST", "/mcp", asksCall("1", "one", ""), modernHeaders("tools/call", "one")...)
-	older := newHTTPFace(r)
+	older := newHTTPTestClient(r)
 	older.open("2025-11-25", `{"elicitation":{}}`)
-	older.say("call", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"two","arguments":{}}}`)
+	older.send("call", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"two","arguments":{}}}`)
 	if res = r.must("POST", "/mcp", answerTo(t, "2", "one", res, "first"), modernHeaders("tools/call", "one")...); !strings.Contains(res.body, `"one first"`) {
 		t.Error(res.body)
 	}
-	question := older.hears("call")
-	id := understand(t, question).ID
+	question := older.receives("call")
+	id := parseMessage(t, question).ID
 	if !strings.Contains(question, `"elicitation/create"`) || !strings.Contains(question, `"message":"two"`) {
 		t.Fatal(question)
 	}
-	older.say("answer", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":{"action":"accept","content":{"text":"second"}}}`)
+	older.send("answer", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":{"action":"accept","content":{"text":"second"}}}`)
 	wants(t, older, "call", `{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"two second"}]}}`)
 	if n := len(u.all("initialize")); n != 1 {
 		t.Errorf("%d handshakes, want 1", n)
@@ -209,8 +209,8 @@ func TestListenOutlivesProcess(t *testing.T) {
 		c.event(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$ID},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u"]}}}`)
 		<-c.cancelled
 	})
-	client := newHTTPFace(startRig(t, u.toml(""), true))
-	client.say("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+	client := newHTTPTestClient(startRig(t, u.toml(""), true))
+	client.send("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 	wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 	for range 2 {
 		u.lose()

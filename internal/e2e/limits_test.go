@@ -10,7 +10,7 @@ import (
 )
 
 // Too many requests of one client: every kind of client is told so in its own words, and when to come back.
-func TestRateLimitsAtEveryFace(t *testing.T) {
+func TestRateLimitsAtEveryEndpoint(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	r := startRig(t, "profile = \"production\"\nrate_limit_burst = 4\n[security]\nrate_limit = 10\n"+u.toml(""), true)
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })

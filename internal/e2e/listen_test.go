@@ -36,15 +36,15 @@ func (u *upstream) lose() {
 }
 
 // wants checks the next message of a face.
-func wants(t *testing.T, f face, label, pattern string) {
+func wants(t *testing.T, f testClient, label, pattern string) {
 	t.Helper()
-	if got := strings.TrimSpace(f.hears(label)); !matches(pattern, got) {
+	if got := strings.TrimSpace(f.receives(label)); !matches(pattern, got) {
 		t.Fatalf("heard\n  %s\nwant\n  %s", got, pattern)
 	}
 }
 
-// eitherFace runs a test with a client on HTTP and with one on pipes, before each kind of legacy server.
-func eitherFace(t *testing.T, config string, kinds []string, f func(t *testing.T, u *upstream, client face)) {
+// eitherClient runs a test with a client on HTTP and with one on pipes, before each kind of legacy server.
+func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing.T, u *upstream, client testClient)) {
 	t.Helper()
 	for _, kind := range kinds {
 		for _, name := range []string{"http", "stdio"} {
@@ -54,10 +54,10 @@ func eitherFace(t *testing.T, config string, kinds []string, f func(t *testing.T
 				u.getOpen = true
 				toml := config + "\n" + u.toml("")
 				if name == "stdio" {
-					f(t, u, newPipeFace(t, startStdio(t, toml)))
+					f(t, u, newPipeClient(t, startStdio(t, toml)))
 					return
 				}
-				f(t, u, newHTTPFace(startRig(t, toml, true)))
+				f(t, u, newHTTPTestClient(startRig(t, toml, true)))
 			})
 		}
 	}
@@ -65,9 +65,9 @@ func eitherFace(t *testing.T, config string, kinds []string, f func(t *testing.T
 
 // A listen outlives the server's session: it is opened again, and what may have been missed is said to have changed.
 func TestListenServerGone(t *testing.T) {
-	eitherFace(t, "", legacyKinds, func(t *testing.T, u *upstream, client face) {
+	eitherClient(t, "", legacyKinds, func(t *testing.T, u *upstream, client testClient) {
 		u.on("resources/subscribe", func(c *call) { c.result("{}") })
-		client.say("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		client.send("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		for range 2 {
 			u.forget()
@@ -93,8 +93,8 @@ func TestListenWithoutGET(t *testing.T) {
 		if promised != (poll != "0s") {
 			t.Errorf("poll_changes %s: promised %s", poll, discover.body)
 		}
-		client := newHTTPFace(r)
-		client.say("L", listenBody(`1`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		client := newHTTPTestClient(r)
+		client.send("L", listenBody(`1`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		if poll == "0s" {
 			wants(t, client, "L", fmt.Sprintf(ackPattern, `1`, ``))
 			wants(t, client, "L", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
@@ -119,8 +119,8 @@ func TestListenDrains(t *testing.T) {
 			u := newUpstream(t, kind)
 			u.getOpen = true
 			r := startRig(t, u.toml(""), true)
-			client := newHTTPFace(r)
-			client.say("L", listenBody("1", `"toolsListChanged":true`))
+			client := newHTTPTestClient(r)
+			client.send("L", listenBody("1", `"toolsListChanged":true`))
 			wants(t, client, "L", fmt.Sprintf(ackPattern, "1", `"toolsListChanged":true`))
 			if n := r.h.Upstreams()[0].Listens(); n != 1 {
 				t.Errorf("%d listens", n)
@@ -186,11 +186,11 @@ func TestListenDrains(t *testing.T) {
 
 // A listen has no response while it lasts: the bound on requests is none on it.
 func TestListenOutlivesRequestTime(t *testing.T) {
-	eitherFace(t, "[limits]\nrequest_time = \"1s\"\n", []string{"legacy", "legacy-stdio"}, func(t *testing.T, u *upstream, client face) {
+	eitherClient(t, "[limits]\nrequest_time = \"1s\"\n", []string{"legacy", "legacy-stdio"}, func(t *testing.T, u *upstream, client testClient) {
 		hanging(u, 0)
-		client.say("L", listenBody(`"L"`, `"toolsListChanged":true`))
+		client.send("L", listenBody(`"L"`, `"toolsListChanged":true`))
 		wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true`))
-		client.say("k", modernCall("2", "slow", ""))
+		client.send("k", modernCall("2", "slow", ""))
 		wants(t, client, "k", `{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"no response in 1s…`)
 		newScript(u).away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		wants(t, client, "L", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
@@ -208,12 +208,12 @@ func TestListenManyLeave(t *testing.T) {
 			u.on("resources/subscribe", func(c *call) { c.result("{}") })
 			u.on("resources/unsubscribe", func(c *call) { c.result("{}") })
 			r := startRig(t, u.toml(""), true)
-			client := newHTTPFace(r)
+			client := newHTTPTestClient(r)
 			u.forget()
 			const many = 20
 			for i := range many {
 				label := fmt.Sprint(i)
-				client.say(label, listenBody(label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
+				client.send(label, listenBody(label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
 				wants(t, client, label, fmt.Sprintf(ackPattern, label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
 			}
 			newScript(u).away(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u"}}`)
@@ -239,10 +239,10 @@ func TestListenManyLeave(t *testing.T) {
 func TestListenChildDies(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, u.toml(""), true)
-	client := newHTTPFace(r)
-	client.say("a", listenBody("1", `"toolsListChanged":true`))
+	client := newHTTPTestClient(r)
+	client.send("a", listenBody("1", `"toolsListChanged":true`))
 	wants(t, client, "a", fmt.Sprintf(ackPattern, "1", `"toolsListChanged":true`))
-	client.say("b", listenBody("2", `"toolsListChanged":true`))
+	client.send("b", listenBody("2", `"toolsListChanged":true`))
 	wants(t, client, "b", fmt.Sprintf(ackPattern, "2", `"toolsListChanged":true`))
 	silent := make(chan struct{})
 	u.on("initialize", func(c *call) { // says nothing, and dies

@@ -129,7 +129,7 @@ func TestMetricsList(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what is known of the process differs by system")
 	}
-	h, _ := startHouse(t, everythingOn(t))
+	h, _ := startApp(t, everythingOn(t))
 	all := map[string]listedMetric{}
 	families, err := h.Metrics.Gather()
 	if err != nil {

@@ -153,7 +153,7 @@ func (s *script) die(method string) {
 // dialogue is a scene in which client and server speak in turn.
 type dialogue struct {
 	*transcript
-	face   face
+	face   testClient
 	script *script
 	states []string
 }
@@ -192,15 +192,15 @@ func (d *dialogue) start(name string) {
 	switch name {
 	case "stdio":
 		p := startStdio(d.t, toml)
-		p.say(modernDiscover) // so that the upstream is known
-		p.hears(`{"jsonrpc":"2.0","id":"d","result":{…`)
-		d.face = newPipeFace(d.t, p)
+		p.send(modernDiscover) // so that the upstream is known
+		p.receives(`{"jsonrpc":"2.0","id":"d","result":{…`)
+		d.face = newPipeClient(d.t, p)
 	case "sse":
 		d.r = startRig(d.t, toml, true)
-		d.face = newSSEFace(d.r)
+		d.face = newSSEChannelClient(d.r)
 	default:
 		d.r = startRig(d.t, toml, true)
-		d.face = newHTTPFace(d.r)
+		d.face = newHTTPTestClient(d.r)
 	}
 	d.u.forget()
 }
@@ -231,9 +231,9 @@ func (d *dialogue) step(words []string, text string) bool {
 	case "open":
 		d.face.open(words[1], arg(2))
 	case "client":
-		d.face.say(arg(1), d.expand(text))
+		d.face.send(arg(1), d.expand(text))
 	case "hears":
-		got := strings.TrimSpace(d.face.hears(arg(1)))
+		got := strings.TrimSpace(d.face.receives(arg(1)))
 		if m := statePattern.FindStringSubmatch(got); m != nil {
 			d.states = append(d.states, m[1])
 		}

@@ -204,11 +204,11 @@ func TestAsksOnCall(t *testing.T) {
 	r := startRig(t, u.toml("asks_on_call = true"), true)
 	s := newScript(u)
 	s.hold("tools/call")
-	f := newHTTPFace(r)
-	f.say("a", asksCall("1", "a", ""))
+	f := newHTTPTestClient(r)
+	f.send("a", asksCall("1", "a", ""))
 	first := s.call("tools/call")
 	s.forget("tools/call")
-	f.say("b", asksCall("2", "b", ""))
+	f.send("b", asksCall("2", "b", ""))
 	second := s.call("tools/call")
 	if x, y := first.header.Get("Mcp-Session-Id"), second.header.Get("Mcp-Session-Id"); x != y || x == "" {
 		t.Errorf("sessions %q and %q", x, y)
@@ -219,12 +219,12 @@ func TestAsksOnCall(t *testing.T) {
 		return len(all) == 1 && strings.HasPrefix(all[0].body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,`)
 	})
 	s.says("tools/call", fmt.Sprintf(elicit, "0", "b?"))
-	if got := f.hears("b"); !matches(`{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"b?",…`, got) {
+	if got := f.receives("b"); !matches(`{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"b?",…`, got) {
 		t.Errorf("%s", got)
 	}
 	s.now["tools/call"] = first
 	s.says("tools/call", fmt.Sprintf(elicit, "1", "a?"))
-	if got := f.hears("a"); !matches(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"a?",…`, got) {
+	if got := f.receives("a"); !matches(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"a?",…`, got) {
 		t.Errorf("%s", got)
 	}
 	if _, leased := r.h.Upstreams()[0].Sessions(); leased != 0 {
@@ -241,10 +241,10 @@ func TestSessionEndsWhileAsked(t *testing.T) {
 				c.result(`{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list","params":{}}}}`)
 			})
 			r := startRig(t, u.toml(""), true)
-			f := newHTTPFace(r)
+			f := newHTTPTestClient(r)
 			f.open("2025-11-25", `{"roots":{}}`)
-			f.say("k", legacyCall("1", "a"))
-			if got := f.hears("k"); got != `{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}` {
+			f.send("k", legacyCall("1", "a"))
+			if got := f.receives("k"); got != `{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}` {
 				t.Errorf("%s", got)
 			}
 			if res := r.must("DELETE", "/mcp", "", "Mcp-Session-Id", f.session); res.status != 204 {
@@ -277,12 +277,12 @@ func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 		c.result(`{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list","params":{}}}}`)
 	})
 	r := startRig(t, u.toml(""), true)
-	f := newHTTPFace(r)
+	f := newHTTPTestClient(r)
 	f.open("2025-11-25", `{"roots":{}}`)
-	f.say("k", legacyCall("1", "a"))
-	f.hears("k")
+	f.send("k", legacyCall("1", "a"))
+	f.receives("k")
 	f.leave("k")
-	f.say("", `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)
+	f.send("", `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)
 	testkit.Eventually(t, "the call with the answer", func() bool {
 		all := u.all("tools/call")
 		return len(all) == 2 && strings.Contains(all[1].body, `"inputResponses":{"r":{"roots":[]}}`)
@@ -290,7 +290,7 @@ func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 }
 
 // What is parked when the proxy ends is cancelled at the server, and the session ended.
-func TestShutdownWhileParked(t *testing.T) {
+func TestShutdownWhileSuspended(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)

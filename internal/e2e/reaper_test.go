@@ -33,7 +33,7 @@ eval "$cling"`
 const clingers = 4
 
 // The program itself, with its reaper, is ended in several ways. Two seconds later nobody is left that it had started.
-func TestNobodyOutlivesDragoman(t *testing.T) {
+func TestNoProcessOutlivesDragoman(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "dragoman")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -75,7 +75,7 @@ func startInVain(t *testing.T, bin string) {
 	}
 }
 
-// endDragoman is a case of TestNobodyOutlivesDragoman: the server is in a configuration, or behind the command.
+// endDragoman is a case of TestNoProcessOutlivesDragoman: the server is in a configuration, or behind the command.
 func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 	dir := t.TempDir()
 	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")

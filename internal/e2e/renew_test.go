@@ -21,9 +21,9 @@ const greeted = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 // greet opens a session on pipes.
 func (p *pipes) greet() {
 	p.t.Helper()
-	p.say(stdioInit)
-	p.hears(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
-	p.say(greeted)
+	p.send(stdioInit)
+	p.receives(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
+	p.send(greeted)
 }
 
 // until answers what comes before the answer to the request with the given id, and that.
@@ -41,7 +41,7 @@ func (p *pipes) until(id string) (before []string, answer string) {
 // ask sends a request without parameters but params.
 func (p *pipes) ask(id, method, params string) {
 	p.t.Helper()
-	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params))
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params))
 }
 
 // deployment is the demo server in a legacy era, that can be deployed anew.
@@ -100,9 +100,9 @@ func TestRenewAfterDeploy(t *testing.T) {
 	p := startStdio(t, fmt.Sprintf("[upstreams.default]\nurl = \"http://%s/mcp\"\n", d.addr))
 	p.greet()
 	p.ask("1", "logging/setLevel", `"level":"info"`)
-	p.hears(`{…"id":1…"result":{…`)
+	p.receives(`{…"id":1…"result":{…`)
 	p.ask("2", "resources/subscribe", `"uri":"test://watched-resource"`)
-	p.hears(`{…"id":2…"result":{…`)
+	p.receives(`{…"id":2…"result":{…`)
 
 	d.stop()
 	d.start()
@@ -116,11 +116,11 @@ func TestRenewAfterDeploy(t *testing.T) {
 			t.Errorf("the client is not told that its %s may have changed: %q", list, before)
 		}
 	}
-	p.say(legacyCall("6", "test_tool_with_logging"))
+	p.send(legacyCall("6", "test_tool_with_logging"))
 	if before, answer := p.until("6"); !strings.Contains(answer, `"result"`) || len(before) != 3 { // without a level it logs nothing
 		t.Errorf("level info: %q, %s", before, answer)
 	}
-	p.say(legacyCall("7", "test_trigger_resource_update"))
+	p.send(legacyCall("7", "test_trigger_resource_update"))
 	before, answer = p.until("7")
 	if !strings.Contains(answer, `"result"`) {
 		t.Errorf("%s", answer)
@@ -154,8 +154,8 @@ func renewable(t *testing.T) (*upstream, *pipes) {
 	u.on("tools/list", func(c *call) { c.result(`{"tools":[]}`) })
 	p := startStdio(t, u.toml(""))
 	p.greet()
-	p.say(legacyCall("0", "a"))
-	p.hears(`{…"id":0…"result":{…`)
+	p.send(legacyCall("0", "a"))
+	p.receives(`{…"id":0…"result":{…`)
 	return u, p
 }
 
@@ -238,7 +238,7 @@ func TestRenewLeavesWhatMayHaveRun(t *testing.T) {
 			p.ask("1", method, `"name":"a"`)
 			testkit.Receive(t, "the request", began)
 			if method == "tools/list" {
-				p.hears(`…"begun"…`)
+				p.receives(`…"begun"…`)
 			}
 			u.loseAll(u.newest())
 			p.ask("2", "ping", "")
@@ -264,8 +264,8 @@ func TestRenewEndsInError(t *testing.T) {
 	u.loseAll(100)
 	for id := range 3 {
 		u.forget()
-		p.say(legacyCall(fmt.Sprint(id+1), "a"))
-		p.hears(fmt.Sprintf(`{…"id":%d,`, id+1) + lostAnswer[len("…"):])
+		p.send(legacyCall(fmt.Sprint(id+1), "a"))
+		p.receives(fmt.Sprintf(`{…"id":%d,`, id+1) + lostAnswer[len("…"):])
 		if n := len(u.all("initialize")); n != 1 {
 			t.Errorf("%d handshakes for a request, want 1", n)
 		}
@@ -284,8 +284,8 @@ func TestRenewOtherRevision(t *testing.T) {
 	u.loseAll(u.newest())
 	u.forget()
 	for id := range 2 {
-		p.say(legacyCall(fmt.Sprint(id+1), "a"))
-		p.hears(fmt.Sprintf(`{…"id":%d,`, id+1) + lostAnswer[len("…"):])
+		p.send(legacyCall(fmt.Sprint(id+1), "a"))
+		p.receives(fmt.Sprintf(`{…"id":%d,`, id+1) + lostAnswer[len("…"):])
 	}
 	if n := len(u.all("initialize")); n != 2 {
 		t.Errorf("%d handshakes for two requests", n)
@@ -300,21 +300,21 @@ func TestRenewOtherRevision(t *testing.T) {
 		return n == 2
 	})
 	u.on("initialize", u.welcome)
-	p.say(legacyCall("3", "a"))
+	p.send(legacyCall("3", "a"))
 	if _, answer := p.until("3"); !strings.Contains(answer, `"result"`) {
 		t.Errorf("%s", answer)
 	}
 }
 
 // While a session is opened anew its client answers there what the server asks, and may cancel what waits for it.
-func TestRenewHearsItsClient(t *testing.T) {
+func TestRenewedSessionAsksItsClient(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
 	p := startStdio(t, u.toml(""))
 	p.greet()
 	p.ask("1", "logging/setLevel", `"level":"info"`)
-	p.hears(`{…"id":1…"result":{}…`)
+	p.receives(`{…"id":1…"result":{}…`)
 	answered, leveled := make(chan struct{}, 8), make(chan struct{}, 8)
 	u.mu.Lock()
 	u.heard = func(s *seen, _ *stream) {
@@ -338,16 +338,16 @@ func TestRenewHearsItsClient(t *testing.T) {
 		}
 	})
 	u.loseAll(u.newest())
-	p.say(legacyCall("2", "gone"))
-	p.hears(`{…"id":"q"…"roots/list"…`)
+	p.send(legacyCall("2", "gone"))
+	p.receives(`{…"id":"q"…"roots/list"…`)
 	testkit.Receive(t, "the level", leveled)
-	p.say(legacyCall("3", "waits"))
-	p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-	p.say(`{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`)
+	p.send(legacyCall("3", "waits"))
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	p.send(`{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`)
 	if _, answer := p.until("2"); !strings.Contains(answer, `"result"`) {
 		t.Errorf("%s", answer)
 	}
-	p.say(legacyCall("4", "last"))
+	p.send(legacyCall("4", "last"))
 	before, answer := p.until("4")
 	if !strings.Contains(answer, `"result"`) || len(before) > 0 {
 		t.Errorf("%q, %s", before, answer)
@@ -366,11 +366,11 @@ func TestRenewAfterCrash(t *testing.T) {
 	p := startStdio(t, u.toml(""))
 	p.greet()
 	started := hanging(u, 0)
-	p.say(legacyCall("1", "a"))
+	p.send(legacyCall("1", "a"))
 	testkit.Receive(t, "the call", started).drop()
-	p.hears(`{…"id":1…"upstream_lost"…`)
+	p.receives(`{…"id":1…"upstream_lost"…`)
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
-	p.say(legacyCall("2", "a"))
+	p.send(legacyCall("2", "a"))
 	if _, answer := p.until("2"); !strings.Contains(answer, `"result"`) {
 		t.Errorf("%s", answer)
 	}
@@ -382,13 +382,13 @@ func TestRenewNamedRequest(t *testing.T) {
 	u.forget()
 	gone := func(c *call) { c.error(404, `{"code":-32001,"message":"Session not found"}`) }
 	u.on("tools/call", gone, func(c *call) { c.result(`{"content":[]}`) })
-	p.say(legacyCall("1", "a"))
+	p.send(legacyCall("1", "a"))
 	if _, answer := p.until("1"); !strings.Contains(answer, `"result"`) || len(u.all("initialize")) != 1 {
 		t.Errorf("%d handshakes, %s", len(u.all("initialize")), answer)
 	}
 	u.forget()
 	u.on("tools/call", func(c *call) { c.error(404, `{"code":-32601,"message":"no such tool"}`) })
-	p.say(legacyCall("2", "a"))
+	p.send(legacyCall("2", "a"))
 	if _, answer := p.until("2"); !strings.Contains(answer, "no such tool") || len(u.all("initialize")) != 0 {
 		t.Errorf("%d handshakes, %s", len(u.all("initialize")), answer)
 	}

@@ -345,8 +345,8 @@ func TestRESTUpstreamHealth(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamIsNone: a url behind which there is no such service says what is there instead, and what to change.
-func TestRESTUpstreamIsNone(t *testing.T) {
+// TestRESTUpstreamIsNoService: a url behind which there is no such service says what is there instead, and what to change.
+func TestRESTUpstreamIsNoService(t *testing.T) {
 	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = %q\ntransport = \"rest\"\n", startEnvelopeService(t).url+"/elsewhere"), false)
 	res := r.must("POST", "/mcp", modernCall("1", "echo", ""), modernHeaders("tools/call", "echo")...)
 	if !strings.Contains(res.body, "the service answered GET /tools with HTTP 404") || !strings.Contains(res.body, "upstreams.NAME.url") {

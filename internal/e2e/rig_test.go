@@ -28,8 +28,8 @@ type rig struct {
 	srv  *httpserver.Server
 }
 
-// startHouse assembles the proxy of a configuration file's text.
-func startHouse(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
+// startApp assembles the proxy of a configuration file's text.
+func startApp(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
 	t.Helper()
 	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "rig.toml", toml)})
 	if err != nil {
@@ -52,7 +52,7 @@ func startHouse(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuff
 // startRig serves the configuration and, if probed, lets the upstream be probed in both eras first.
 func startRig(t *testing.T, toml string, probed bool) *rig {
 	t.Helper()
-	h, logs := startHouse(t, toml)
+	h, logs := startApp(t, toml)
 	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)

@@ -119,15 +119,15 @@ func TestRulesEventStream(t *testing.T) {
 		r := startRig(t, u.toml(""), true)
 		echoing(u)
 		c := r.sse(path)
-		c.say(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+		c.send(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 		t.Run("rule S.6 GET "+path+" is an event stream", func(t *testing.T) {
 			if kind := c.res.Header.Get("Content-Type"); c.res.StatusCode != 200 || !strings.HasPrefix(kind, "text/event-stream") {
 				t.Error(c.res.StatusCode, kind)
 			}
-			c.hears(`{"jsonrpc":"2.0","id":"open","result":{…`)
+			c.receives(`{"jsonrpc":"2.0","id":"open","result":{…`)
 		})
-		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.say(legacyCall("7", "a"))
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.send(legacyCall("7", "a"))
 		t.Run("rule S.7 the server begins a message on "+path, func(t *testing.T) {
 			_, asked := c.event()
 			var m struct {
@@ -137,8 +137,8 @@ func TestRulesEventStream(t *testing.T) {
 			if err := json.Unmarshal([]byte(asked), &m); err != nil || m.JSONRPC != "2.0" || m.Method != "elicitation/create" || m.ID == nil {
 				t.Fatal(err, asked)
 			}
-			c.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":{"text":"yes"}}}`)
-			c.hears(`{"jsonrpc":"2.0","id":7,"result":{…"text":"a yes"…`)
+			c.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":{"text":"yes"}}}`)
+			c.receives(`{"jsonrpc":"2.0","id":7,"result":{…"text":"a yes"…`)
 		})
 	}
 }

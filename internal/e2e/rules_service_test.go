@@ -113,7 +113,7 @@ func TestRulesService(t *testing.T) {
 // ruleMetrics asks the admin listener of a house for its metrics.
 func ruleMetrics(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		h, _ := startHouse(t, fmt.Sprintf("monitoring.metrics_enabled = %v\n[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n", on))
+		h, _ := startApp(t, fmt.Sprintf("monitoring.metrics_enabled = %v\n[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n", on))
 		srv, err := h.AdminServer()
 		if err != nil {
 			t.Fatal(err)

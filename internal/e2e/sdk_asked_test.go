@@ -279,8 +279,8 @@ func (c *asked) call(ctx context.Context, name, say, what string) (string, error
 	return text, nil
 }
 
-// says wants a tool to say something.
-func (c *asked) says(want, name, say string) {
+// answers wants a tool to say something.
+func (c *asked) answers(want, name, say string) {
 	c.t.Helper()
 	if got, err := c.call(c.ctx, name, say, ""); err != nil || got != want {
 		c.t.Errorf("%s %q: %q, %v; want %q", name, say, got, err, want)

@@ -166,8 +166,8 @@ func sample(message string) *mcp.CreateMessageWithToolsParams {
 	return &mcp.CreateMessageWithToolsParams{MaxTokens: 10, Messages: []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: message}}}}}
 }
 
-// told is an answer in words.
-func told(answer mcp.InputResponse) string {
+// answerText is an answer in words.
+func answerText(answer mcp.InputResponse) string {
 	switch r := answer.(type) {
 	case *mcp.ElicitResult:
 		if v, ok := r.Content["value"]; ok {
@@ -192,7 +192,7 @@ func one(q mcp.InputRequest) plot {
 		if got["q"] == nil {
 			return mcp.InputRequestMap{"q": q}, "", ""
 		}
-		return nil, "", told(got["q"])
+		return nil, "", answerText(got["q"])
 	}
 }
 
@@ -202,7 +202,7 @@ func both(message string) plot {
 		if len(got) == 0 {
 			return mcp.InputRequestMap{"a": form(message), "b": sample(message)}, "", ""
 		}
-		return nil, "", told(got["a"]) + " and " + told(got["b"])
+		return nil, "", answerText(got["a"]) + " and " + answerText(got["b"])
 	}
 }
 
@@ -210,7 +210,7 @@ func both(message string) plot {
 func rounds(message string) plot {
 	return func(state string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		if got["q"] != nil {
-			state += "/" + told(got["q"])
+			state += "/" + answerText(got["q"])
 		}
 		n := strings.Count(state, "/")
 		if n == 3 {

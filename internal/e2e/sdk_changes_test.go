@@ -242,7 +242,7 @@ func TestSDKServerLetsGo(t *testing.T) {
 			up := startAsker(t, "legacy-resumes")
 			c := up.client(t, face, "[resume]\nretry = \"100ms\"\n")
 			c.halfway(up, "close")()
-			c.says("accept:after", "form", "accept after")
+			c.answers("accept:after", "form", "accept after")
 		})
 	}
 }

@@ -31,12 +31,12 @@ func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, throug
 // Whatever an SDK server asks, whatever an SDK client answers.
 func TestSDKQuestions(t *testing.T) {
 	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
-		c.says("accept:yes", "form", "accept yes")
-		c.says("decline", "form", "decline")
-		c.says("cancel", "form", "cancel")
-		c.says("m:a thought", "sample", "accept a thought")
-		c.says("file:///root", "roots", "")
-		c.says("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
+		c.answers("accept:yes", "form", "accept yes")
+		c.answers("decline", "form", "decline")
+		c.answers("cancel", "form", "cancel")
+		c.answers("m:a thought", "sample", "accept a thought")
+		c.answers("file:///root", "roots", "")
+		c.answers("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
 		askedByPrompt(t, c)
 		askedURL(t, up, c, through)
 		askedAtOnce(t, up, c)
@@ -61,8 +61,8 @@ func askedByPrompt(t *testing.T, c *asked) {
 // a notice of completion where a modern server's call has completed; without one for a modern client.
 func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
 	t.Helper()
-	c.says("accept", "url", "accept")
-	c.says("decline", "url", "decline")
+	c.answers("accept", "url", "accept")
+	c.answers("decline", "url", "decline")
 	c.mu.Lock()
 	urls, ids := slices.Clone(c.urls), slices.Clone(c.ids)
 	c.mu.Unlock()
@@ -94,10 +94,10 @@ func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
 func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
 	t.Helper()
 	if isModern(c.face) && !isModern(up.kind) {
-		c.says("accept:x and m:x", "both", "accept x")
+		c.answers("accept:x and m:x", "both", "accept x")
 		return
 	}
-	c.says("accept:x and m:x", "both", "meet 2 both x")
+	c.answers("accept:x and m:x", "both", "meet 2 both x")
 }
 
 // askedInParallel wants each of several calls to be answered with its own answer, all their questions being open at a time.
@@ -105,7 +105,7 @@ func askedInParallel(t *testing.T, c *asked) {
 	t.Helper()
 	var group sync.WaitGroup
 	for i := range 4 {
-		group.Go(func() { c.says(fmt.Sprintf("accept:v%d", i), "form", fmt.Sprintf("meet 4 parallel v%d", i)) })
+		group.Go(func() { c.answers(fmt.Sprintf("accept:v%d", i), "form", fmt.Sprintf("meet 4 parallel v%d", i)) })
 	}
 	group.Wait()
 }
@@ -116,7 +116,7 @@ func askedInVain(t *testing.T, up *askerUp, c *asked) {
 	if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
 		t.Errorf("the handler failed, the tool says %q", got)
 	}
-	c.says("accept:on", "form", "accept on")
+	c.answers("accept:on", "form", "accept on")
 	legs := 1
 	if isModern(up.kind) {
 		legs = 2 // one for the question, one for the answer
@@ -155,7 +155,7 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 			}
 		}
 		for range 3 {
-			c.says("accept:after", "form", "accept after")
+			c.answers("accept:after", "form", "accept after")
 		}
 	}
 }
@@ -182,8 +182,8 @@ func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 	if !isModern(c.face) && !isModern(up.kind) {
 		testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
 	}
-	c.says("accept:after", "form", "accept after")
-	c.says("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
+	c.answers("accept:after", "form", "accept after")
+	c.answers("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
 }
 
 // A modern client that never comes back with its answer: the call that waits for it at a legacy server ends when its
@@ -203,10 +203,10 @@ func TestSDKNeverBack(t *testing.T) {
 						t.Errorf("the handler failed, the tool says %q", got)
 					}
 				}
-				c.says("accept:meanwhile", "form", "accept meanwhile")
+				c.answers("accept:meanwhile", "form", "accept meanwhile")
 				// The SDK takes a cancellation on a goroutine of its own: the error for the question, which follows, may be first.
 				testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 2 })
-				c.says("accept:after", "form", "accept after")
+				c.answers("accept:after", "form", "accept after")
 				if n := up.diary.count("called form fail"); n != 2 {
 					t.Errorf("the tool ran %d times, want 2", n)
 				}
@@ -216,7 +216,7 @@ func TestSDKNeverBack(t *testing.T) {
 }
 
 // A call that waits for its client's answer when Dragoman ends: the server is told, so that its session can end.
-func TestSDKEndsParked(t *testing.T) {
+func TestSDKEndsSuspended(t *testing.T) {
 	for _, kind := range []string{"legacy", "legacy-json", "legacy-resumes", "sse"} {
 		t.Run(kind, func(t *testing.T) {
 			up := startAsker(t, kind)

@@ -147,7 +147,7 @@ var restOfMeta = "," + strings.TrimSuffix(strings.TrimPrefix(modernMeta, `"_meta
 func TestSocketServer(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, era string) {
 		r := startRig(t, p.toml(""), true)
-		f := newHTTPFace(r)
+		f := newHTTPTestClient(r)
 		defer f.group.Wait()
 		f.begin("m", "POST", fmt.Sprintf(takesSteps, "1", restOfMeta), modernHeaders("tools/call", "progress"))
 		for range 2 {
@@ -161,7 +161,7 @@ func TestSocketServer(t *testing.T) {
 		}
 		for session, version := range map[string]string{one: "2025-11-25", two: "2025-06-18"} {
 			f.session = session
-			f.say(version, fmt.Sprintf(takesSteps, `"p"`, ""))
+			f.send(version, fmt.Sprintf(takesSteps, `"p"`, ""))
 			for range 2 {
 				wants(t, f, version, `{"jsonrpc":"2.0","method":"notifications/progress","params":{…"progressToken":"t"…`)
 			}
@@ -190,15 +190,15 @@ func TestSocketServer(t *testing.T) {
 func TestSocketCancel(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, _ string) {
 		r := startRig(t, p.toml(""), true)
-		f := newHTTPFace(r)
+		f := newHTTPTestClient(r)
 		defer f.group.Wait()
 		f.session = r.open("2025-11-25", "{}")
 		slow := `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000}%s}}`
 		f.begin("m", "POST", fmt.Sprintf(slow, "7", ","+modernMeta), modernHeaders("tools/call", "slow"))
-		f.say("l", fmt.Sprintf(slow, `"k"`, ""))
+		f.send("l", fmt.Sprintf(slow, `"k"`, ""))
 		bothRun(r)
 		f.leave("m")
-		f.say("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"k"}}`)
+		f.send("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"k"}}`)
 		testkit.Eventually(t, "both cancellations", func() bool { return strings.Contains(statsOf(r), `"cancelled":2`) })
 	}, "modern", "legacy")
 }
@@ -239,15 +239,15 @@ func TestSocketQuestion(t *testing.T) {
 			t.Errorf("the modern client's answer is lost: %s", res.body)
 		}
 
-		f := newHTTPFace(r)
+		f := newHTTPTestClient(r)
 		defer f.group.Wait()
 		f.session = r.open("2025-11-25", `{"elicitation":{"form":{}}}`)
-		f.say("l", fmt.Sprintf(call, `"c"`, ""))
-		asked := f.hears("l")
+		f.send("l", fmt.Sprintf(call, `"c"`, ""))
+		asked := f.receives("l")
 		if !matches(`{…"method":"elicitation/create"…who?…`, asked) {
 			t.Fatalf("the legacy client is not asked: %s", asked)
 		}
-		f.say("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"me"}}}`, understand(t, asked).ID))
+		f.send("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"me"}}}`, parseMessage(t, asked).ID))
 		wants(t, f, "l", `{"jsonrpc":"2.0","id":"c","result":{…me…`)
 	}, "modern", "legacy")
 }
@@ -260,11 +260,11 @@ func TestSocketServerRestarts(t *testing.T) {
 		t.Run("then-"+next, func(t *testing.T) {
 			eachSocket(t, func(t *testing.T, p *plug, _ string) {
 				r := startRig(t, p.toml(""), true)
-				f := newHTTPFace(r)
+				f := newHTTPTestClient(r)
 				defer f.group.Wait()
 				f.session = r.open("2025-11-25", "{}")
 				f.begin("m", "POST", fmt.Sprintf(slow, "7", ","+modernMeta), modernHeaders("tools/call", "slow"))
-				f.say("l", fmt.Sprintf(slow, `"k"`, ""))
+				f.send("l", fmt.Sprintf(slow, `"k"`, ""))
 				bothRun(r)
 				began := time.Now()
 				p.pull()
@@ -293,7 +293,7 @@ func TestSocketServerRestarts(t *testing.T) {
 }
 
 // A verdict that holds no longer is not believed while no connection is open.
-func TestSocketVerdictExpires(t *testing.T) {
+func TestSocketServerProfileExpires(t *testing.T) {
 	p := newPlug(t, "unix", "legacy")
 	r := startRig(t, p.toml("verdict_ttl = \"1s\"\nidle_exit = \"1s\""), true)
 	v, err := r.h.Upstreams()[0].Profile(t.Context())
@@ -321,8 +321,8 @@ func TestSocketCommands(t *testing.T) {
 			t.Errorf("probe says\n%s", out.String())
 		}
 		s := startStdio(t, p.toml(""))
-		s.say(modernCall("1", "whoami", ""))
-		s.hears(`{"jsonrpc":"2.0","id":1,"result":{…`)
+		s.send(modernCall("1", "whoami", ""))
+		s.receives(`{"jsonrpc":"2.0","id":1,"result":{…`)
 		for _, command := range []string{"serve", "stdio", "probe"} {
 			r := clitest.Run(t, nil, command, p.url(), "--era", era)
 			if r.Code != 0 || r.Command != command || r.Config.Upstreams[0].URL != p.url() {

@@ -57,14 +57,14 @@ func (c *sseClient) event() (name, data string) {
 	}
 }
 
-func (c *sseClient) say(body string) {
+func (c *sseClient) send(body string) {
 	c.t.Helper()
 	if res := c.r.must("POST", c.post, body, "Content-Type", jsonType); res.status != 202 || res.body != "" {
 		c.t.Errorf("POST: %d %s", res.status, res.body)
 	}
 }
 
-func (c *sseClient) hears(pattern string) {
+func (c *sseClient) receives(pattern string) {
 	c.t.Helper()
 	if name, data := c.event(); name != "message" || !matches(pattern, data) {
 		c.t.Errorf("event %q\n  %s\nwant\n  %s", name, data, pattern)
@@ -85,19 +85,19 @@ func TestSSEClient(t *testing.T) {
 			if !strings.HasPrefix(c.post, "/messages?sessionId=") {
 				t.Errorf("endpoint %q", c.post)
 			}
-			c.say(stdioInit)
-			c.hears(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
-			c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			c.say(`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"a","_meta":{"progressToken":7}}}`)
-			c.hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
-			c.hears(`{"jsonrpc":"2.0","id":"7","result":{…"content":[]}}`)
+			c.send(stdioInit)
+			c.receives(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			c.send(`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"a","_meta":{"progressToken":7}}}`)
+			c.receives(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
+			c.receives(`{"jsonrpc":"2.0","id":"7","result":{…"content":[]}}`)
 			started := hanging(u, 0)
-			c.say(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"a"}}`)
+			c.send(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"a"}}`)
 			call := testkit.Receive(t, "the call", started)
-			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
 			testkit.Receive(t, "the cancellation", call.cancelled)
-			c.say(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
-			c.hears(`{"jsonrpc":"2.0","id":9,"result":{}}`) // nothing came of 8
+			c.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
+			c.receives(`{"jsonrpc":"2.0","id":9,"result":{}}`) // nothing came of 8
 			// a session of one transport is none of the other
 			id := strings.TrimPrefix(c.post, "/messages?sessionId=")
 			if res := r.must("POST", "/messages?sessionId="+r.open("2025-11-25", "{}"), `{"jsonrpc":"2.0","id":1,"method":"ping"}`); res.status != 404 {
@@ -110,7 +110,7 @@ func TestSSEClient(t *testing.T) {
 				t.Errorf("unknown session: %d", res.status)
 			}
 			// the stream is the session, and its end cancels
-			c.say(`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"a"}}`)
+			c.send(`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"a"}}`)
 			call = testkit.Receive(t, "the call", started)
 			_ = c.res.Body.Close()
 			testkit.Receive(t, "the cancellation", call.cancelled)
@@ -136,12 +136,12 @@ func TestSSELargeMessages(t *testing.T) {
 					t.Parallel()
 					c := r.sse("/sse")
 					c.t = t
-					c.say(stdioInit)
-					c.hears(`{"jsonrpc":"2.0","id":"i","result":{…`)
-					c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+					c.send(stdioInit)
+					c.receives(`{"jsonrpc":"2.0","id":"i","result":{…`)
+					c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 					for i, size := range []int{1, 5 << 10, 20 << 10, 70 << 10, 300 << 10, 1 << 20, 3, 100 << 10} {
 						text := strings.Repeat(string(rune('a'+client)), size)
-						c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"message":"%s"}}}`, i, text))
+						c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"message":"%s"}}}`, i, text))
 						_, data := c.event()
 						if !strings.HasPrefix(data, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":`, i)) || !strings.Contains(data, ": "+text+`"`) {
 							t.Errorf("of %d bytes came %d: %.150s", size, len(data), data)

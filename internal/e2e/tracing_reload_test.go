@@ -30,7 +30,7 @@ func TestTraceReloaded(t *testing.T) {
 		if res := r.callLegacy(session); !strings.Contains(res.body, "content") {
 			t.Fatal(res.body)
 		}
-		meta, _ := toldOf(u.all("tools/call")[0])
+		meta, _ := traceOf(u.all("tools/call")[0])
 		if traced := x.toml != ""; traced != (meta[0] != "") {
 			t.Errorf("%q: the server was told %q", x.toml, meta)
 		}

@@ -171,8 +171,8 @@ func (r *rig) spans(outcome string) (n float64) {
 	return n
 }
 
-// toldOf is what a server was told of the trace: traceparent, tracestate and baggage of _meta, and of the headers.
-func toldOf(s *seen) (meta, headers [3]string) {
+// traceOf is what a server was told of the trace: traceparent, tracestate and baggage of _meta, and of the headers.
+func traceOf(s *seen) (meta, headers [3]string) {
 	var m struct {
 		Params struct {
 			Meta map[string]any `json:"_meta"`

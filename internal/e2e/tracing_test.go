@@ -48,7 +48,7 @@ func TestTraceOfEveryPair(t *testing.T) {
 					t.Errorf("the server span has a parent: %x", server.ParentSpanId)
 				}
 				calls := u.all("tools/call")
-				meta, headers := toldOf(calls[len(calls)-1])
+				meta, headers := traceOf(calls[len(calls)-1])
 				if meta != [3]string{parentOf(span)} {
 					t.Errorf("the server was told %q, want %s", meta, parentOf(span))
 				}
@@ -134,7 +134,7 @@ func TestTraceParents(t *testing.T) {
 					if res := r.must("POST", "/mcp", tracedCall(era, "1", x.meta), append(headers, x.headers...)...); res.status != 200 || !strings.Contains(res.body, "content") {
 						t.Fatalf("%d %s", res.status, res.body)
 					}
-					meta, _ := toldOf(u.all("tools/call")[0])
+					meta, _ := traceOf(u.all("tools/call")[0])
 					if n := strings.Count(u.all("tools/call")[0].body, "raceparent"); n != 1 {
 						t.Errorf("%d traceparents in %s", n, u.all("tools/call")[0].body)
 					}
@@ -173,7 +173,7 @@ func TestTraceRatio(t *testing.T) {
 		_ = r.callModern()
 	}
 	for _, s := range u.all("tools/call") {
-		if meta, headers := toldOf(s); len(meta[0]) != 55 || !strings.HasSuffix(meta[0], "-00") || meta != headers {
+		if meta, headers := traceOf(s); len(meta[0]) != 55 || !strings.HasSuffix(meta[0], "-00") || meta != headers {
 			t.Errorf("the server was told %q and %q", meta, headers)
 		}
 	}
@@ -258,7 +258,7 @@ func TestTraceErrors(t *testing.T) {
 func bothSpans(a, b *tracepb.Span) []*tracepb.Span { return []*tracepb.Span{a, b} }
 
 // A client that leaves ends its spans, as cancelled, at once.
-func TestTraceOfWhoLeaves(t *testing.T) {
+func TestTraceOfALeavingClient(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy-stdio"} {
 		t.Run(kind, func(t *testing.T) {
 			c, u := newCollector(t), newUpstream(t, kind)
@@ -314,7 +314,7 @@ func TestTraceOfRetries(t *testing.T) {
 				if s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 					at = 1
 				}
-				if meta, headers := toldOf(calls[at]); meta[0] != parentOf(s) || headers[0] != parentOf(s) {
+				if meta, headers := traceOf(calls[at]); meta[0] != parentOf(s) || headers[0] != parentOf(s) {
 					t.Errorf("attempt %d was told %q and %q, its span is %s", at, meta, headers, parentOf(s))
 				}
 			}
@@ -346,7 +346,7 @@ func TestTraceOfQuestions(t *testing.T) {
 	}
 	if calls := u.all("tools/call"); len(calls) != 1 {
 		t.Errorf("%d calls", len(calls))
-	} else if meta, _ := toldOf(calls[0]); meta[0] != parentOf(parked) {
+	} else if meta, _ := traceOf(calls[0]); meta[0] != parentOf(parked) {
 		t.Errorf("the server was told %q, want %s", meta, parentOf(parked))
 	}
 }
@@ -407,7 +407,7 @@ func TestTraceFlushedAtTheEnd(t *testing.T) {
 }
 
 // What a call takes besides, the handshake that is asked anew and the result of a task, is in its trace.
-func TestTraceOfWhatServesACall(t *testing.T) {
+func TestTraceOfTheWorkForACall(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "modern")
 	answering(u)
 	u.on("tools/call", func(c *call) {
@@ -430,7 +430,7 @@ func TestTraceOfWhatServesACall(t *testing.T) {
 			t.Errorf("no %s", method)
 			continue
 		}
-		if meta, headers := toldOf(all[len(all)-1]); meta[0] != parentOf(want) || headers[0] != parentOf(want) {
+		if meta, headers := traceOf(all[len(all)-1]); meta[0] != parentOf(want) || headers[0] != parentOf(want) {
 			t.Errorf("%s was told %q and %q, want %s", method, meta, headers, parentOf(want))
 		}
 	}

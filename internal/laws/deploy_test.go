@@ -22,19 +22,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// These are the checks of deploy/ that need nothing but Go. What needs Helm, the types of Kubernetes, systemd or buildah is in
-// deploy/check: make deployed, make imaged, make released.
+// The checks of deploy/ that need only Go. Those that need Helm, the types of Kubernetes, systemd or buildah are in deploy/check: make
+// deployed, make imaged, make released.
 
-// understood runs a command line of a file for deployment, the program's name first, with the file's paths of the target put in a
-// directory of the test; it returns the configuration that serve would have.
-func understood(t *testing.T, file string, environ []string, words []string) *config.Config {
+// accepted parses a command line of a deployment file, which begins with the program's name, with the paths of the target moved to a
+// directory of the test. It returns the configuration that serve would use.
+func accepted(t *testing.T, file string, environ []string, words []string) *config.Config {
 	t.Helper()
 	if len(words) == 0 || filepath.Base(words[0]) != "dragoman" {
 		t.Errorf("%s: %q does not run dragoman", file, words)
 		return nil
 	}
 	r := clitest.Run(t, environ, words[1:]...)
-	health := len(words) > 1 && words[1] == "health" // there is nobody to answer
+	health := len(words) > 1 && words[1] == "health" // no server is running
 	if r.Code != cli.ExitOK && (!health || r.Code == cli.ExitUsage) {
 		t.Errorf("%s: %s: code %d: %s", file, strings.Join(words, " "), r.Code, r.Errs)
 		return nil
@@ -42,7 +42,7 @@ func understood(t *testing.T, file string, environ []string, words []string) *co
 	return r.Config
 }
 
-// jsonLine is an instruction of a Containerfile in its exec form.
+// jsonLine reads an instruction of a Containerfile in exec form.
 func jsonLine(t *testing.T, text, instruction string) (words []string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
@@ -55,7 +55,7 @@ func jsonLine(t *testing.T, text, instruction string) (words []string) {
 	return words
 }
 
-// The images: two ways to the same one, commands that are understood, and versions that others have pinned.
+// The images: both Containerfiles make the same image, their commands are valid, and their versions are those pinned elsewhere.
 func TestContainerfiles(t *testing.T) {
 	const same = "# The same from here on"
 	source, binary := testkit.ReadText(t, "deploy/image/Containerfile"), testkit.ReadText(t, "deploy/image/Containerfile.binary")
@@ -72,13 +72,13 @@ func TestContainerfiles(t *testing.T) {
 			words[i] = strings.ReplaceAll(words[i], "/etc/dragoman/config.toml", config)
 		}
 		environ := []string{"DRAGOMAN_LISTEN=0.0.0.0:8080", "DRAGOMAN_SECURITY_ALLOW_ANONYMOUS=true"}
-		understood(t, file, environ, words)
-		understood(t, file, nil, jsonLine(t, text, "HEALTHCHECK"))
+		accepted(t, file, environ, words)
+		accepted(t, file, nil, jsonLine(t, text, "HEALTHCHECK"))
 		if !strings.Contains(text, "\nUSER 65532:65532\n") {
 			t.Errorf("%s: the user has no number, or is root", file)
 		}
 		if file == "Containerfile.node" && !strings.Contains(text, environ[0]+" "+environ[1]) {
-			t.Errorf("%s: the environment is another than the test's", file)
+			t.Errorf("%s: the environment differs from the test's", file)
 		}
 	}
 	pinned := regexp.MustCompile(`"@modelcontextprotocol/server-everything": "([^"]+)"`).FindStringSubmatch(testkit.ReadText(t, "conformance/package.json"))
@@ -91,11 +91,11 @@ func TestContainerfiles(t *testing.T) {
 	}
 	release := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(testkit.ReadText(t, "go.mod"))
 	if len(release) != 2 || !strings.Contains(source, "ARG GO="+release[1]+"\n") {
-		t.Errorf("Containerfile is built with another Go than go.mod's: %q", release)
+		t.Errorf("Containerfile has another Go version than go.mod: %q", release)
 	}
 }
 
-// pod is what the test reads of a pod.
+// pod is the part of a pod that the test reads.
 type pod struct {
 	TerminationGracePeriodSeconds int `yaml:"terminationGracePeriodSeconds"`
 	SecurityContext               struct {
@@ -128,7 +128,7 @@ type probeOf struct {
 	TimeoutSeconds int `yaml:"timeoutSeconds"`
 }
 
-// manifest is one document of a file for Kubernetes.
+// manifest is one document of a Kubernetes file.
 type manifest struct {
 	Kind       string
 	Data       map[string]string
@@ -151,8 +151,8 @@ func manifests(t *testing.T, file string) (all []manifest) {
 	}
 }
 
-// The manifests: the configuration in them is accepted with the secrets beside it, the probes ask where it listens, and the pod has
-// the time that draining takes and no rights.
+// The manifests: their configuration is valid with the secrets beside it, the probes use its addresses, the grace period covers draining,
+// and the pod has no privileges.
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob("deploy/kubernetes/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -203,18 +203,18 @@ func checkPod(t *testing.T, file, dir string, p pod) {
 		for _, a := range c.Args {
 			args = append(args, strings.ReplaceAll(a, "/etc/dragoman/", dir+"/"))
 		}
-		cfg = understood(t, file, environ, args)
+		cfg = accepted(t, file, environ, args)
 		for _, probe := range []probeOf{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
-			understood(t, file, environ, probe.Exec.Command)
+			accepted(t, file, environ, probe.Exec.Command)
 			if probe.TimeoutSeconds < 3 { // health gives up after 2 s and then says why
 				t.Errorf("%s: a probe has %d s", file, probe.TimeoutSeconds)
 			}
 		}
 		if slices.Contains(c.ReadinessProbe.Exec.Command, "--live") || !slices.Contains(c.LivenessProbe.Exec.Command, "--live") || !slices.Contains(c.StartupProbe.Exec.Command, "--live") {
-			t.Errorf("%s: the probes ask for the wrong things", file)
+			t.Errorf("%s: the probes run the wrong commands", file)
 		}
 		if len(p.InitContainers) > 0 && !strings.Contains(testkit.ReadText(t, file), "restartPolicy: Always") {
-			t.Errorf("%s: an init container that is no sidecar", file)
+			t.Errorf("%s: an init container without restartPolicy Always", file)
 		}
 	}
 	if found != 1 || !p.SecurityContext.RunAsNonRoot || p.SecurityContext.SeccompProfile.Type != "RuntimeDefault" {
@@ -224,14 +224,14 @@ func checkPod(t *testing.T, file, dir string, p pod) {
 		return
 	}
 	if !cfg.Authenticates() {
-		t.Errorf("%s: nobody is asked who he is", file)
+		t.Errorf("%s: no authentication is required", file)
 	}
 	if got, want := time.Duration(p.TerminationGracePeriodSeconds-pause)*time.Second, cfg.DrainTimeout; got <= want {
 		t.Errorf("%s: %s are left of terminationGracePeriodSeconds for a drain of %s", file, got, want)
 	}
 }
 
-// The unit runs what there is, and waits for a drain and the end of children.
+// The unit's command is valid, and its timeouts cover a drain and the end of children.
 func TestUnit(t *testing.T) {
 	text := testkit.ReadText(t, "deploy/systemd/dragoman.service")
 	config := testkit.WriteFile(t, "config.toml", "upstreams.a.url = \"http://a.example\"\n")
@@ -243,8 +243,8 @@ func TestUnit(t *testing.T) {
 		}
 		return strings.ReplaceAll(m[1], "/etc/dragoman/config.toml", config)
 	}
-	understood(t, "ExecStartPre", nil, strings.Fields(value("ExecStartPre")))
-	cfg := understood(t, "ExecStart", nil, strings.Fields(value("ExecStart")))
+	accepted(t, "ExecStartPre", nil, strings.Fields(value("ExecStartPre")))
+	cfg := accepted(t, "ExecStart", nil, strings.Fields(value("ExecStart")))
 	if cfg == nil {
 		return
 	}
@@ -254,7 +254,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// The compose file: what its services run is understood, and nobody but this machine is let in.
+// The compose file: its commands are valid, and its ports are published to this machine only.
 func TestCompose(t *testing.T) {
 	type service struct {
 		Entrypoint, Command, Ports []string
@@ -285,12 +285,12 @@ func TestCompose(t *testing.T) {
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], "/etc/dragoman/config.toml", config)
 		}
-		cfg := understood(t, name, environ, words)
+		cfg := accepted(t, name, environ, words)
 		if len(s.Healthcheck.Test) < 2 || s.Healthcheck.Test[0] != "CMD" {
 			t.Errorf("%s: health check %q needs a shell", name, s.Healthcheck.Test)
 			continue
 		}
-		understood(t, name, environ, s.Healthcheck.Test[1:])
+		accepted(t, name, environ, s.Healthcheck.Test[1:])
 		grace, err := time.ParseDuration(s.StopGracePeriod)
 		if cfg == nil || err != nil || grace <= cfg.DrainTimeout || !s.ReadOnly || s.User != "65532:65532" {
 			t.Errorf("%s: %+v, %v", name, s, err)
@@ -303,7 +303,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// Values of the chart: the defaults and those of its trials are what the schema wants, and it wants something.
+// The chart's values: the schema accepts the defaults and the trial values, and refuses others.
 func TestChartValues(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(testkit.ReadText(t, "deploy/helm/dragoman/values.schema.json")))
@@ -345,7 +345,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// The scripts can be read by the shell, and archives depend on what is in the files and on nothing else.
+// The scripts parse, and archives depend only on the content of files.
 func TestReleaseScripts(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no sh")

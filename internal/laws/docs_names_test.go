@@ -21,7 +21,7 @@ var (
 	ownPath    = regexp.MustCompile("`((?:proxy|adapters|policies|conformance|bench|deploy|docs|internal)/[\\w./-]+)`")
 )
 
-// What documents name exists: metrics, make targets, tests, and paths of this repository.
+// The names in documents exist: metrics, make targets, tests, and paths of this repository.
 func TestDocumentedNames(t *testing.T) {
 	metrics, tests, targets := listedMetrics(t), testNames(t), map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(testkit.ReadText(t, "Makefile"), -1) {
@@ -31,7 +31,7 @@ func TestDocumentedNames(t *testing.T) {
 	for _, file := range testkit.Documents(t) {
 		text := testkit.ReadText(t, file)
 		if conflict.MatchString(text) {
-			t.Errorf("%s has the marks of an unresolved conflict", file)
+			t.Errorf("%s has conflict markers", file)
 		}
 		check := func(kind string, names *regexp.Regexp, exists func(name string) bool) {
 			for _, m := range names.FindAllStringSubmatch(text, -1) {
@@ -69,7 +69,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// The map of ARCHITECTURE.md has every package of the product, and nothing that does not exist.
+// The map of ARCHITECTURE.md has every package of the product and only existing ones.
 func TestMap(t *testing.T) {
 	_, text, found := strings.Cut(testkit.ReadText(t, "ARCHITECTURE.md"), "## Map\n```\n")
 	text, _, closed := strings.Cut(text, "```")
@@ -117,7 +117,7 @@ func listedMetrics(t *testing.T) map[string]bool {
 	return all
 }
 
-// testNames returns the names of all tests and fuzz targets of the repository, in whatever module.
+// testNames returns the names of all tests and fuzz targets of the repository, in all modules.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

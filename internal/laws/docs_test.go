@@ -23,11 +23,11 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// A document that grows beyond its purpose loses its reader: what exceeds the limit belongs on a page of docs.
+// Long documents lose their readers: text beyond the limit belongs on a page of docs.
 func TestDocumentSizes(t *testing.T) {
 	for file, limit := range map[string]int{"README.md": 250, "ARCHITECTURE.md": 300} {
 		if lines := strings.Count(testkit.ReadText(t, file), "\n"); lines > limit {
-			t.Errorf("%s has %d lines, of which %d are allowed; move the rest to docs", file, lines, limit)
+			t.Errorf("%s has %d lines, %d allowed; move the rest to docs", file, lines, limit)
 		}
 	}
 	_, glossary, found := strings.Cut(testkit.ReadText(t, "ARCHITECTURE.md"), "| word | meaning |\n|---|---|\n")
@@ -40,11 +40,11 @@ func TestDocumentSizes(t *testing.T) {
 		words = append(words, strings.Split(cell, ", ")...)
 	}
 	if !found || len(words) == 0 || len(words) > 25 {
-		t.Errorf("the glossary has %d words, of 25: %q; use the word of HTTP, Go or MCP instead of a new one", len(words), words)
+		t.Errorf("the glossary has %d words, 25 allowed: %q; use a word of HTTP, Go or MCP instead of a new one", len(words), words)
 	}
 }
 
-// Every command of Dragoman's that a document shows can be typed like that, and every configuration of a client that starts it.
+// The Dragoman commands in documents are valid, and so are the configurations of clients that start it.
 func TestDocumentedCommands(t *testing.T) {
 	seen := 0
 	for _, f := range testkit.FencesOf(t, testkit.Manual...) {
@@ -65,7 +65,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// commandsOf are the lines of a block that are typed, joined where they go on.
+// commandsOf returns the commands of a block, with continued lines joined.
 func commandsOf(text string) (lines []string) {
 	console := strings.HasPrefix(strings.TrimSpace(text), "$ ")
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
@@ -101,7 +101,7 @@ func clientConfig(t *testing.T, f testkit.Fence) int {
 	return n
 }
 
-// Every link of a document to a file or a heading of ours leads somewhere.
+// Links of documents to our files and headings resolve.
 func TestDocumentedLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, file := range testkit.Documents(t) {
@@ -116,7 +116,7 @@ func TestDocumentedLinks(t *testing.T) {
 				target = filepath.Join(filepath.Dir(file), path)
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: %s leads nowhere", file, m[1])
+				t.Errorf("%s: broken link %s", file, m[1])
 				continue
 			}
 			if heading != "" && !slices.Contains(headings(t, target), heading) {
@@ -126,7 +126,7 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 }
 
-// headings are the anchors of a document, as GitHub makes them.
+// headings returns the anchors of a document, as GitHub makes them.
 func headings(t *testing.T, file string) (all []string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -148,8 +148,7 @@ func headings(t *testing.T, file string) (all []string) {
 	return all
 }
 
-// guide is a document whose commands are run: in one directory, which has the files that its blocks name in their first line, and
-// on ports that are free.
+// guide is a document whose commands are run in one directory, with the files that its blocks name in their first line, and on free ports.
 type guide struct {
 	dir   string
 	env   []string
@@ -157,8 +156,8 @@ type guide struct {
 	vars  string // assignments so far
 }
 
-// The commands of the guides do what the guides say. Blocks of kind console are run, in order; what is typed after "&" at the end goes on
-// running. In the output … stands for anything. What would fetch something from elsewhere is not run, nor what needs a program that is not here.
+// The commands of the guides print what the guides show. Blocks of kind console are run in order; a command that ends with "&" goes on
+// running. In the output … matches anything. Commands that would download something or need a missing program are skipped.
 func TestGuidesRun(t *testing.T) {
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -233,7 +232,7 @@ func newGuide(t *testing.T) *guide {
 	return &guide{dir: dir, env: env, ports: ports}
 }
 
-// freePort is a port that nobody has, below those that systems give out: it is not taken before the guide gets to it.
+// freePort returns a free port below the ephemeral range, so that it is not taken before the guide uses it.
 func freePort(t *testing.T, taken []string) string {
 	t.Helper()
 	for range 100 {
@@ -288,7 +287,7 @@ func (g *guide) console(t *testing.T, text string) {
 	}
 }
 
-// possible tells whether what a command needs is here.
+// possible reports whether the programs of a command are installed.
 func (g *guide) possible(command string) bool {
 	needs := map[string]string{"node ": "conformance/node_modules/@modelcontextprotocol/client", "python ": "conformance/servers/.venv/2/bin/python"}
 	for begins, file := range needs {
@@ -307,7 +306,7 @@ func (g *guide) command(ctx context.Context, line string) *exec.Cmd {
 	return c
 }
 
-// run runs a command to its end and compares what it says.
+// run runs a command to its end and compares its output.
 func (g *guide) run(t *testing.T, line, want string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -323,11 +322,11 @@ func (g *guide) run(t *testing.T, line, want string) {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}
 	if !regexp.MustCompile(`(?s)^`+pattern+`$`).MatchString(strings.TrimSpace(string(out))) && pattern != "" {
-		t.Errorf("%s\nsays\n%s\nand not\n%s", line, out, want)
+		t.Errorf("%s\nprints\n%s\nwant\n%s", line, out, want)
 	}
 }
 
-// start runs a server until the guide ends; it is there when it says so.
+// start runs a server until the guide ends, and waits until it prints that it is ready.
 func (g *guide) start(t *testing.T, line string) {
 	t.Helper()
 	var out testkit.LockedBuffer
@@ -354,7 +353,7 @@ func (g *guide) start(t *testing.T, line string) {
 			ended <- err
 			t.Fatalf("%s: %v\n%s", line, err, out.String())
 		case <-deadline:
-			t.Fatalf("%s is not there:\n%s", line, out.String())
+			t.Fatalf("%s did not start:\n%s", line, out.String())
 		case <-time.After(20 * time.Millisecond):
 			if strings.Contains(out.String(), "listening") || strings.Contains(out.String(), "listens at") {
 				return
@@ -363,7 +362,7 @@ func (g *guide) start(t *testing.T, line string) {
 	}
 }
 
-// typed checks that the command line is understood; a file that it names may not be there.
+// typed checks that a command line is valid; its files may be missing.
 func typed(t *testing.T, file string, args []string) {
 	t.Helper()
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "&" || a == "…" })

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
-var floors = map[string]int{
+// layers is the layer of each package. Imports go down: never up, and never to the same layer.
+var layers = map[string]int{
 	"proxy/wire":                       0,
 	"proxy":                            1,
 	"proxy/session":                    2,
@@ -28,7 +28,7 @@ var floors = map[string]int{
 	"adapters/httpd/netpoll":           0,
 	"adapters/httpd/httpclient":        2,
 	"adapters/httpd/httpserver":        2,
-	"adapters/rules":                   2, // what the specification says, without state
+	"adapters/rules":                   2, // the specification, without state
 	"adapters/transport":               3, // what the adapters implement to reach servers
 	"adapters/era/translate":           3,
 	"adapters/era/seal":                2,
@@ -60,7 +60,7 @@ var floors = map[string]int{
 	"adapters/rest/upstream":           5,
 	"adapters/admin":                   5,
 	"policies/internal/policytest":     2,
-	"policies":                         4, // what the packages below have in common
+	"policies":                         4, // shared by the packages below
 	"policies/access":                  5,
 	"policies/cache":                   5,
 	"policies/health":                  5,
@@ -75,8 +75,8 @@ var floors = map[string]int{
 	"bench/report":                     7,
 	"conformance/everything":           5,
 	"conformance/matrix":               5,
-	"conformance/shape":                0, // knows messages alone
-	"conformance/peer":                 6, // of the adapters it has what frames bytes
+	"conformance/shape":                0, // knows messages only
+	"conformance/peer":                 6, // uses only the framing of the adapters
 	"conformance/suite":                7,
 	"conformance/checks/checkutil":     8,
 	"conformance/checks/legacy":        9,
@@ -100,13 +100,13 @@ var floors = map[string]int{
 	"internal/app":                     11,
 	"internal/cli":                     12,
 	"internal/clitest":                 13,
-	"internal/e2e":                     14, // tests alone
+	"internal/e2e":                     14, // tests only
 	"internal/laws":                    14,
 	".":                                13,
 }
 
-// homes says which packages may use a stranger, and why nobody else may.
-var homes = map[string]struct {
+// owners lists the packages that may use a third-party dependency, and the reason why others may not.
+var owners = map[string]struct {
 	only   []string
 	reason string
 }{
@@ -128,32 +128,32 @@ var homes = map[string]struct {
 
 func TestImportsGoDown(t *testing.T) {
 	for dir, imports := range packages(t) {
-		floor, known := floors[dir]
+		layer, known := layers[dir]
 		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") && !strings.HasPrefix(dir, "deploy") {
-			t.Errorf("%s stands on no floor: add it to floors", dir)
+			t.Errorf("%s is in no layer: add it to layers", dir)
 			continue
 		}
 		for _, imp := range imports {
 			below, own := strings.CutPrefix(imp, "dragoman/")
 			if own && known {
-				if f, ok := floors[below]; !ok || f >= floor {
-					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
+				if f, ok := layers[below]; !ok || f >= layer {
+					t.Errorf("%s (layer %d) imports %s (layer %d): imports go down", dir, layer, below, f)
 				}
 			}
 		}
 	}
 }
 
-func TestStrangersHaveHomes(t *testing.T) {
+func TestThirdPartyDependenciesHaveOwners(t *testing.T) {
 	for dir, imports := range packages(t) {
 		for _, imp := range imports {
-			for stranger, home := range homes {
-				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
+			for dependency, owner := range owners {
+				if imp != dependency && !strings.HasPrefix(imp, dependency+"/") {
 					continue
 				}
 				top, _, _ := strings.Cut(dir, "/")
-				if !slices.Contains(home.only, dir) && !slices.Contains(home.only, top) {
-					t.Errorf("%s imports %s: %s", dir, imp, home.reason)
+				if !slices.Contains(owner.only, dir) && !slices.Contains(owner.only, top) {
+					t.Errorf("%s imports %s: %s", dir, imp, owner.reason)
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func TestWireUsesTheStandardLibraryOnly(t *testing.T) {
 // revision matches a protocol revision in code; comments are stripped before.
 var revision = regexp.MustCompile(`"20\d\d-\d\d-\d\d"`)
 
-// TestRevisionsAreComparedInRules looks for revisions outside the package that may know them.
+// TestRevisionsAreComparedInRules finds revisions outside the package that may contain them.
 func TestRevisionsAreComparedInRules(t *testing.T) {
 	for dir := range packages(t) {
 		if dir == "adapters/rules" || strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "conformance") {
@@ -196,7 +196,7 @@ func TestRevisionsAreComparedInRules(t *testing.T) {
 	}
 }
 
-// packages lists the imports of every package of the house, tests left out.
+// packages lists the imports of every package, without tests.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

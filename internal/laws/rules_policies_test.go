@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The table of the policies names tests, and each of them is there.
+// The tests that the table of policies names exist.
 func TestPolicyTable(t *testing.T) {
 	text, err := os.ReadFile("docs/design/policies.md")
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 // over the rule, or the reason for which it has no test.
 type ruleTable struct {
 	file string
-	// named are rules of which at least one test must bear the name: "rule ID". Whatever bears such a name must be in the table.
+	// named: rules that a test must have in its name, as "rule ID". A test with such a name must be in the table.
 	named *regexp.Regexp
 	tests []string // where tests are that bear rules' names: patterns of files
 }
 
-// ruleTables are the tables that are held against the tests.
+// ruleTables lists the tables that are compared with the tests.
 var ruleTables = []ruleTable{
 	{file: "adapters/rest/RULES.md", named: regexp.MustCompile(`^[1-7SM]\.\d+$`),
 		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "internal/e2e/rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
@@ -43,7 +43,7 @@ type ruleRow struct {
 
 var quotedTest = regexp.MustCompile("`([^`]+)`")
 
-// readRules reads the rows of all tables of a document, but for their heads.
+// readRules reads the rows of all tables of a document, without their heads.
 func readRules(text string) (rows []ruleRow, problems []string) {
 	for n, line := range strings.Split(text, "\n") {
 		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|-") || strings.HasPrefix(line, "| rule |") {
@@ -63,8 +63,8 @@ func readRules(text string) (rows []ruleRow, problems []string) {
 	return rows, problems
 }
 
-// judge finds what is wrong with a table, given what tests there are: exists tells whether one does, named are the rules that
-// tests bear in their names, each with where that is.
+// judge returns the mistakes of a table. exists reports whether a test exists; named has the rules in the names of tests, each with its
+// place.
 func (table *ruleTable) judge(text string, exists func(test string) bool, named map[string]string) (problems []string) {
 	rows, problems := readRules(text)
 	wrong := func(r *ruleRow, format string, args ...any) {
@@ -103,7 +103,7 @@ func (table *ruleTable) judge(text string, exists func(test string) bool, named 
 	return problems
 }
 
-// containsWords tells whether text has the words, and no longer word at their end: "rule 1.1" is not in "rule 1.10".
+// containsWords reports whether text has the words, not followed by a longer word: "rule 1.1" is not in "rule 1.10".
 func containsWords(text, words string) bool {
 	at := strings.Index(text, words)
 	if at < 0 {
@@ -113,7 +113,7 @@ func containsWords(text, words string) bool {
 	return rest == "" || rest[0] == ' ' || rest[0] == '/' || rest[0] == ':'
 }
 
-// The rules of the seeds, and the tests that show them: none is lost, and no name is wrong.
+// The rules of the seeds and the tests that show them: no rule is missing and no name is wrong.
 func TestRuleTables(t *testing.T) {
 	sources := testSources{}
 	for _, table := range ruleTables {
@@ -128,7 +128,7 @@ func TestRuleTables(t *testing.T) {
 	}
 }
 
-// The judge of the tables finds each mistake.
+// judge finds each kind of mistake.
 func TestRuleTablesAreJudged(t *testing.T) {
 	table := ruleTable{file: "x.md", named: regexp.MustCompile(`^\d`)}
 	there := func(test string) bool { return strings.HasPrefix(test, "TestThere") }
@@ -158,21 +158,21 @@ func TestRuleTablesAreJudged(t *testing.T) {
 	}
 }
 
-// testSources are the parsed tests of directories.
+// testSources has the parsed tests of directories.
 type testSources map[string]map[string]*testFunc
 
-// testFunc is what a function of a test file has to say of subtests.
+// testFunc is the names of subtests in a function of a test file.
 type testFunc struct {
 	names map[string]bool // string literals that can name subtests
 	calls map[string]bool // functions and variables of the package that it uses
 }
 
-// has tells whether a test exists, as a table names it.
+// has reports whether a test exists, in the form of a table.
 func (s testSources) has(t *testing.T, test string) bool {
 	t.Helper()
 	dir, path := "", test
 	if first, rest, ok := strings.Cut(test, " "); ok && strings.HasSuffix(first, ".txt") {
-		return remarked(t, first, rest)
+		return hasRemark(t, first, rest)
 	} else if ok && !strings.HasPrefix(first, "Test") {
 		dir, path = first, rest
 	}
@@ -182,10 +182,10 @@ func (s testSources) has(t *testing.T, test string) bool {
 	return s.names(t, dir, path)
 }
 
-// wholeProgram are the directories of tests that a table names without one.
+// wholeProgram lists the directories of tests that a table names without a directory.
 var wholeProgram = []string{"internal/e2e", "internal/config", "internal/app", "internal/cli"}
 
-// names tells whether a directory's tests have a name, with a subtest or without.
+// names reports whether a directory's tests have a name, with a subtest or without.
 func (s testSources) names(t *testing.T, dir, path string) bool {
 	t.Helper()
 	name, subtests, _ := strings.Cut(path, "/")
@@ -214,7 +214,7 @@ func (s testSources) names(t *testing.T, dir, path string) bool {
 	}
 }
 
-// spaced is a subtest's name as it is written, though it may be told as go test prints it.
+// spaced returns a subtest's name with spaces, in case it is written as go test prints it.
 func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 type funcs map[string]*testFunc
@@ -269,8 +269,8 @@ func (s testSources) of(t *testing.T, dir string) funcs {
 	return fs
 }
 
-// readTest collects the string literals of a declaration that stand where names of subtests do: first argument of a call, key or
-// element of a composite literal, operand of +.
+// readTest collects the string literals of a declaration in the places of subtests' names: first argument of a call, key or element of a
+// composite literal, operand of +.
 func readTest(n ast.Node) *testFunc {
 	f := &testFunc{names: map[string]bool{}, calls: map[string]bool{}}
 	add := func(e ast.Expr) {
@@ -305,8 +305,8 @@ func readTest(n ast.Node) *testFunc {
 	return f
 }
 
-// remarked tells whether a transcript has a remark.
-func remarked(t *testing.T, file, remark string) bool {
+// hasRemark reports whether a transcript has a remark.
+func hasRemark(t *testing.T, file, remark string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("conformance", "transcripts", file))
 	if err != nil {
@@ -320,10 +320,10 @@ func remarked(t *testing.T, file, remark string) bool {
 	return false
 }
 
-// ruleName is a rule in the name of a test or in a transcript's remark.
+// ruleName matches a rule in the name of a test or in a transcript's remark.
 var ruleName = regexp.MustCompile(`(?m)(?:"|^# )rule ([0-9A-Z]+\.\d+)\b`)
 
-// namedRules are the rules that tests bear in their names, with the file.
+// namedRules returns the rules in the names of tests, with the file.
 func namedRules(t *testing.T, patterns []string) map[string]string {
 	t.Helper()
 	named := map[string]string{}

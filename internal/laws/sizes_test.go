@@ -16,7 +16,7 @@ import (
 const (
 	// maxFiles is how many files a package may have, tests not counted.
 	maxFiles = 25
-	// maxCycle is how many files of a package may refer to each other in a circle. A reader of one of them has to read them all.
+	// maxCycle is how many files of a package may refer to each other in a circle. A reader of one of them has to read all of them.
 	maxCycle = 8
 )
 
@@ -34,10 +34,10 @@ func TestPackagesAreSmall(t *testing.T) {
 		}
 		files, cycle := measure(t, dir)
 		if files > limit.files {
-			t.Errorf("%s has %d files, of which %d are allowed: split it by what belongs together", dir, files, limit.files)
+			t.Errorf("%s has %d files, %d allowed: split it by what belongs together", dir, files, limit.files)
 		}
 		if len(cycle) > limit.cycle {
-			t.Errorf("%s: %d files refer to each other in a circle, of which %d are allowed: %s", dir, len(cycle), limit.cycle, strings.Join(cycle, " "))
+			t.Errorf("%s: %d files refer to each other in a circle, %d allowed: %s", dir, len(cycle), limit.cycle, strings.Join(cycle, " "))
 		}
 		if ok && files <= maxFiles && len(cycle) < limit.cycle {
 			t.Errorf("%s: its largest cycle has %d files; lower its entry from %d, or remove it", dir, len(cycle), limit.cycle)
@@ -45,7 +45,7 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// The measure finds the circle that is there, and none that is not.
+// measure finds an existing circle, and no other.
 func TestCyclesAreMeasured(t *testing.T) {
 	edges := map[string]map[string]bool{"a": {"b": true}, "b": {"c": true}, "c": {"a": true, "d": true}, "d": {"e": true}, "e": {}}
 	if got := largestCycle(edges); !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -75,7 +75,7 @@ func measure(t *testing.T, dir string) (files int, cycle []string) {
 		parsed = append(parsed, f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // what comes from other packages is unknown, and not needed
+	conf := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // types of other packages are not needed
 	pkg, _ := conf.Check(dir, fset, parsed, info)
 	edges := map[string]map[string]bool{}
 	for _, name := range p.GoFiles {
@@ -95,7 +95,7 @@ func measure(t *testing.T, dir string) (files int, cycle []string) {
 	return len(p.GoFiles), largestCycle(edges)
 }
 
-// emptyImporter gives packages of which nothing is known but their names.
+// emptyImporter returns empty packages.
 type emptyImporter struct{}
 
 // Import implements types.Importer.

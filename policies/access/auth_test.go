@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Whatever is told in a challenge stays within its quotes, and whatever is asked for does not come back in it.
+// Text in a challenge stays within its quotes, and requested text is not repeated in it.
 func TestChallengesAreWellFormed(t *testing.T) {
 	a := &Authenticator{opt: AuthOptions{Tokens: noTokens{}, Resource: "https://r.example/base/"}}
 	f := func(path, message, want string) {
@@ -31,7 +31,7 @@ func TestChallengesAreWellFormed(t *testing.T) {
 	f("/servers/a\r\nX: y/mcp", "no", begin+"no"+end+`"`)
 }
 
-// A certificate ends in the middle of the connection that was begun with it.
+// A certificate expires while a connection that used it is open.
 func TestCertificatesExpire(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	a, err := NewAuthenticator(AuthOptions{Certificates: true, Now: func() time.Time { return now }})
@@ -50,7 +50,7 @@ func TestCertificatesExpire(t *testing.T) {
 
 type noTokens struct{ Tokens }
 
-// A key is known by its sum alone, and no other text than the key leads to it.
+// A key is found by its hash only, and only the key itself matches.
 func TestKeys(t *testing.T) {
 	key := policies.NewKey()
 	if other := policies.NewKey(); key == other || len(key) != len(policies.KeyPrefix)+52 {
@@ -78,6 +78,6 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewKeys([]KeyOptions{{Name: "a", Hashes: []string{policies.HashKey(key)}}, {Name: "b", Hashes: []string{policies.HashKey(key)}}}, nil); err == nil {
-		t.Error("one key of two")
+		t.Error("one of two keys")
 	}
 }

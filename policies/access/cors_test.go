@@ -29,7 +29,7 @@ func TestCORS(t *testing.T) {
 		t.Fatalf("%d, %v", h.Status, err)
 	}
 	if got := saidOf(h, "Access-Control-Allow-Origin"); got != "https://App.example" {
-		t.Errorf("origin %q: a browser compares it with what it sent", got)
+		t.Errorf("origin %q: a browser compares it with its own", got)
 	}
 	allowed := saidOf(h, "Access-Control-Allow-Headers")
 	for _, want := range []string{"Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "Last-Event-ID", "MCP-Protocol-Version", "Authorization", ", Mcp-Param-City"} {
@@ -38,7 +38,7 @@ func TestCORS(t *testing.T) {
 		}
 	}
 	if strings.Contains(allowed, "x-other") || strings.Contains(allowed, "a b") || strings.HasSuffix(allowed, "mcp-param-") || strings.ContainsAny(allowed, "\r\n") {
-		t.Errorf("%q has what it must not", allowed)
+		t.Errorf("%q has a forbidden field", allowed)
 	}
 
 	if h = preflight("https://evil.example", "content-type"); gate(h) != nil || h.Status != 0 || saidOf(h, "Access-Control-Allow-Origin") != "" || saidOf(h, "Vary") != "Origin" {
@@ -51,16 +51,16 @@ func TestCORS(t *testing.T) {
 	if h = headOf(t, "Origin: https://app.example"); true {
 		h.Method = []byte("OPTIONS")
 		if gate(h) != nil || h.Status != 0 {
-			t.Errorf("OPTIONS that is no preflight: %+v", h)
+			t.Errorf("OPTIONS without a preflight: %+v", h)
 		}
 	}
 	if h = headOf(t, "Host: a"); gate(h) != nil || len(h.Reply) != 0 {
 		t.Errorf("no browser: %+v", h)
 	}
 	if h = preflight("https://app.example", strings.Repeat("mcp-param-x,", maxAsked)); gate(h) != nil || len(saidOf(h, "Access-Control-Allow-Headers")) > 1000 {
-		t.Error("the list asked for has no bound")
+		t.Error("the requested list is not bounded")
 	}
 	if CORS(nil) != nil {
-		t.Error("without origins there is a gate")
+		t.Error("there is a gate without origins")
 	}
 }

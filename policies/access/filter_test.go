@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// through sends a request through a policy to a server that answers with reply, and gives what the server saw and the client got.
+// through sends a request through a policy to a server that answers with reply, and returns what the server and the client received.
 func through(t *testing.T, p proxy.Policy, who, request, reply string) (seen, got string, err error) {
 	t.Helper()
 	handle := p(func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -67,7 +67,7 @@ func TestAccessHidesAndRefuses(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got, `"cacheScope":"private"`) || !strings.Contains(got, `"nextCursor":"c"`) {
-			t.Errorf("what differs may not be shared: %s", got)
+			t.Errorf("a filtered result may not be shared: %s", got)
 		}
 	}
 	read := func(uri string) string {
@@ -120,7 +120,7 @@ func TestAccessDisablesAndVersions(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if _, _, err := through(t, p, "", policytest.CallOf("write"), okResult); err == nil {
-		t.Error("a disabled tool is called")
+		t.Error("a disabled tool was called")
 	}
 }
 
@@ -158,10 +158,10 @@ func TestAccessRenames(t *testing.T) {
 	}
 	for _, hidden := range []string{"read", "read_all"} {
 		if _, _, err := through(t, p, "", policytest.CallOf(hidden), okResult); err == nil {
-			t.Errorf("%s is known by the name that it no longer has", hidden)
+			t.Errorf("%s was found by its old name", hidden)
 		}
 	}
 	if newAccess(t, FilterOptions{}) != nil {
-		t.Error("where nothing is said there is a policy")
+		t.Error("there is a policy without settings")
 	}
 }

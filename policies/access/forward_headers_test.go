@@ -9,9 +9,8 @@ import (
 	"dragoman/proxy"
 )
 
-// What is carried makes callers of whom nothing else is known, and nobody else, and is told apart by all of it but what says
-// nothing of who asks.
-func TestCarry(t *testing.T) {
+// Forwarded headers identify callers without other credentials, and no others. All forwarded headers but trace headers distinguish callers.
+func TestForwardedHeaders(t *testing.T) {
 	if gate, err := ForwardHeaders(ForwardOptions{}); gate != nil || err != nil {
 		t.Errorf("without names: %p, %v", gate, err)
 	}
@@ -49,7 +48,7 @@ func TestCarry(t *testing.T) {
 		}
 	}
 	if b := of(ForwardOptions{}, nobody, "X-Tenant", "a", "X-Token", "b"); b.Is(a) {
-		t.Error("the principal can be computed by whoever has the token")
+		t.Error("the principal can be computed from the token")
 	}
 	for _, none := range [][]string{{}, {"X-Tenant", ""}, {"X-Other", "x"}} {
 		if b := of(key, nobody, none...); b.Principal != "" || b.Forwarded == nil || len(b.Forwarded.Headers) != 0 || b.Sum() != [16]byte{} {
@@ -57,7 +56,7 @@ func TestCarry(t *testing.T) {
 		}
 	}
 	if b := of(key, nobody, "traceparent", "1"); b.Principal != "" || len(b.Forwarded.Headers) != 1 {
-		t.Errorf("a trace makes %+v", b)
+		t.Errorf("a trace header gives %+v", b)
 	}
 	if b := of(key, proxy.Caller{Principal: "p"}, "X-Tenant", "a", "X-Token", "b"); b.Principal != "p" || b.Forwarded.Alone || b.Sum() != a.Sum() {
 		t.Errorf("known: %+v", b)

@@ -23,7 +23,7 @@ func TestOrigin(t *testing.T) {
 	f(local, "127.8.9.1", "", true)
 	f(local, "[::1]:8080", "", true)
 	f(local, "LOCALHOST:8080", "", true)
-	f(local, "app.localhost:8080", "", true) // RFC 6761 §6.3: it is this machine, as the check of service.host has it
+	f(local, "app.localhost:8080", "", true) // RFC 6761 §6.3: loopback, as in the check of service.host
 	f(local, "localhost.:8080", "", false)
 	f(local, "app.localhost.", "", false)
 	f(local, "[::ffff:127.0.0.1]:8080", "", true)

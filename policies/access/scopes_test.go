@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Which scopes a request needs, by what it is about, however its JSON is written.
+// The scopes that a request needs, by its subject, however its JSON is written.
 func TestScopes(t *testing.T) {
 	rules := []ScopeRule{{"tool:delete_*", []string{"write"}}, {"tool:delete_all", []string{"admin"}}, {"prompt:p", []string{"prompts"}},
 		{"resource:file:///s/*", []string{"secret"}}, {"method:tasks/*", []string{"tasks"}}, {"method:logging/setLevel", []string{"log"}}}
@@ -43,7 +43,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s %s: with all it needs: %q", method, params, got)
 		}
 		if ask(nil); !passed {
-			t.Errorf("%s %s: whom nobody has asked may everything", method, params)
+			t.Errorf("%s %s: refused without authentication", method, params)
 		}
 	}
 	f("tools/call", `{"name":"read"}`, "")
@@ -64,6 +64,6 @@ func TestScopes(t *testing.T) {
 	f("logging/setLevel", `{"level":"info"}`, "log")
 	f("tools/list", `{}`, "")
 	if none, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": nil}}); none != nil || err != nil {
-		t.Error("without rules it costs something")
+		t.Error("costs something without rules")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy"
 )
 
-// headOf is a request's head: NAME: VALUE, line by line.
+// headOf makes a request's head of lines NAME: VALUE.
 func headOf(t *testing.T, lines ...string) *proxy.Head {
 	t.Helper()
 	h := new(fasthttp.RequestHeader)
@@ -60,10 +60,10 @@ func TestForwarded(t *testing.T) {
 	h = headOf(t, "Host: inner", "X-Forwarded-Host: app.example", "X-Forwarded-Proto: https")
 	h.Address = netip.MustParseAddr("203.0.113.9")
 	if err := gate(h); err != nil || string(h.Host) != "inner" || h.Secure {
-		t.Errorf("from anybody: %q, secure %v, %v", h.Host, h.Secure, err)
+		t.Errorf("from an untrusted address: %q, secure %v, %v", h.Host, h.Secure, err)
 	}
 	if TrustProxies(nil) != nil {
-		t.Error("without networks there is a gate")
+		t.Error("there is a gate without networks")
 	}
 }
 

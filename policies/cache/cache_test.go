@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// cacheRig is a cache before a server that counts, and a clock that is moved.
+// cacheRig is a cache in front of a server that counts, with a clock that the test moves.
 type cacheRig struct {
 	t     *testing.T
 	c     *Cache
@@ -40,7 +40,7 @@ func newCacheRig(t *testing.T, bytes int) *cacheRig {
 	return r
 }
 
-// ask sends a request, and tells what came and whether the server was asked.
+// ask sends a request, and returns the answer and whether the server was asked.
 func (r *cacheRig) ask(who, request string, era proxy.Era) (got string, asked bool) {
 	r.t.Helper()
 	before := r.calls
@@ -60,7 +60,7 @@ func cached1(ttl int, scope string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":$ID,"result":{"tools":[],"resultType":"complete","ttlMs":%d,"cacheScope":%q}}`, ttl, scope)
 }
 
-// modernList asks for tools; extra are members of params and _meta.
+// modernList lists the tools; extra has members of params and _meta.
 func modernList(id, params, meta string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{%s"_meta":{%s"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, id, params, meta)
 }
@@ -89,7 +89,7 @@ func TestCacheKeepsForAsLongAsItIsGood(t *testing.T) {
 		}
 	}
 	if _, asked := r.ask("ann", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, proxy.Legacy); !asked {
-		t.Error("a legacy client is given what modern ones are")
+		t.Error("a legacy client got the entry of a modern one")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestCacheKeepsOnlyWhatItMay(t *testing.T) {
 	r.ask("ann", modernList("1", "", ""), proxy.Modern)
 	if r.now = r.now.Add(time.Hour); true {
 		if _, asked := r.ask("ann", modernList("1", "", ""), proxy.Modern); !asked {
-			t.Error("is kept for longer than cache.ttl")
+			t.Error("kept for longer than cache.ttl")
 		}
 	}
 }
@@ -163,12 +163,12 @@ func TestCacheDropsWhatHasChanged(t *testing.T) {
 			t.Errorf("%s: list asked for %v, resource %v", c.notice, list, out)
 		}
 	}
-	r.now = r.now.Add(time.Minute) // a change while the answer is on its way: it may be of before
+	r.now = r.now.Add(time.Minute) // a change while the answer is on its way: the answer may be older
 	r.mid = func() { changed(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`) }
 	r.ask("", modernList("1", "", ""), proxy.Modern)
 	r.mid = func() {}
 	if _, asked := r.ask("", modernList("1", "", ""), proxy.Modern); !asked {
-		t.Error("what may be of before a change was kept")
+		t.Error("an answer that may be older than a change was kept")
 	}
 	listen, err := r.c.Policy("up")(func(*proxy.Exchange) (proxy.Replies, error) {
 		return proxy.Reply(policytest.Scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)), nil
@@ -181,7 +181,7 @@ func TestCacheDropsWhatHasChanged(t *testing.T) {
 	}
 	_ = listen.Close()
 	if _, asked := r.ask("", modernList("1", "", ""), proxy.Modern); !asked {
-		t.Error("a notice on a client's listen drops nothing")
+		t.Error("a notification on a client's listen did not drop the entry")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("%d results of %d bytes, counted as %d", r.c.lru.Len(), sum, r.c.bytes)
 	}
 	if none, err := New(Options{}, nil); none != nil || err != nil || none.Policy("up") != nil {
-		t.Error("what is off is there")
+		t.Error("there is a policy although it is off")
 	}
 	var off *Cache
 	off.Changed("up", &wire.Message{})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A half-open circuit lets as many calls through at a time as it needs to close, learns of those alone, and takes back the place of one
-// that tells nothing.
+// A half-open circuit admits as many calls at a time as it needs to close. Only their results count, and a call without a result gives its
+// place back.
 func TestHalfOpenTrials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(BreakerOptions{Failures: 2, Pause: time.Second, Trials: 2})
@@ -16,14 +16,14 @@ func TestHalfOpenTrials(t *testing.T) {
 			t.Helper()
 			p, ok := b.allow()
 			if ok != want {
-				t.Fatalf("let through: %v, in the state %s", ok, b.state())
+				t.Fatalf("admitted: %v, in state %s", ok, b.state())
 			}
 			return p
 		}
 		state := func(want string) {
 			t.Helper()
 			if got := b.state(); got != want {
-				t.Fatalf("the circuit is %s, and not %s", got, want)
+				t.Fatalf("the circuit is %s, want %s", got, want)
 			}
 		}
 		open := func() {
@@ -41,7 +41,7 @@ func TestHalfOpenTrials(t *testing.T) {
 		open()
 		time.Sleep(time.Second + time.Millisecond)
 
-		b.settle(late, time.Now(), nil) // it began before: it shows nothing of the server as it is now
+		b.settle(late, time.Now(), nil) // it began earlier: it says nothing about the server now
 		state(circuitHalfOpen)
 		one, two := enter(true), enter(true)
 		enter(false)
@@ -63,8 +63,8 @@ func TestHalfOpenTrials(t *testing.T) {
 	})
 }
 
-// A circuit opens when half of the calls of the last minute have failed: what is good counts for so long, and what was before it opened
-// not at all.
+// A circuit opens when half of the calls of the last minute have failed. Good calls count for a minute, and calls from before it opened do
+// not count.
 func TestBreakerCountsWhatIsGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(BreakerOptions{Failures: 2, Pause: time.Second, Trials: 1})
@@ -73,7 +73,7 @@ func TestBreakerCountsWhatIsGood(t *testing.T) {
 			for range n {
 				p, ok := b.allow()
 				if !ok {
-					t.Fatalf("not let through, in the state %s", b.state())
+					t.Fatalf("not admitted, in state %s", b.state())
 				}
 				if time.Sleep(time.Millisecond); err != nil { // failures that begin together count once
 					b.failing(time.Now(), time.Now().Add(-time.Microsecond))
@@ -96,11 +96,11 @@ func TestBreakerCountsWhatIsGood(t *testing.T) {
 		}
 		call(3, nil)
 		if call(2, broken); b.state() != circuitClosed {
-			t.Errorf("%s: what failed before it opened counts", b.state())
+			t.Errorf("%s: failures from before it opened count", b.state())
 		}
 		time.Sleep(breakerWindow)
 		if call(2, broken); b.state() != circuitOpen {
-			t.Errorf("%s: what was good a minute ago counts", b.state())
+			t.Errorf("%s: good calls of a minute ago count", b.state())
 		}
 	})
 }

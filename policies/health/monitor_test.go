@@ -17,8 +17,8 @@ import (
 	"dragoman/proxy"
 )
 
-// Seed 004, BR-006 and the state machine: checks alone take an upstream from state to state, and it is tried again for ever, after
-// 1 s, 2 s, 4 s … 60 s.
+// Seed 004, BR-006 and the state machine: checks alone move an upstream from state to state, and it is retried for ever, after 1 s, 2 s, 4
+// s … 60 s.
 func TestHealthChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, nil)
@@ -37,7 +37,7 @@ func TestHealthChecks(t *testing.T) {
 		k.find(nil, true) // silence is a failure
 		time.Sleep(38 * time.Second)
 		k.is(Degraded)
-		if !k.Serves() || k.call(nil) != nil { // it serves, and a good answer is the end of it
+		if !k.Serves() || k.call(nil) != nil { // it serves, and a good answer ends it
 			t.Error("a degraded upstream does not serve")
 		}
 		k.is(Connected)
@@ -71,7 +71,7 @@ func TestHealthChecks(t *testing.T) {
 	})
 }
 
-// The pauses between attempts: doubled up to a minute, without end (BR-006 before EC-005), and spread.
+// The pauses between attempts: doubled up to a minute, without end (BR-006 takes precedence over EC-005), and with jitter.
 func TestHealthPauses(t *testing.T) {
 	for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
 		for range 20 {
@@ -85,7 +85,7 @@ func TestHealthPauses(t *testing.T) {
 	}
 }
 
-// BR-006: an HTTP status below 500 is a warning, told once; BR-002: who is not reached at first is in error at once.
+// BR-006: an HTTP status below 500 is a warning, logged once. BR-002: an upstream that cannot be reached at first is in error at once.
 func TestHealthWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, nil)
@@ -113,7 +113,7 @@ func TestHealthWarning(t *testing.T) {
 	})
 }
 
-// Calls count as checks do. Of failures that may be the call's own the third has the server asked; what fails together counts once.
+// Calls count as checks do. The third failure that may be the call's own triggers a check; failures at the same time count once.
 func TestHealthCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, nil)
@@ -141,7 +141,7 @@ func TestHealthCalls(t *testing.T) {
 		time.Sleep(time.Second)
 		k.is(Connected)
 
-		// A tool that makes the server fail: the server is asked, and is well.
+		// A tool that makes the server fail: the server is checked, and is healthy.
 		checks := k.checks
 		for range 10 {
 			later()
@@ -152,7 +152,7 @@ func TestHealthCalls(t *testing.T) {
 		if k.checks != checks+1 {
 			t.Errorf("%d checks", k.checks-checks)
 		}
-		// The same at a server that is not.
+		// The same at a server that is not healthy.
 		k.find(nil, true)
 		for range 3 {
 			later()
@@ -167,7 +167,7 @@ func TestHealthCalls(t *testing.T) {
 	})
 }
 
-// What says nothing about the server changes nothing: the client's mistakes, our limits, cancellation, errors of tools.
+// Results that say nothing about the server change nothing: client errors, our limits, cancellation, errors of tools.
 func TestHealthNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
@@ -192,9 +192,9 @@ func TestHealthNeutral(t *testing.T) {
 		}
 		k.is(Connected)
 		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.last != nil {
-			t.Errorf("%+v, under way: %+v", r, k.calls.last)
+			t.Errorf("%+v, in flight: %+v", r, k.calls.last)
 		}
-		late := policytest.Request(t, policytest.Call) // but a request that is given up for want of an answer does
+		late := policytest.Request(t, policytest.Call) // but a request without an answer in time does
 		late.GiveUp(0)
 		replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil })(late)
 		if err != nil {
@@ -208,7 +208,7 @@ func TestHealthNeutral(t *testing.T) {
 	})
 }
 
-// The circuit breaker: opened by half of the calls, refusing, half-open for one call, and closed by it.
+// The circuit breaker opens after half of the calls have failed, refuses, admits one call when half-open, and is closed by it.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
@@ -241,7 +241,7 @@ func TestBreaker(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		k.is(Connecting)
 		if !k.Serves() {
-			t.Error("nobody may try")
+			t.Error("no call is admitted")
 		}
 		trial, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
 			return &policytest.Script{Messages: []string{policytest.Notification, policytest.Result}}, nil
@@ -250,7 +250,7 @@ func TestBreaker(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := k.call(nil); policytest.Row(err) != proxy.UpstreamDown.Name {
-			t.Errorf("a second call beside the trial: %v", err)
+			t.Errorf("a second call besides the trial: %v", err)
 		}
 		if err := policytest.Drain(trial, nil); err != nil {
 			t.Fatal(err)
@@ -260,13 +260,13 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("%v refused", n)
 		}
 		if n := policytest.Metric(t, reg, "dragoman_upstream_state_changes_total"); n != float64(len(k.changes)) {
-			t.Errorf("%v changes, %d told", n, len(k.changes))
+			t.Errorf("%v changes, %d reported", n, len(k.changes))
 		}
 		k.Close()
 	})
 }
 
-// Many calls that fail at once are one failure: a server that is started anew is not taken for one that fails all the time.
+// Many calls that fail at once are one failure: a restarted server is not a server that fails all the time.
 func TestHealthTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
@@ -293,8 +293,8 @@ func TestHealthTogether(t *testing.T) {
 	})
 }
 
-// Calls under way end when nothing comes back from where the server was; not when it only takes no new connections, as one that
-// is being stopped does, nor when it is only busy.
+// Calls in flight end when nothing answers at the server's address, but not when the server only accepts no new connections, as one that is
+// being stopped, or is only busy.
 func TestHealthInFlight(t *testing.T) {
 	silence := proxy.Errf(proxy.Unreachable, "connect: %w", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
 	for name, c := range map[string]struct {
@@ -324,7 +324,7 @@ func TestHealthInFlight(t *testing.T) {
 				if got := policytest.Row(ex.Err()) == proxy.Lost.Name; got != c.ended || listen.Err() != nil {
 					t.Errorf("ended with %v, %v", ex.Err(), listen.Err())
 				}
-				// What the abort has left of the connection is not what the client is told.
+				// The client gets the reason of the abort, not the connection error that follows it.
 				if _, err := call.Next(time.Time{}); c.ended && (strings.Contains(err.Error(), "aborted") || !strings.Contains(err.Error(), `"up" cannot be reached any more`) ||
 					!strings.Contains(err.Error(), "tools/call of t had been under way for ")) {
 					t.Error(err)
@@ -344,16 +344,16 @@ func TestHealthUnchecked(t *testing.T) {
 		}
 		k.is(Errored)
 		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name || k.Serves() {
-			t.Error("it is asked at once")
+			t.Error("it is checked at once")
 		}
 		time.Sleep(time.Second)
 		if !k.Serves() {
-			t.Error("nobody may try")
+			t.Error("no call is admitted")
 		}
 		_ = k.call(policytest.Unreachable())
 		time.Sleep(time.Second)
 		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name {
-			t.Error("the second pause is no longer than the first")
+			t.Error("the second pause is not longer than the first")
 		}
 		time.Sleep(time.Second)
 		if err := k.call(nil); err != nil {
@@ -364,7 +364,7 @@ func TestHealthUnchecked(t *testing.T) {
 			t.Errorf("%d checks", k.checks)
 		}
 
-		// A refusal shows it, too: only what is there can refuse.
+		// A refusal shows it too: only a running server can refuse.
 		for range 3 {
 			time.Sleep(time.Millisecond)
 			_ = k.call(policytest.Unreachable())
@@ -374,7 +374,7 @@ func TestHealthUnchecked(t *testing.T) {
 		_ = k.call(proxy.Errf(proxy.Refused, "it answered %w", policytest.StatusError(401)))
 		k.is(Connected)
 
-		// A circuit that has opened meanwhile does not keep it from being tried.
+		// A circuit that has opened meanwhile does not prevent the attempt.
 		k = keep(t, func(o *Options) {
 			o.Interval, o.Breaker = 0, BreakerOptions{Failures: 3, Pause: time.Hour, Trials: 1}
 		})
@@ -396,7 +396,7 @@ func TestHealthUnchecked(t *testing.T) {
 	})
 }
 
-// A child is judged by its starts and never asked; what it is not started for, its own circuit says.
+// A child is judged by its starts and never checked. Its own circuit decides when it is not started.
 func TestHealthStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Starts{Circuit: "closed"}
@@ -421,7 +421,7 @@ func TestHealthStarts(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		if err := k.call(nil); err != nil {
-			t.Errorf("a child that runs is not asked: %v", err)
+			t.Errorf("a running child is not called: %v", err)
 		}
 		s = Starts{Circuit: "half-open", Failures: 2, Last: s.Last}
 		k.is(Connecting)
@@ -433,7 +433,7 @@ func TestHealthStarts(t *testing.T) {
 	})
 }
 
-// When an error is over, those who wait for it are told, whoever found out.
+// When an error is over, waiting requests are notified, whatever ended it.
 func TestHealthRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		restored := make(chan struct{}, 10)
@@ -452,20 +452,20 @@ func TestHealthRestored(t *testing.T) {
 		if len(restored) != 0 {
 			t.Fatal("too early")
 		}
-		if err := policytest.Drain(slow, nil); err != nil { // a busy server has got done
+		if err := policytest.Drain(slow, nil); err != nil { // a busy server is done
 			t.Fatal(err)
 		}
 		k.is(Connected)
 		time.Sleep(time.Minute)
 		if len(restored) != 1 {
-			t.Errorf("told %d times", len(restored))
+			t.Errorf("notified %d times", len(restored))
 		}
 		k.Close()
 	})
 }
 
-// What is under way is kept in order whatever ends first.
-func TestUnderWay(t *testing.T) {
+// The list of calls in flight stays correct in whatever order calls end.
+func TestInFlightChecks(t *testing.T) {
 	var all underWay
 	calls := make([]watched, 5)
 	for i := range calls {
@@ -478,11 +478,11 @@ func TestUnderWay(t *testing.T) {
 		n := 0
 		for c := all.last; c != nil; c = c.older {
 			if n++; !left[c] {
-				t.Fatalf("call %d is gone and listed", i)
+				t.Fatalf("call %d has ended and is listed", i)
 			}
 		}
 		if n != len(left) {
-			t.Fatalf("%d listed, not %d", n, len(left))
+			t.Fatalf("%d listed, want %d", n, len(left))
 		}
 	}
 }

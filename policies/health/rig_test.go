@@ -10,12 +10,12 @@ import (
 	"dragoman/policies/internal/policytest"
 )
 
-// kept is an upstream with its state, in a bubble of its own time.
+// kept is an upstream with its state, in a synctest bubble.
 type kept struct {
 	*Monitor
 	t       *testing.T
 	mu      sync.Mutex
-	err     error // what checks find
+	err     error // the result of checks
 	hang    bool  // checks are not answered
 	checks  int
 	changes []Change

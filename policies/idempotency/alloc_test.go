@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A full store uses the memory of an evicted response again, unless the response was given to a duplicate, which may still read it.
+// A full store reuses the memory of an evicted response, unless a duplicate has the response and may still read it.
 func TestFullStoreMakesNoGarbage(t *testing.T) {
 	p, err := New(Options{Mode: Replay, Window: time.Hour, Max: 8, Bytes: 1 << 20}, prometheus.NewRegistry())
 	if err != nil {
@@ -34,7 +34,7 @@ func TestFullStoreMakesNoGarbage(t *testing.T) {
 	remember := func() *entry {
 		m, w, err := p.enter(exs[n])
 		if n++; err != nil || w != nil || m.over {
-			t.Fatal("it is known already", err)
+			t.Fatal("known already", err)
 		}
 		p.store.finish(m, response{raw: answer.Append(m.room(len(answer.Raw)))}, true)
 		return m
@@ -48,16 +48,16 @@ func TestFullStoreMakesNoGarbage(t *testing.T) {
 	held := remember()
 	n--
 	if again, _, err := p.enter(exs[n]); err != nil || again != held {
-		t.Fatal("a duplicate finds another", err)
+		t.Fatal("a duplicate found another entry", err)
 	}
 	n++
 	raw := string(held.raw)
 	for range 20 {
 		if remember() == held {
-			t.Fatal("the entry that a duplicate has is used again")
+			t.Fatal("the entry of a duplicate was reused")
 		}
 	}
 	if string(held.raw) != raw {
-		t.Errorf("it became %s", held.raw)
+		t.Errorf("the response became %s", held.raw)
 	}
 }

@@ -30,7 +30,7 @@ func TestWindow(t *testing.T) {
 	r := newCallsRig(t, nil)
 	a := r.ask(aCall, nil)
 	s := r.served()
-	r.pass(time.Hour) // while it runs it is not too old
+	r.pass(time.Hour) // a running request does not expire
 	b := r.ask(aCall, nil)
 	r.waiting(1)
 	s.say <- aResult
@@ -58,7 +58,7 @@ func TestSweep(t *testing.T) {
 			r.serve(named(fmt.Sprint(round, "-", i)), aResult)
 			r.pass(20 * time.Millisecond)
 		}
-		for left := range 4 { // 3, which are too young for the sweeper; then one less each time
+		for left := range 4 { // 3, which have not expired; then one less each time
 			r.mu.Lock()
 			before := r.looked
 			r.mu.Unlock()
@@ -69,7 +69,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Beyond Max and Bytes the oldest responses are evicted, of the kind that takes more: many calls in sessions do not evict a key.
+// Beyond Max and Bytes the oldest responses of the larger kind are evicted: many calls in sessions do not evict a key.
 func TestBounds(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Max, o.Bytes = 4, 64<<10 })
 	sess := proxy.NewSession("s", "http", "", proxy.Caller{}, time.Now())
@@ -81,7 +81,7 @@ func TestBounds(t *testing.T) {
 		a.gets(aResult)
 	}
 	if n, _ := r.p.Kept(); n != 4 {
-		t.Errorf("%d are kept, want 4", n)
+		t.Errorf("%d kept, want 4", n)
 	}
 	r.ask(aCall, named("a")).gets(aReplay)
 	r.serve(named("c"), aResult)
@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 	r.serve(named("e"), large)
 	r.serve(named("f"), large)
 	if n, bytes := r.p.Kept(); bytes > 64<<10 || n == 0 {
-		t.Errorf("%d are kept in %d bytes", n, bytes)
+		t.Errorf("%d kept in %d bytes", n, bytes)
 	}
 	r.ask(aCall, named("f")).gets(`again {…`)
 	r.serve(named("e"), aResult)
@@ -128,7 +128,7 @@ func TestModeReject(t *testing.T) {
 	r.ask(aCall, nil).gets("error duplicate_request_id")
 	r.counted("repeat", 2)
 	if _, bytes := r.p.Kept(); bytes > entryCost+8 {
-		t.Errorf("%d bytes are kept of an answer that nobody gets", bytes)
+		t.Errorf("%d bytes are kept of an answer without a reader", bytes)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestModeOff(t *testing.T) {
 	r.serve(nil, aResult)
 	r.serve(named("no key"), aResult)
 	if n, _ := r.p.Kept(); n != 0 {
-		t.Errorf("%d are kept", n)
+		t.Errorf("%d kept", n)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestManyDuplicates(t *testing.T) {
 		var k int
 		_, _ = fmt.Sscan(ex.Key, &k)
 		if running[k].Add(1) != 1 {
-			t.Errorf("two calls of %d at a time", k)
+			t.Errorf("two concurrent calls of key %d", k)
 		}
 		if answered[k].Load() != 0 {
 			t.Errorf("%d was answered before", k)

@@ -15,7 +15,7 @@ type twice struct {
 	name          string
 	first, second string
 	one, two      func(*proxy.Exchange)
-	want          string // of the second: again, anew, or the name of an error
+	want          string // result of the second: again, anew, or the name of an error
 }
 
 func sameRequests() []twice {
@@ -64,7 +64,7 @@ func sameRequests() []twice {
 	}
 }
 
-// Which requests are duplicates of which.
+// Which requests are duplicates of each other.
 func TestSameRequest(t *testing.T) {
 	for _, c := range sameRequests() {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSameRequest(t *testing.T) {
 				b.gets(`again {"jsonrpc":"2.0",…,"result":{"_meta":{"io.dragoman/replayed":true}}}`)
 				r.counted("replayed", 1)
 				if b.ex.Target != "target" {
-					t.Errorf("the server of a replay is %q", b.ex.Target)
+					t.Errorf("a replay names the server %q", b.ex.Target)
 				}
 			default:
 				b.gets("error " + c.want)
@@ -91,7 +91,7 @@ func TestSameRequest(t *testing.T) {
 	}
 }
 
-// Which responses of the first call are given again.
+// Which responses of the first call are replayed.
 func TestWhatIsReplayed(t *testing.T) {
 	big := func(n int) string {
 		const head, tail = `{"jsonrpc":"2.0","id":1,"result":{"x":"`, `"}}`
@@ -101,7 +101,7 @@ func TestWhatIsReplayed(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		says any
-		want string // of a duplicate, while the first runs and after it
+		want string // results of a duplicate, while the first runs and after it
 		anew bool   // after it: the call is made again
 	}{
 		{"a result", id + `"result":{"content":[]}}`, `again {"jsonrpc":"2.0","id":1,"result":{"content":[],"_meta":{"io.dragoman/replayed":true}}}`, false},
@@ -182,7 +182,7 @@ func TestTakeOver(t *testing.T) {
 	s = r.served()
 	r.waiting(1)
 	if next := s.ex; next != second.ex && next != third.ex {
-		t.Fatal("it is none of those who wait who took over")
+		t.Fatal("another than the waiting duplicates took over")
 	}
 	if s.ex == third.ex {
 		second, third = third, second
@@ -204,7 +204,7 @@ func TestTakeOver(t *testing.T) {
 	r.none()
 }
 
-// A duplicate that was to take over and is cancelled at that moment, or fails, leaves the call to the next.
+// A duplicate that is cancelled or fails at the moment when it should take over leaves the call to the next one.
 func TestTakeOverFails(t *testing.T) {
 	r := newCallsRig(t, nil)
 	first := r.ask(aCall, nil)
@@ -225,14 +225,14 @@ func TestTakeOverFails(t *testing.T) {
 	}
 	first.ex.Cancel(proxy.ErrCancelled)
 	wait(t, "the end", s.closed)
-	r.waiting(2) // the first of them is to take over, and does not know it yet
+	r.waiting(2) // the first of them should take over, and has not noticed it yet
 	exs[0].Cancel(proxy.ErrCancelled)
 	if _, err := replies[0].Next(time.Time{}); err != proxy.ErrCancelled {
 		t.Error(err)
 	}
 	_ = replies[0].Close()
 	r.waiting(1)
-	_ = replies[2].Close() // it was its turn now, or is not yet: either way one is left
+	_ = replies[2].Close() // whether it has noticed or not, one is left
 	_ = replies[1].Close()
 	r.waiting(0)
 	r.none()
@@ -264,7 +264,7 @@ func TestOverdue(t *testing.T) {
 	a.gets(aResult)
 }
 
-// What is remembered of a session ends with it.
+// The store forgets the requests of a session when the session ends.
 func TestSessionEnds(t *testing.T) {
 	r := newCallsRig(t, nil)
 	sess := proxy.NewSession("s", "http", "", proxy.Caller{}, time.Now())
@@ -287,7 +287,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 	s.say <- aResult
 	running.gets(aResult)
-	late := in("10") // it was let in at the last moment
+	late := in("10") // it was admitted at the last moment
 	r.served().say <- aResult
 	late.gets(aResult)
 	r.p.store.mu.Lock()

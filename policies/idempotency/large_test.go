@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// The fingerprint of a large request is taken only when it is needed. A large request is told apart as a small one is.
+// The fingerprint of a large request is computed only when it is needed. Large requests are distinguished as small ones are.
 func TestLargeRequestsAreToldApart(t *testing.T) {
 	of := func(last string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", largeRequest) + last + `"}}}`
@@ -24,7 +24,7 @@ func TestLargeRequestsAreToldApart(t *testing.T) {
 			s.say <- c.answer
 			a.gets(c.answer)
 			wait(t, "the first's end", s.closed)
-			spoil(a.ex) // its memory is reused
+			overwrite(a.ex) // its memory is reused
 			r.ask(of("b"), nil).gets(c.other)
 			r.counted(c.counted, 1)
 			r.ask(of("a"), nil).gets(c.again)
@@ -40,7 +40,7 @@ func TestLargeRequestsAreToldApart(t *testing.T) {
 			a.gets(c.answer)
 			b.gets(c.again)
 			wait(t, "its end", s.closed)
-			spoil(a.ex)
+			overwrite(a.ex)
 			r.ask(of("a"), named).gets(c.again)
 			r.none()
 		})
@@ -61,16 +61,16 @@ func TestLargeRequestsAreTakenOver(t *testing.T) {
 	a.gets("error cancelled")
 	wait(t, "the first's end", s.closed)
 	s = r.served()
-	spoil(a.ex)
+	overwrite(a.ex)
 	r.ask(of("b"), nil).gets("error duplicate_request_id")
 	s.say <- aResult
 	b.gets(aResult)
 	wait(t, "the second's end", s.closed)
-	spoil(b.ex)
+	overwrite(b.ex)
 	r.ask(of("b"), nil).gets("error duplicate_request_id")
 	r.ask(of("a"), nil).gets(aReplay)
 	r.none()
 }
 
-// spoil overwrites the message of a request that is over.
-func spoil(ex *proxy.Exchange) { clear(ex.Msg.Raw) }
+// overwrite overwrites the message of a request that is over.
+func overwrite(ex *proxy.Exchange) { clear(ex.Msg.Raw) }

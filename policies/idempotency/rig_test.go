@@ -39,7 +39,7 @@ type served struct {
 	begin  chan error // nil: replies
 	say    chan any   // string: a message; error: instead of one
 	closed chan struct{}
-	deaf   bool // does not notice the end of its exchange
+	deaf   bool // ignores the end of its exchange
 }
 
 func newCallsRig(t *testing.T, change func(*Options)) *callsRig {
@@ -148,7 +148,7 @@ func (a *asked) run(handle proxy.Handler) {
 	}
 	defer func() { _ = replies.Close() }()
 	for {
-		m, err := replies.Next(time.Now().Add(20 * time.Millisecond)) // as one that keeps a stream alive
+		m, err := replies.Next(time.Now().Add(20 * time.Millisecond)) // like a handler that keeps a stream alive
 		switch {
 		case errors.Is(err, proxy.ErrNotYet) && a.ex.Late():
 			say("error " + proxy.UpstreamTimeout.Name)
@@ -191,7 +191,7 @@ func (a *asked) gets(want string) {
 	}
 }
 
-// served gives the next call at the handler, begun.
+// served returns the next call at the handler.
 func (r *callsRig) served() *served {
 	r.t.Helper()
 	s := wait(r.t, "a call at the handler", r.calls)

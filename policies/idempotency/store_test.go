@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A duplicate that waited may read the response for longer than it is cached.
+// A duplicate that has waited may read the response after it has expired.
 func TestWaitingDuplicateKeepsResponse(t *testing.T) {
 	p, err := New(Options{Mode: Replay, Window: time.Hour, Max: 4, Bytes: 1 << 20}, prometheus.NewRegistry())
 	if err != nil {
@@ -123,8 +123,8 @@ func (x *rememberModel) knows(ex *proxy.Exchange, id string) *remembered {
 	return nil
 }
 
-// The store has what its model has: the same requests, in the same number of bytes, for the same time, and nothing of sessions that have
-// ended. Every response is the one that was cached.
+// The store behaves like its model: it has the same requests, in the same number of bytes, for the same time, and nothing of ended
+// sessions. Every response is the one that was cached.
 func TestStoreMatchesModel(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(3, seed))
@@ -198,13 +198,13 @@ func (x *rememberModel) ask(t *testing.T, p *Policy, ex *proxy.Exchange, id stri
 		}
 		x.runs = append(x.runs, &remembered{key: id, session: ex.Session, ex: ex, entry: m})
 	case m != known.entry || (w == nil) != known.entry.over || w == nil && string(m.raw[:len(id)]) != id:
-		t.Fatalf("%s is another's", id)
+		t.Fatalf("%s has another response", id)
 	case w != nil:
 		_ = w.Close()
 	}
 }
 
-// settle ends one of the running requests, as calls end.
+// settle ends one of the running requests in one of the ways in which calls end.
 func (x *rememberModel) settle(p *Policy, r *rand.Rand) {
 	i := r.IntN(len(x.runs))
 	it := x.runs[i]

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A bucket gives what the Go project's gives, however fast and however many at once, at any times.
-func TestBucketIsThatOfTheGoProject(t *testing.T) {
+// A bucket allows the same as golang.org/x/time/rate, at any rate, number and time.
+func TestBucketMatchesXTimeRate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ perMinute, burst int }{{60, 5}, {1, 1}, {10, 10}, {600, 1}, {7, 3}, {100_000, 1000}, {1_000_000_000, 100}, {60, 0}} {
 		ours, theirs := newBucket(c.perMinute, c.burst), rate.NewLimiter(rate.Limit(float64(c.perMinute)/60), max(1, c.burst))
@@ -33,19 +33,19 @@ func TestBucketIsThatOfTheGoProject(t *testing.T) {
 				differ++
 			}
 			if want := max(0, int(theirs.TokensAt(now))); wait == 0 && (left < want-1 || left > want+1) {
-				t.Fatalf("%v: %d are left, theirs are %d", c, left, want)
+				t.Fatalf("%v: %d left, x/time/rate has %d", c, left, want)
 			}
 			if missing := (1 - theirs.TokensAt(now)) / float64(theirs.Limit()); wait > time.Millisecond && (wait.Seconds() < missing-1e-6 || wait.Seconds() > missing+1e-6) {
-				t.Fatalf("%v: a wait of %v, theirs is %v s", c, wait, missing)
+				t.Fatalf("%v: a wait of %v, x/time/rate has %v s", c, wait, missing)
 			}
 		}
-		if differ > steps/1000 { // within a nanosecond they round as they like
+		if differ > steps/1000 { // rounding may differ by a nanosecond
 			t.Errorf("%v: %d of %d differ", c, differ, steps)
 		}
 	}
 }
 
-// A clock that goes back gives nothing.
+// A clock that goes back adds no tokens.
 func TestBucketAndClocks(t *testing.T) {
 	b := newBucket(60, 1)
 	if wait, _ := b.take(int64(time.Hour)); wait != 0 {

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy"
 )
 
-// A listen ends with the credential of its client, as a drain ends it; one without an end goes on, and so does what is no listen.
+// A listen ends with the credential of its client, in the way a drain ends it. Without an expiry it goes on, and so do other requests.
 func TestListensExpire(t *testing.T) {
 	const rawListen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
 	synctest.Test(t, func(t *testing.T) {

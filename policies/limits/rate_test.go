@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy"
 )
 
-// rateRig is the limits before a handler that says yes, and a clock that is moved.
+// rateRig is the limits in front of a handler that succeeds, with a clock that the test moves.
 type rateRig struct {
 	t   *testing.T
 	r   *Rate
@@ -38,7 +38,7 @@ const listRequest = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
 func yes(*proxy.Exchange) (proxy.Replies, error) { return nil, nil }
 
-// send sends n requests of a caller, and answers how many came through, and the last refusal.
+// send sends n requests of a caller, and returns how many were admitted and the last refusal.
 func (r *rateRig) send(p proxy.Policy, n int, who proxy.Caller, body string) (through int, refusal *proxy.Error) {
 	r.t.Helper()
 	for range n {
@@ -57,7 +57,7 @@ func TestRateOfAClient(t *testing.T) {
 	p, ann, bob := r.r.Policy(), proxy.Caller{Principal: "ann"}, proxy.Caller{Principal: "bob"}
 	n, refusal := r.send(p, 8, ann, listRequest)
 	if n != 5 || refusal.Name != proxy.TooFast.Name || refusal.RetryAfter != 1 || !strings.Contains(refusal.Message, "security.rate_limit") {
-		t.Fatalf("%d came through, %+v", n, refusal)
+		t.Fatalf("%d admitted, %+v", n, refusal)
 	}
 	if n, _ := r.send(p, 8, bob, listRequest); n != 5 {
 		t.Errorf("another client: %d", n)
@@ -70,7 +70,7 @@ func TestRateOfAClient(t *testing.T) {
 	}
 	r.now = r.now.Add(time.Duration(refusal.RetryAfter) * time.Second)
 	if n, _ := r.send(p, 8, ann, listRequest); n != 1 {
-		t.Errorf("at the time that it was told: %d, want 1", n)
+		t.Errorf("at the time of Retry-After: %d, want 1", n)
 	}
 	r.now = r.now.Add(time.Hour)
 	if n, _ := r.send(p, 8, ann, listRequest); n != 5 {
@@ -100,7 +100,7 @@ func TestRateOfTheAnonymousIsByAddress(t *testing.T) {
 		t.Errorf("without an address: %d", n)
 	}
 	if n, _ := r.send(p, 5, proxy.Caller{Principal: "ann", Address: netip.MustParseAddr("192.0.2.1")}, listRequest); n != 2 {
-		t.Errorf("who is known is not counted by address: %d", n)
+		t.Errorf("a known caller was counted by address: %d", n)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestRateOfAllAndOfTools(t *testing.T) {
 	}
 	off := newRateRig(t, RateOptions{})
 	if off.r.Policy() != nil || off.r.Gate() != nil || off.r.Where() != nil || off.r.Tools("up", nil) != nil {
-		t.Error("what is off is there")
+		t.Error("there is a policy although it is off")
 	}
 }
 
@@ -156,16 +156,16 @@ func TestRateForgetsTheLeastRecent(t *testing.T) {
 		r.send(p, 1, proxy.Caller{Principal: fmt.Sprint(i)}, listRequest)
 	}
 	if n := r.r.clients.all.Len(); n != 100 {
-		t.Errorf("%d clients are remembered", n)
+		t.Errorf("%d clients are stored", n)
 	}
 }
 
-// Who asks often is not forgotten for those who came since he was looked up last, and others whose place he has have buckets of their own.
-func TestRateOfThoseWhoAskOften(t *testing.T) {
+// A frequent client is not evicted for newer ones, and clients whose slot it has get buckets of their own.
+func TestRateOfFrequentClients(t *testing.T) {
 	r := newRateRig(t, RateOptions{PerMinute: 60, Burst: 5, Clients: 10})
 	p, ann := r.r.Policy(), proxy.Caller{Principal: "ann"}
 	if n, _ := r.send(p, 9, ann, listRequest); n != 5 {
-		t.Fatalf("%d came through at first", n)
+		t.Fatalf("%d admitted at first", n)
 	}
 	through := 0
 	for i := range 35 {
@@ -177,20 +177,20 @@ func TestRateOfThoseWhoAskOften(t *testing.T) {
 		through += n
 	}
 	if through != 3 {
-		t.Errorf("%d came through in 3.5 s", through)
+		t.Errorf("%d admitted in 3.5 s", through)
 	}
 	if a, b := (asking{principal: "ann"}), (asking{principal: "inn"}); a.place() != b.place() {
-		t.Fatal("they have not the same place")
+		t.Fatal("they do not share a slot")
 	}
 	if n, _ := r.send(p, 9, proxy.Caller{Principal: "inn"}, listRequest); n != 5 {
-		t.Errorf("%d of another with the same place came through", n)
+		t.Errorf("%d of another client in the same slot admitted", n)
 	}
 	if n, _ := r.send(p, 1, ann, listRequest); n != 0 {
-		t.Error("it was given to the other")
+		t.Error("the bucket was given to the other")
 	}
 }
 
-// Finding whose bucket it is makes no garbage.
+// Finding a client's bucket allocates nothing.
 func TestRateMakesNoGarbage(t *testing.T) {
 	r := newRateRig(t, RateOptions{Address: 1_000_000, PerMinute: 1})
 	gate := r.r.Gate()

@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// turnstile is a policy before a handler that counts what is within.
+// turnstile is a policy in front of a handler that counts concurrent requests.
 type turnstile struct {
 	t      *testing.T
 	handle proxy.Handler
@@ -53,7 +53,7 @@ func (l leaving) Close() error {
 	return nil
 }
 
-// begin sends a request; what comes of it is received.
+// begin sends a request; its result is sent to the returned channel.
 func (x *turnstile) begin(name, body string) (*proxy.Exchange, <-chan any) {
 	x.t.Helper()
 	ex, out := &proxy.Exchange{Msg: policytest.Scan(x.t, body), RequestID: name}, make(chan any, 1)
@@ -84,7 +84,7 @@ func TestSlots(t *testing.T) {
 		var exs []*proxy.Exchange
 		for i := range 5 {
 			ex, out := x.begin(fmt.Sprint(i), listRequest)
-			synctest.Wait() // so that they come in this order
+			synctest.Wait() // so that they arrive in this order
 			exs, outs = append(exs, ex), append(outs, out)
 		}
 		if x.within != 2 || s.running.Load() != 2 || s.waiting.Load() != 3 {
@@ -108,15 +108,15 @@ func TestSlots(t *testing.T) {
 		for _, i := range []int{0, 1, 2, 4} {
 			r, ok := (<-outs[i]).(proxy.Replies)
 			if !ok {
-				t.Fatalf("%d did not come through", i)
+				t.Fatalf("%d not admitted", i)
 			}
 			_ = r.Close()
-			synctest.Wait() // one at a time, so that they are within in the order in which they waited
+			synctest.Wait() // one at a time, so that they run in the order in which they waited
 		}
 		if got := strings.Join(x.order, " "); got != "0 1 a listen 2 4" || s.running.Load() != 0 || s.waiting.Load() != 0 {
 			t.Errorf("order %q, %d running, %d waiting", got, s.running.Load(), s.waiting.Load())
 		}
-		for range 5 { // what fails holds nothing
+		for range 5 { // a failed request holds no slot
 			_, out := x.begin("fails", listRequest)
 			if err, _ := (<-out).(error); err == nil || err.Error() != "no" {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestSlotsCountBytes(t *testing.T) {
 		_ = (<-second).(proxy.Replies).Close()
 	})
 	if newSlots(t, SlotOptions{}).Policy() != nil {
-		t.Error("without bounds there is a policy")
+		t.Error("there is a policy without limits")
 	}
 }
 
@@ -160,12 +160,12 @@ func TestTurns(t *testing.T) {
 			outs = append(outs, out)
 		}
 		if got := strings.Join(x.order, " "); got != "frail other" {
-			t.Fatalf("%q are within: one frail, two in all", got)
+			t.Fatalf("%q are running: one of frail, two in total", got)
 		}
 		for _, i := range []int{0, 2, 1, 3} {
 			r, ok := (<-outs[i]).(proxy.Replies)
 			if !ok {
-				t.Fatalf("%d did not come through", i)
+				t.Fatalf("%d not admitted", i)
 			}
 			synctest.Wait()
 			_ = r.Close()
@@ -174,7 +174,7 @@ func TestTurns(t *testing.T) {
 		if x.most != 2 || x.within != 0 {
 			t.Errorf("at most %d, at the end %d", x.most, x.within)
 		}
-		for range 3 { // who leaves while it waits for the server lets go of the tool
+		for range 3 { // a client that leaves while it waits for the server releases the tool's slot
 			_, a := x.begin("a", policytest.CallOf("a"))
 			_, b := x.begin("b", policytest.CallOf("b"))
 			synctest.Wait()
@@ -189,7 +189,7 @@ func TestTurns(t *testing.T) {
 		}
 	})
 	if Turns(0, nil) != nil {
-		t.Error("without bounds there is a policy")
+		t.Error("there is a policy without limits")
 	}
 }
 
@@ -218,6 +218,6 @@ func TestListens(t *testing.T) {
 		_ = r.Close()
 	}
 	if Listens(0, 0) != nil {
-		t.Error("without bounds there is a policy")
+		t.Error("there is a policy without limits")
 	}
 }

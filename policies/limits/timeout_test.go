@@ -33,7 +33,7 @@ func (r *timedReplies) Next(until time.Time) (*wire.Message, error) {
 	}
 	due := r.began.Add(r.script[0].at)
 	if !until.IsZero() && until.Before(due) {
-		time.Sleep(time.Until(until)) // in a bubble: no time passes
+		time.Sleep(time.Until(until)) // in a synctest bubble: no real time passes
 		return nil, proxy.ErrNotYet
 	}
 	time.Sleep(time.Until(due))
@@ -89,7 +89,7 @@ func TestTimeouts(t *testing.T) {
 				}
 				began := time.Now()
 				for m := new(wire.Message); err == nil && !m.IsResponse() || errors.Is(err, proxy.ErrNotYet); {
-					m, err = replies.Next(time.Now().Add(5 * time.Second)) // as a face does that keeps its stream alive
+					m, err = replies.Next(time.Now().Add(5 * time.Second)) // like an endpoint that keeps its stream alive
 				}
 				if took := time.Since(began); took != c.after {
 					t.Errorf("over after %v, want %v", took, c.after)

@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Requests go to the other upstream while the own one is in error; what belongs to either stays there.
+// Requests go to the other upstream while their own is in error. What belongs to one of them stays there.
 func TestFallback(t *testing.T) {
 	serves, fails := true, error(nil)
 	var at string
@@ -20,7 +20,7 @@ func TestFallback(t *testing.T) {
 				return nil, fails
 			}
 			if name == "y" && len(ex.Msg.Edits) != 0 {
-				t.Error("the other upstream gets what was made for the own one")
+				t.Error("the other upstream got an edit for the first one")
 			}
 			if ex.Msg.Is("notifications/initialized") {
 				return nil, nil
@@ -67,7 +67,7 @@ func TestFallback(t *testing.T) {
 		t.Errorf("%d sessions", f.Sessions())
 	}
 
-	// It fails just now: what the server has not seen may still go elsewhere.
+	// The upstream fails during the call: a request that the server has not seen may still go to the other.
 	fails = policytest.Unreachable()
 	send("x", policytest.Call, nil)
 	turned := 0
@@ -76,12 +76,12 @@ func TestFallback(t *testing.T) {
 	fails = proxy.Errf(proxy.Lost, "broke off")
 	send("x", policytest.Call, nil)
 
-	// It is being tried again, by another request.
+	// The upstream is being retried by another request.
 	f.serves, fails = func() bool { return true }, proxy.Errf(proxy.UpstreamDown, "down")
 	send("xy", policytest.Call, nil)
 }
 
-// The same where the failure comes later than the call.
+// The same if the failure comes after the call.
 func TestFallbackLate(t *testing.T) {
 	turned := 0
 	f := NewFallback("y", func() bool { turned++; return turned == 1 },

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A request is sent again once, if the token that it went with was given up, and nothing of an answer had come.
+// A request is sent again once if its token was revoked and no part of an answer has come.
 func TestAgain(t *testing.T) {
 	refused := proxy.Errf(proxy.Refused, "401")
 	f := func(what string, drops bool, tries [][]error, direct bool, want error, sent int) {
@@ -60,7 +60,7 @@ func TestAgain(t *testing.T) {
 	f("refused in the middle", true, [][]error{{nil, refused}}, false, refused, 1)
 }
 
-// scripted is replies of which a test says: what each call of Next answers.
+// scripted is replies with scripted results of Next.
 type scripted struct {
 	steps  []error
 	closed *int

@@ -19,8 +19,8 @@ import (
 const annotated = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},` +
 	`{"name":"put","annotations":{"readOnlyHint":false,"idempotentHint":true}},{"name":"t"}]}}`
 
-// attempts makes a request whose first attempts fail, and counts them; first is given out before each failure, if it is a
-// message, else the failure is the handler's own.
+// attempts makes a request whose first attempts fail, and counts them. If first is a message, it comes before each failure; otherwise the
+// handler itself fails.
 func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n int, err error) {
 	t.Helper()
 	ex := policytest.Request(t, raw)
@@ -28,7 +28,7 @@ func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n i
 	err = policytest.Drain(r.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		n++
 		if len(ex.Msg.Edits) != 0 || ex.Headers != nil {
-			t.Errorf("attempt %d begins with what the one before has left", n)
+			t.Errorf("attempt %d begins with edits of the one before", n)
 		}
 		ex.Msg.Replace(ex.Msg.ID, []byte("2"))
 		ex.Headers = []proxy.Header{{Name: "Mcp-Param-A", Value: "b"}}
@@ -47,7 +47,7 @@ func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n i
 	return n, err
 }
 
-// What is made again: what was not written, and what has no effects; nothing of which the client has seen anything.
+// Requests that are retried: those that were not written, and those without effects, unless the client has seen a part of the answer.
 func TestRetry(t *testing.T) {
 	lost := proxy.Errf(proxy.Lost, "broke off")
 	bad := proxy.Errf(proxy.BadAnswer, "nonsense")
@@ -102,7 +102,7 @@ func TestRetry(t *testing.T) {
 				r := NewRetry(RetryOptions{Server: "up", Most: 2, Backoff: 100 * time.Millisecond, Budget: 20, Hints: hints})
 				began := time.Now()
 				n, err := attempts(t, r, c.raw, c.first, c.err)
-				seen := c.first == policytest.Notification // then the reply has been read, and that is all
+				seen := c.first == policytest.Notification // the reply was read: nothing more follows
 				if c.again != (n == 2) || !seen && (err == nil) != c.again {
 					t.Errorf("%d attempts, %v", n, err)
 				}
@@ -115,7 +115,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Attempts end: after so many, when the budget is spent, with the request's time, and when its client leaves.
+// Attempts end after their number, when the budget is spent, with the request's timeout, and when the client leaves.
 func TestRetryBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
@@ -134,7 +134,7 @@ func TestRetryBounds(t *testing.T) {
 			n += made - 1
 			time.Sleep(time.Millisecond)
 		}
-		if n < 15 || n > 60 { // the window moves on while they are waited for
+		if n < 15 || n > 60 { // the window moves on during the pauses
 			t.Errorf("%d retries of 100 requests", n)
 		}
 		if got := policytest.Metric(t, reg, "dragoman_retries_total"); got < float64(n) {
@@ -163,7 +163,7 @@ func TestRetryBounds(t *testing.T) {
 	})
 }
 
-// A reader that does not wait so long is told that nothing has come yet, and the pause goes on.
+// A reader with an earlier deadline gets no reply yet, and the pause goes on.
 func TestRetryNotYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
@@ -190,8 +190,8 @@ func TestRetryNotYet(t *testing.T) {
 	})
 }
 
-// Who finds the upstream in error after its own attempt has failed is told of that, and when to come back.
-func TestRetryTold(t *testing.T) {
+// If the upstream is in error after the request's own attempt failed, the client gets that state and when to retry.
+func TestRetryReportsTheUpstreamState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := proxy.Errf(proxy.UpstreamDown, "down")
 		down.RetryAfter = 7
@@ -204,7 +204,7 @@ func TestRetryTold(t *testing.T) {
 	})
 }
 
-// What tools say of themselves is asked for when a failure needs to know, once in a while.
+// Tool annotations are fetched when a failure needs them, with a minimum interval.
 func TestHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -229,16 +229,16 @@ func TestHints(t *testing.T) {
 			t.Errorf("asked %d times", asked)
 		}
 		if (*Hints)(nil).Harmless(policytest.Request(t, policytest.CallOf("look"))) {
-			t.Error("nobody knows anything, and it is harmless")
+			t.Error("a tool without annotations counts as harmless")
 		}
-		// A list that passes is learnt, also what it says anew.
+		// Annotations are learnt from lists that pass, also when they change.
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look"}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.Learn(&m)
 		if h.Harmless(policytest.Request(t, policytest.CallOf("look"))) {
-			t.Error("it has taken that back")
+			t.Error("the old annotation was kept")
 		}
 	})
 }

@@ -17,15 +17,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// One line a request, whatever comes of it, with the outcome that its end has, and a count of the same; nothing of arguments and results is in it.
+// Each request has one line and is counted once, with its outcome, whatever happens. Arguments and results are not logged.
 func TestAccessLog(t *testing.T) {
 	const ok, progress = `{"jsonrpc":"2.0","id":1,"result":{"secret":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
 	for _, c := range []struct {
 		name    string
 		replies policytest.Script
 		err     error // instead of replies
-		end     error // of the exchange, before the replies are closed
-		late    bool  // it has taken as long as it may
+		end     error // the exchange is cancelled before the replies are closed
+		late    bool  // timed out
 		level   string
 		outcome string
 	}{

@@ -30,10 +30,10 @@ func openedTrail(t *testing.T, opt AuditLogOptions) (*AuditLog, *prometheus.Regi
 	return trail, reg
 }
 
-// became is how many lines of a trail have come to each end.
+// became returns how many lines of a trail had which result.
 func became(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	h := &toolHouse{t: t, reg: reg}
+	h := &manyTools{t: t, reg: reg}
 	return h.labels("dragoman_audit_lines_total", "outcome")
 }
 
@@ -49,7 +49,7 @@ func linesOf(t *testing.T, file string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// All lines of many writers are in the file, whole, each writer's in order, whatever happens to the file meanwhile.
+// All lines of many writers are in the file, complete and in order, whatever happens to the file meanwhile.
 func TestTrail(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	trail, reg := openedTrail(t, AuditLogOptions{File: file, Bytes: 512, Block: true})
@@ -97,12 +97,12 @@ func TestTrail(t *testing.T) {
 	}
 }
 
-// stuckTrail is a trail whose file is not read, so that what is written waits.
+// stuckTrail is a trail whose file is not read, so that its writer blocks.
 func stuckTrail(t *testing.T, block bool, failed func(error, uint64)) (trail *AuditLog, reg *prometheus.Registry, out *os.File) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.log")
 	trail, reg = openedTrail(t, AuditLogOptions{File: file, Bytes: 4096, Block: block, Failed: failed})
-	trail.Close() // its writer has gone; one with another file takes its place
+	trail.Close() // its writer has ended; one with another file replaces it
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func stuckTrail(t *testing.T, block bool, failed func(error, uint64)) (trail *Au
 	return trail, reg, in
 }
 
-// When the file does not take what comes, lines are dropped and counted, or their writers wait.
+// When the file accepts no more, lines are dropped and counted, or their writers wait.
 func TestTrailBehind(t *testing.T) {
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	trail, reg, in := stuckTrail(t, false, nil)
@@ -140,12 +140,12 @@ func TestTrailBehind(t *testing.T) {
 	}()
 	select {
 	case <-given:
-		t.Error("nobody has waited")
+		t.Error("no writer has waited")
 	case <-time.After(50 * time.Millisecond):
 	}
 	left := make(chan struct{})
 	close(left)
-	trail.Write(line, left) // who has left does not wait
+	trail.Write(line, left) // a client that has left does not wait
 	read := bufio.NewScanner(in)
 	for range 200 {
 		if !read.Scan() {
@@ -159,7 +159,7 @@ func TestTrailBehind(t *testing.T) {
 	}
 }
 
-// What cannot be written is counted and told of, but not each time.
+// Lines that cannot be written are counted and logged, but not each time.
 func TestTrailFails(t *testing.T) {
 	var mu sync.Mutex
 	var told []uint64
@@ -183,7 +183,7 @@ func TestTrailFails(t *testing.T) {
 	}
 }
 
-// line is one of an audit trail.
+// line is a line of an audit trail.
 type auditLine struct {
 	InvocationID, CorrelationID, TraceID, SessionID, ToolName, Method, Server, Principal, User, Credential, Address string
 	Era, UpstreamEra, ClientName, ClientVersion, Decision, Policy, Status, Outcome                                  string
@@ -198,7 +198,7 @@ type auditLine struct {
 	}
 }
 
-// audit sends a request and gives its line; nil if there is none.
+// audit sends a request and returns its line; nil if there is none.
 func auditOf(t *testing.T, opt AuditOptions, ex *proxy.Exchange, next proxy.Handler) *auditLine {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.log")
@@ -217,14 +217,14 @@ func auditOf(t *testing.T, opt AuditOptions, ex *proxy.Exchange, next proxy.Hand
 	return &line
 }
 
-// Each call has one line with what seed 003 wants of a McpToolInvocation, whatever comes of it.
+// Each call has one line with the fields that seed 003 requires of a McpToolInvocation, whatever happens.
 func TestAudit(t *testing.T) {
 	const result = `{"jsonrpc":"2.0","id":1,"result":{"content":[],"secret":"s"}}`
 	gives := func(text string) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			ex.Target = "up"
 			ex.UpstreamEra.In(proxy.Legacy)
-			ex.Msg.Name = ex.Msg.Method // somebody renames the tool
+			ex.Msg.Name = ex.Msg.Method // a policy renames the tool
 			return &policytest.Script{Messages: []string{text}, End: io.EOF}, nil
 		}
 	}
@@ -277,14 +277,14 @@ func TestAudit(t *testing.T) {
 	own := aRequest(t, "tools/call", `{"name":"x"}`)
 	own.Own = true
 	if l := auditOf(t, AuditOptions{Methods: []string{"*"}}, own, gives(result)); l != nil {
-		t.Errorf("what we ask ourselves has a line: %+v", l)
+		t.Errorf("a request of Dragoman itself has a line: %+v", l)
 	}
 	if Audit(AuditOptions{}) != nil {
-		t.Error("without a trail there is a policy")
+		t.Error("there is a policy without a trail")
 	}
 }
 
-// Secrets do not get into the trail, whatever their names look like, and no argument makes a line long.
+// Secrets are not logged, whatever their names, and no argument makes a line long.
 func TestAuditArguments(t *testing.T) {
 	args := `{"path":"/etc/x","n":12,"Pass-Word":"s3cret","nested":{"api\u004bey":{"a":"s3cret"},"list":[{"X-Auth-Token":["s3cret"]},"ok"]},` +
 		`"header":"bEarer s3cret","pem":"-----BEGIN PRIVATE KEY-----s3cret","long":"` + strings.Repeat("é", 300) + `"}`

@@ -18,11 +18,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// writes are what was written, one by one.
+// writes records each write.
 type writes struct {
 	mu    sync.Mutex
 	all   []string
-	block chan struct{} // not nil: writing waits for it
+	block chan struct{} // not nil: writes wait for it
 }
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (w *writes) want(t *testing.T, all ...string) {
 	}
 }
 
-// A line after a silence is written at once, those that follow it together and soon, a warning at once with all before it; what comes after
-// the end, too.
+// A line after a silence is written at once, and the lines after it together and soon. A warning is written at once with all lines before
+// it, and so is a line after the end.
 func TestLinesAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w writes
@@ -80,7 +80,7 @@ func TestLinesAreGathered(t *testing.T) {
 	})
 }
 
-// What waits is bounded: who finds no room waits for the writer, and nothing is lost or out of order.
+// Waiting lines are bounded: a line without room waits for the writer, and nothing is lost or reordered.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := writes{block: make(chan struct{})}
@@ -103,7 +103,7 @@ func TestLinesAreBounded(t *testing.T) {
 		time.Sleep(linesTime)
 		synctest.Wait()
 		if most := 1 + 2*linesRoom/size; taken == 0 || taken > most {
-			t.Errorf("%d lines of %d bytes wait; %d are to find room", taken, size, most)
+			t.Errorf("%d lines of %d bytes wait; want room for %d", taken, size, most)
 		}
 		close(w.block)
 		<-done
@@ -119,7 +119,7 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
-// Lines of many at once are whole.
+// Concurrent lines are complete.
 func TestLinesOfMany(t *testing.T) {
 	var w writes
 	l := NewBatchWriter(&w)
@@ -135,14 +135,14 @@ func TestLinesOfMany(t *testing.T) {
 	group.Wait()
 	l.Close()
 	if got := strings.Join(w.all, ""); got != strings.Repeat("0123456789\n", many*each) {
-		t.Errorf("%d bytes of %d, or not whole", len(got), many*each*11)
+		t.Errorf("%d bytes of %d, or incomplete", len(got), many*each*11)
 	}
 	if len(w.all) > many*each/2 {
 		t.Errorf("%d writes for %d lines", len(w.all), many*each)
 	}
 }
 
-// The short way says what the logger does, byte for byte but for the clock and how escapes are written, and goes by the same level.
+// The direct encoder writes what the logger does, byte for byte except for the clock and the form of escapes, and follows the same level.
 func TestDirectLines(t *testing.T) {
 	session := &proxy.Session{ID: "abcdefghijkl"}
 	for _, c := range []struct {
@@ -183,13 +183,13 @@ func TestDirectLines(t *testing.T) {
 			ask(level.Logger(zerolog.New(lines)), &FastLine{Out: lines, Level: level}, what)
 			lines.Close()
 			if a, b := timeless(t, usual.Bytes()), timeless(t, short.Bytes()); a != b {
-				t.Errorf("%s: the logger says\n%sthe short way\n%s", what, a, b)
+				t.Errorf("%s: the logger writes\n%sthe direct encoder\n%s", what, a, b)
 			}
 		}
 	}
 }
 
-// timeless is lines of the log in one form, without the times.
+// timeless removes the times and normalizes lines of the log.
 func timeless(t *testing.T, lines []byte) (all string) {
 	t.Helper()
 	for line := range bytes.Lines(lines) {
@@ -211,7 +211,7 @@ func timeless(t *testing.T, lines []byte) (all string) {
 	return all
 }
 
-// What was asked last is not said of another, however alike they are; and what is remembered of it is not the request's own memory.
+// Cached fields of one request are not written for another, however similar, and do not point to the request's memory.
 func TestDirectLinesOfSeveral(t *testing.T) {
 	var usual, short bytes.Buffer
 	level, lines := NewLevel(zerolog.InfoLevel), NewBatchWriter(&short)
@@ -246,11 +246,11 @@ func TestDirectLinesOfSeveral(t *testing.T) {
 	}
 	lines.Close()
 	if a, b := timeless(t, usual.Bytes()), timeless(t, short.Bytes()); a != b {
-		t.Errorf("the short way says\n%s\nand the usual one\n%s", b, a)
+		t.Errorf("the direct encoder writes\n%s\nthe logger\n%s", b, a)
 	}
 }
 
-// Times and durations are those of the usual way.
+// Times and durations are formatted as by the logger.
 func TestDirectTimes(t *testing.T) {
 	var s stamp
 	at := time.Date(2026, 11, 22, 23, 59, 58, 0, time.FixedZone("x", 3600))
@@ -270,7 +270,7 @@ func TestDirectTimes(t *testing.T) {
 	}
 }
 
-// What is plain is what needs no escape, wherever in a text it stands.
+// plain finds bytes that need an escape at every position of a text.
 func TestPlain(t *testing.T) {
 	for c := range 256 {
 		for length := 1; length < 20; length++ {

@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// lines are the fields of a head.
+// lines makes a head of fields.
 type lines map[string][]string
 
 func (l lines) Peek(name string) []byte {
@@ -47,7 +47,7 @@ func TestCorrelate(t *testing.T) {
 		t.Errorf("%q, %q", a.ID(), b.ID())
 	}
 	if a := arrive(t, false, lines{"Traceparent": {"x"}}); a.Trace != nil {
-		t.Errorf("nobody traces: %+v", a.Trace)
+		t.Errorf("without a trace: %+v", a.Trace)
 	}
 }
 

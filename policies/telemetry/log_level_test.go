@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The level counts for all loggers that come of one, also for those with a sampler of their own, and goes back by itself.
+// The level applies to all loggers derived from one, also to those with a sampler, and reverts by itself.
 func TestLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -46,7 +46,7 @@ func TestLevel(t *testing.T) {
 		synctest.Wait()
 		want("d0 i3 w3")
 		level.SetFor(zerolog.DebugLevel, time.Minute)
-		level.Set(zerolog.WarnLevel) // the last word counts
+		level.Set(zerolog.WarnLevel) // the last setting counts
 		want("d0 i0 w3")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -69,7 +69,7 @@ func count(b *bytes.Buffer, what string) string {
 	return string(rune('0' + strings.Count(b.String(), what)))
 }
 
-// A level that is off costs nothing.
+// A disabled level costs nothing.
 func TestLevelCostsNothing(t *testing.T) {
 	level := NewLevel(zerolog.InfoLevel)
 	log := level.Logger(zerolog.New(&bytes.Buffer{}))

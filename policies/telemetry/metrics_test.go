@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// allReplies sends a request through a chain and reads its replies to their end.
+// allReplies sends a request through a chain and reads all its replies.
 func allReplies(t *testing.T, handle proxy.Handler, ex *proxy.Exchange) {
 	t.Helper()
 	replies, err := handle(ex)
@@ -40,8 +40,8 @@ func aRequest(t *testing.T, method, params string) *proxy.Exchange {
 	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern}}
 }
 
-// toolHouse is metrics by tool around a server whose lists and whose name are given by the test.
-type toolHouse struct {
+// manyTools is metrics by tool around a server with tools and a name given by the test.
+type manyTools struct {
 	t      *testing.T
 	reg    *prometheus.Registry
 	m      *Metrics
@@ -50,9 +50,9 @@ type toolHouse struct {
 	result string
 }
 
-func newToolHouse(t *testing.T) *toolHouse {
+func newManyTools(t *testing.T) *manyTools {
 	t.Helper()
-	h := &toolHouse{t: t, reg: prometheus.NewRegistry(), server: "up"}
+	h := &manyTools{t: t, reg: prometheus.NewRegistry(), server: "up"}
 	var err error
 	if h.m, err = NewMetrics(h.reg); err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func newToolHouse(t *testing.T) *toolHouse {
 	return h
 }
 
-// list has a client list the tools, of which the server gives these; next says that there are more pages.
-func (h *toolHouse) list(cursor string, next bool, names ...string) {
+// list lists the tools, of which the server returns these; next says that there are more pages.
+func (h *manyTools) list(cursor string, next bool, names ...string) {
 	h.t.Helper()
 	entries := make([]string, len(names))
 	for i, n := range names {
@@ -80,14 +80,14 @@ func (h *toolHouse) list(cursor string, next bool, names ...string) {
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/list", `{`+cursor+`}`))
 }
 
-func (h *toolHouse) call(name string) {
+func (h *manyTools) call(name string) {
 	h.t.Helper()
 	h.result = `{"content":[]}`
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/call", string(append(wire.AppendText([]byte(`{"name":`), name), '}'))))
 }
 
-// labels are the values of a label of a metric, with what was counted for each.
-func (h *toolHouse) labels(metric, label string) map[string]float64 {
+// labels returns the values of a metric's label and their counts.
+func (h *manyTools) labels(metric, label string) map[string]float64 {
 	h.t.Helper()
 	all, err := h.reg.Gather()
 	if err != nil {
@@ -109,9 +109,9 @@ func (h *toolHouse) labels(metric, label string) map[string]float64 {
 	return got
 }
 
-// Calls count for their tool if a list of the server's has had it.
+// Calls count for their tool if the server has listed it.
 func TestMetricsByTool(t *testing.T) {
-	h := newToolHouse(t)
+	h := newManyTools(t)
 	h.call("a")
 	h.list("", true, "a")
 	h.list(`"cursor":"c"`, false, "b", "other")
@@ -129,10 +129,10 @@ func TestMetricsByTool(t *testing.T) {
 	}
 	h.m.Forget("up")
 	if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != 0 {
-		t.Errorf("forgotten, but %v", got)
+		t.Errorf("cleared, but %v", got)
 	}
 	if got := h.labels("dragoman_requests_total", "method"); len(got) != 0 {
-		t.Errorf("forgotten, but %v", got)
+		t.Errorf("cleared, but %v", got)
 	}
 	h.call("a")
 	if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != 1 {
@@ -140,14 +140,14 @@ func TestMetricsByTool(t *testing.T) {
 	}
 }
 
-// Whatever clients call and servers list, there are 200 names and one more for each server.
+// Each server has at most 200 tool names and one more, whatever clients call and servers list.
 func TestMetricsOfHostileNames(t *testing.T) {
-	h := newToolHouse(t)
+	h := newManyTools(t)
 	for i := range 3000 {
 		h.call(fmt.Sprintf("x%d", i))
 	}
 	if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != 1 || got["other"] != 3000 {
-		t.Errorf("%d labels of calls alone", len(got))
+		t.Errorf("%d labels from calls only", len(got))
 	}
 	for round := range 5 {
 		names := make([]string, 1000)
@@ -162,10 +162,10 @@ func TestMetricsOfHostileNames(t *testing.T) {
 		if got := h.labels("dragoman_tool_calls_total", "tool"); got[names[0]] != 1 {
 			t.Errorf("a tool of the last list has no label of its own: %v", got[names[0]])
 		}
-		if round > 0 { // one of the list before has given its place away, and was called last
+		if round > 0 { // a tool of the list before, which was called last, has lost its place
 			h.call(fmt.Sprintf("%d-0", round-1))
 			if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != float64(3000+round) {
-				t.Errorf("a tool that is gone does not count as other: %v", got["other"])
+				t.Errorf("a removed tool does not count as other: %v", got["other"])
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestMetricsOfHostileNames(t *testing.T) {
 	}
 }
 
-// still gives one result, without an allocation of its own.
+// still returns one result without allocating.
 type still struct {
 	m    wire.Message
 	over bool
@@ -207,7 +207,7 @@ func (s *still) Next(time.Time) (*wire.Message, error) {
 
 func (s *still) Close() error { s.over = false; return nil }
 
-// What watches each call costs an allocation for each of those that watch.
+// Each observer of a call costs one allocation.
 func TestWatchingIsCheap(t *testing.T) {
 	once := watchedCall(t)
 	if n := testing.AllocsPerRun(200, once); n > 2 {
@@ -223,7 +223,7 @@ func BenchmarkWatching(b *testing.B) {
 	}
 }
 
-// watchedCall makes one call, within the access log and the metrics by tool as they stand in the chain.
+// watchedCall makes one call through the access log and the metrics by tool, in the order of the chain.
 func watchedCall(t testing.TB) func() {
 	t.Helper()
 	m, err := NewMetrics(prometheus.NewRegistry())

@@ -20,7 +20,7 @@ const (
 	goodParent = "00-" + goodTrace + "-00f067aa0ba902b7-01"
 )
 
-// W3C Trace Context, traceparent: what is malformed is ignored, and the state with it.
+// W3C Trace Context, traceparent: a malformed one is ignored together with the state.
 func TestTraceparents(t *testing.T) {
 	for parent, good := range map[string]bool{
 		goodParent:                                        true,
@@ -66,7 +66,7 @@ func traceMessage(t testing.TB, meta string) wire.Message {
 	return m
 }
 
-// What is no text, or too much, has not come; the last of several counts, as in JSON readers.
+// A value that is no string, or too long, is ignored. The last of several counts, as in JSON readers.
 func TestTraceOfAMessage(t *testing.T) {
 	for meta, want := range map[string]*proxy.Trace{
 		`{}`:                nil,
@@ -95,7 +95,7 @@ func TestTraceOfAMessage(t *testing.T) {
 
 var version00 = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-3]$`)
 
-// Whatever comes, what goes on is a traceparent of version 00, and bounded.
+// Whatever arrives, a traceparent of version 00 and of bounded length is sent.
 func FuzzTrace(f *testing.F) {
 	f.Add(goodParent, "a=1,b=2", "k=v;p=1", "x")
 	f.Add("01-"+goodParent[3:]+"-more", "a=1,a=2", "\x00", goodParent)
@@ -127,7 +127,7 @@ func FuzzTrace(f *testing.F) {
 	})
 }
 
-// Strangers' words are cut, and are text: one name that is none would spoil the batch that it is in.
+// Names from clients and servers are truncated and valid UTF-8: one invalid name would spoil its whole batch.
 func TestSpansHaveText(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("t"))
@@ -151,7 +151,7 @@ func TestSpansHaveText(t *testing.T) {
 	}
 }
 
-// A notification, and what nobody traces, has no span, and goes on as it came.
+// A notification, and a request without tracing, has no span and is passed on unchanged.
 func TestNoSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("t"))
@@ -169,7 +169,7 @@ func TestNoSpans(t *testing.T) {
 	}
 }
 
-// Not being recorded is cheap.
+// An unsampled request is cheap.
 func TestUnsampledIsCheap(t *testing.T) {
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("t"))
 	handle := proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, nil }, tracing.Serve, tracing.Ask(Peer{Name: "u"}))

@@ -8,8 +8,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A request is in flight from Begin on, before it runs: a cancellation finds it, and so does a request with the same id. It still reaches
-// the handler, as a cancelled one, so that it is counted.
+// A request is in flight from Begin on, before it runs, so that a cancellation and a request with the same id find it. A cancelled one
+// still reaches the handler, so that it is counted.
 func TestEnter(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 10})
 	sess := create(t, s, "a")
@@ -40,6 +40,6 @@ func TestEnter(t *testing.T) {
 		t.Errorf("what initialize offers: %+v", ex.Client)
 	}
 	if _, busy := sess.Idle(); busy {
-		t.Error("it is still in flight")
+		t.Error("still in flight")
 	}
 }

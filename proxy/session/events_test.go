@@ -156,7 +156,7 @@ func TestEventsUnknownIDs(t *testing.T) {
 	add(t, e.Open(false), note(1))
 	for _, id := range []string{"", "s1", "s1-", "s1-2", "s2-1", "1-1", "s-1", "s1-1-1", "s1--1", "s1-99999999999999999999999", "x", "s+1-1"} {
 		if s, _ := e.Find([]byte(id)); s != nil {
-			t.Errorf("id %q finds a stream", id)
+			t.Errorf("a stream was found for id %q", id)
 		}
 	}
 	if s, after := e.Find([]byte("s1-1")); s == nil || after != 1 {
@@ -176,7 +176,7 @@ func TestEventsBounds(t *testing.T) {
 	want(t, "the newest three", replay(e, "s1-1").said(), "s1-4 "+note(2), "s1-5 "+note(3), "s1-6 "+note(4))
 
 	long := `{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 1000) + `"}}`
-	done := e.Open(false) // the oldest finished one goes first, whole
+	done := e.Open(false) // the oldest finished stream is dropped first, as a whole
 	add(t, done, note(7))
 	done.Finish(false)
 	other := e.Open(false)
@@ -195,11 +195,11 @@ func TestEventsBounds(t *testing.T) {
 		t.Errorf("%d streams, %d bytes", u.Streams.Load(), u.Bytes.Load())
 	}
 	if got := replay(e, "s4-1"); got == nil || got.said() != "" {
-		t.Error("the newest event's stream is gone")
+		t.Error("the stream of the newest event was dropped")
 	}
 }
 
-// A response that is too large to be kept is replaced by an error: the client must not wait for ever.
+// A response that is too large to record is replaced by an error: the client must not wait for ever.
 func TestEventsLargeResponse(t *testing.T) {
 	e, _, _ := newEvents(t, EventLimits{Events: 8, Bytes: 2 << 10, Grace: time.Hour})
 	s := e.Open(false)
@@ -237,7 +237,7 @@ func TestEventsTotal(t *testing.T) {
 		t.Errorf("kept: %.200s", got)
 	}
 	if got := replay(first, "s1-1").said(); !strings.HasSuffix(got, large(50<<10)) {
-		t.Errorf("lost for another session: %.200s", got)
+		t.Errorf("dropped for another session: %.200s", got)
 	}
 	for i := range 6 {
 		carry(t, b, `{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"`+strings.Repeat("y", 6<<10)+strconv.Itoa(i)+`"}}`)
@@ -246,7 +246,7 @@ func TestEventsTotal(t *testing.T) {
 		t.Errorf("%d bytes are kept", n)
 	}
 	if got := replay(first, "s1-1").said(); !strings.HasSuffix(got, large(50<<10)) {
-		t.Errorf("lost for another session's notifications: %.200s", got)
+		t.Errorf("dropped for another session's notifications: %.200s", got)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestEventsMoved(t *testing.T) {
 	add(t, s, note(1))
 	back := replay(e, "s1-1")
 	if _, moved := s.Add(message(t, note(2)), []byte(note(2))); !moved {
-		t.Error("the first writer was not told")
+		t.Error("the first writer was not stopped")
 	}
 	want(t, "picked up", back.said(), "s1-2 "+note(2))
 	newer := replay(e, "s1-2")
@@ -366,9 +366,9 @@ func TestEventsOwnStream(t *testing.T) {
 	want(t, "missed", back.said(), "s1-2 "+note(3))
 	newer := e.Open(true)
 	newer.Attach(new(spout), 0)
-	back = replay(e, "s1-1") // the older one is finished, but coming back to it makes it the session's own again
+	back = replay(e, "s1-1") // the older stream is finished, but resuming it makes it the session's own again
 	if back.ended() && back.said() == "" {
-		t.Fatal("no way back")
+		t.Fatal("cannot be resumed")
 	}
 }
 
@@ -380,7 +380,7 @@ func TestEventsHold(t *testing.T) {
 	back := replay(e, "s1-1")
 	hold := 20 * time.Millisecond
 	if next := s.Tend(hold, time.Hour); time.Until(next) > hold {
-		t.Fatal("not tended in time")
+		t.Fatal("not swept in time")
 	}
 	for !back.ended() {
 		time.Sleep(time.Until(s.Tend(hold, hold)))

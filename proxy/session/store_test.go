@@ -25,7 +25,7 @@ func newStore(t *testing.T, opt Options) (*Store, *clock) {
 	c := &clock{time.Unix(1000, 0)}
 	opt.Now = c.time
 	if opt.IdleTTL == 0 {
-		opt.IdleTTL = time.Hour // the sweeper stays asleep: tests call Expire
+		opt.IdleTTL = time.Hour // the sweeper sleeps: tests call Expire
 	}
 	s, err := NewStore(opt)
 	if err != nil {
@@ -52,10 +52,10 @@ func TestGetIsBound(t *testing.T) {
 		t.Error("not found by its owner")
 	}
 	if s.Get(sess.ID, "srv", proxy.Caller{Principal: "bob"}) != nil || s.Get(sess.ID, "srv", proxy.Caller{}) != nil {
-		t.Error("found by somebody else")
+		t.Error("found by another principal")
 	}
 	if s.Get(sess.ID, "other", alice) != nil || s.Get(sess.ID+"x", "srv", alice) != nil || s.Get("", "srv", alice) != nil {
-		t.Error("found elsewhere")
+		t.Error("found at another endpoint")
 	}
 	s.Remove(sess)
 	if s.Get(sess.ID, "srv", alice) != nil || sess.State() != proxy.Closed {
@@ -91,7 +91,7 @@ func TestExpiry(t *testing.T) {
 	s.Get(used.ID, "srv", proxy.Caller{})
 	s.Expire()
 	if s.Len() != 4 {
-		t.Fatalf("%d sessions before the time", s.Len())
+		t.Fatalf("%d sessions, ended too early", s.Len())
 	}
 	c.now = c.now.Add(time.Second)
 	s.Expire()
@@ -116,7 +116,7 @@ func TestMaximum(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 3, MaxPerPrincipal: 2})
 	a1, a2 := create(t, s, "a"), create(t, s, "a")
 	s.Get(a1.ID, "srv", proxy.Caller{Principal: "a"})
-	create(t, s, "a") // a's own oldest goes, though there is room
+	create(t, s, "a") // a's oldest is evicted although there is room
 	if a2.State() != proxy.Expired || a1.State() == proxy.Expired {
 		t.Errorf("a1 %s, a2 %s", a1.State(), a2.State())
 	}
@@ -148,7 +148,7 @@ func scan(t *testing.T, raw string) wire.Message {
 	return m
 }
 
-// The state machine: created, initialized once, ended once, and then nothing begins.
+// The state machine: created, initialized once, ended once; after that nothing begins.
 func TestStates(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 5})
 	sess := create(t, s, "")
@@ -162,7 +162,7 @@ func TestStates(t *testing.T) {
 	}
 	before, o := &outlet{}, &outlet{}
 	if err := sess.Push([]byte("x")); !errors.Is(err, proxy.ErrNoOutlet) {
-		t.Errorf("pushed to nobody: %v", err)
+		t.Errorf("pushed without an outlet: %v", err)
 	}
 	sess.SetOutlet(before)
 	sess.SetOutlet(o)
@@ -256,7 +256,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Pump writes everything up to the response, or an error, and nothing for a request that its client has cancelled.
+// Pump writes everything up to the response or an error, and nothing for a request that its client has cancelled.
 func TestPump(t *testing.T) {
 	f := func(cancel bool, replies proxy.Replies, err error, want string) {
 		t.Helper()

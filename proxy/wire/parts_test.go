@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Parts and Size agree with Append, whatever is edited.
+// Parts and Size agree with Append for all edits.
 func TestParts(t *testing.T) {
 	f := func(raw string, edit func(m *Message)) {
 		t.Helper()

@@ -11,7 +11,7 @@ const (
 	asked = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":` + said + `}}`
 )
 
-// A Reader that has read one message returns for another what Scan returns.
+// A Reader that has read one message returns the same as Scan for the next.
 func FuzzReader(f *testing.F) {
 	later := `{"jsonrpc":"2.0","id":"long before","method":"tools/list","params":{"_meta":` + said + `,"cursor":"2"}}`
 	for _, second := range []string{
@@ -33,12 +33,12 @@ func FuzzReader(f *testing.F) {
 		got, err := r.Scan(second)
 		want, scanErr := Scan(second)
 		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(err, scanErr) {
-			t.Fatalf("after %q\n%q is\n%+v %v, and not\n%+v %v", first, second, got, err, want, scanErr)
+			t.Fatalf("after %q\n%q is\n%+v %v, want\n%+v %v", first, second, got, err, want, scanErr)
 		}
 	})
 }
 
-// A Reader knows what it should know, at every position, and keeps nothing that it must not.
+// A Reader remembers what it should at every position, and keeps nothing else.
 func TestReaderForgetsNothing(t *testing.T) {
 	t.Parallel()
 	var r Reader
@@ -47,7 +47,7 @@ func TestReaderForgetsNothing(t *testing.T) {
 	}
 	m := Message{}
 	if end := r.again([]byte("    "+said+" "), 4, &m); end != 4+len(said) || string(m.Version.Of([]byte("    "+said))) != `"2026-07-28"` {
-		t.Errorf("it ends at %d and says %+v", end, m)
+		t.Errorf("it ends at %d with %+v", end, m)
 	}
 	for _, other := range []string{
 		strings.Replace(asked, said, `{"progressToken":7}`, 1), strings.Replace(asked, said, `{"a":"\n"}`, 1), strings.Replace(asked, said, "{\n}", 1),

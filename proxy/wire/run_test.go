@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// grown returns the run of a text that arrives in pieces of a size.
+// grown returns the run of a text that arrives in pieces of this size.
 func grown(text []byte, step int) (r Run) {
 	for old := 0; old < len(text); old += step {
 		r.Grow(text[:min(old+step, len(text))], old)
@@ -28,7 +28,7 @@ func holds(t *testing.T, text []byte, r Run) {
 	}
 }
 
-// The run of a long string is found, wherever the pieces end.
+// The run of a long string is found wherever the pieces end.
 func TestRun(t *testing.T) {
 	const size = 300 << 10
 	text := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("a", size) + `"}]}}`)

@@ -8,7 +8,7 @@ import (
 
 func skimOf(raw []byte, i int) int { return (&scanner{raw: raw}).skim(i) }
 
-// Every byte at every position of runs of every length: the first that str must examine is found.
+// Every byte at every position of runs of every length: the first byte that str must examine is found.
 func TestSkim(t *testing.T) {
 	room := bytes.Repeat([]byte{'"'}, 300) // the surrounding bytes must not be found
 	for n := range 150 {
@@ -59,7 +59,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// Every beginning of a character, with the bounds of what may follow, compared with the library.
+// Every first byte of a character, with the bounds of the next one, compared with the standard library.
 func TestUTF8(t *testing.T) {
 	next := []byte{'x', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0}
 	for c := 0x80; c < 256; c++ {

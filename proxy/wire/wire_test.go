@@ -244,7 +244,7 @@ func FuzzScan(f *testing.F) {
 		m, err := Scan(raw)
 		if err != nil {
 			if se := err.(*ScanError); se.Code == CodeInvalid && !json.Valid(bytes.TrimPrefix(raw, bom)) {
-				// The scanner may refuse the shape before it has read the rest, but it never accepts invalid JSON.
+				// The scanner may refuse a message before it has read all of it, but it never accepts invalid JSON.
 				return
 			}
 			return
@@ -259,11 +259,11 @@ func FuzzScan(f *testing.F) {
 		for _, at := range []Span{m.ID, m.Method, m.Name, m.URI, m.Version, m.ResultType, m.ErrorText} {
 			text := at.Text(m.Raw)
 			if got := m.Text(at); string(got) != string(text) || (got == nil) != (text == nil) {
-				t.Fatalf("%q is %q, and not %q", at.Of(m.Raw), text, got)
+				t.Fatalf("%q is %q, want %q", at.Of(m.Raw), text, got)
 			}
 			for _, want := range []string{string(text), "x", "tools/call", ""} {
 				if m.At(at, want) != at.Is(m.Raw, want) {
-					t.Fatalf("%q is not told from %q", at.Of(m.Raw), want)
+					t.Fatalf("%q is not distinguished from %q", at.Of(m.Raw), want)
 				}
 			}
 		}

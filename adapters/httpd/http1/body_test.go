@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// decode reads a chunked body and returns what was left behind it.
+// decode reads a chunked body and returns the bytes after it.
 func decode(r io.Reader) (data, rest []byte, err error) {
 	b := &Body{br: bufio.NewReaderSize(r, 64<<10)}
 	b.StartChunked()
@@ -56,7 +56,7 @@ func TestChunkedRefused(t *testing.T) {
 	}
 }
 
-// The framing behind the last byte is taken with it if it has arrived: what then looks unread is really left.
+// The chunk framing after the last byte is read with it if it has arrived, so that a complete body does not look unread.
 func TestChunkedEndIsTakenWithTheData(t *testing.T) {
 	b := &Body{br: bufio.NewReader(strings.NewReader("3\r\nabc\r\n0\r\n\r\n"))}
 	b.StartChunked()
@@ -66,7 +66,7 @@ func TestChunkedEndIsTakenWithTheData(t *testing.T) {
 	}
 }
 
-// FuzzChunked: what we take, the standard library takes for the same, and however the bytes come in.
+// FuzzChunked: the standard library accepts every body that we accept, with the same content, and the size of reads does not matter.
 func FuzzChunked(f *testing.F) {
 	for _, in := range []string{
 		"3\r\nabc\r\n0\r\n\r\nrest", "3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\n", "a\r\n0123456789\r\n0\r\n\r\n", "3\r\nabcd\r\n", "\n", "0\r\n\r\n",
@@ -84,7 +84,7 @@ func FuzzChunked(f *testing.F) {
 		}
 		theirs, theirErr := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(in)))
 		if theirErr != nil || !bytes.Equal(data, theirs) {
-			t.Fatalf("we say %q, the standard library %q, %v", data, theirs, theirErr)
+			t.Fatalf("we read %q, the standard library %q, %v", data, theirs, theirErr)
 		}
 	})
 }

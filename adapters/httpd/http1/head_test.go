@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzAgain: a head that comes after another on a connection is read as if it were the first.
+// FuzzAgain: a second head on a connection is parsed as if it were the first.
 func FuzzAgain(f *testing.F) {
 	const line, host = "POST /mcp HTTP/1.1\r\n", "Host: a\r\n"
 	for _, heads := range [][2]string{

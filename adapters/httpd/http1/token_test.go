@@ -19,7 +19,7 @@ func TestSetRefusesInjection(t *testing.T) {
 	}
 }
 
-// A field replaces what had its name, whatever the case; the head says last how long the body is.
+// A field replaces one of the same name, whatever the case. The length of the body is the last field.
 func TestRequestHead(t *testing.T) {
 	origin := &Origin{Authority: "a:1", Path: "/mcp"}
 	for want, make := range map[string]func(r *Request){
@@ -60,7 +60,7 @@ func TestCleanIsValidValue(t *testing.T) {
 				if clean(value) != ValidValue(value) {
 					t.Fatalf("%q: %v", value, clean(value))
 				}
-				if at > 0 { // a tab in front hides nothing
+				if at > 0 { // a leading tab hides nothing
 					value[at-1] = '\t'
 					if clean(value) != ValidValue(value) {
 						t.Fatalf("%q: %v", value, clean(value))

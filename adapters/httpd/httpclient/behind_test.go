@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A body in pieces arrives as one, whatever their sizes are.
+// A body in pieces of any size arrives as one.
 func TestBodiesInPieces(t *testing.T) {
 	addr := upstream(t, func(_ int, c net.Conn) {
 		each(c, func(_ *http.Request, body string) string {
@@ -34,7 +34,7 @@ func TestBodiesInPieces(t *testing.T) {
 	}
 }
 
-// A body that has come with its head is given where it stands, once, and only if it is not too long.
+// A body that arrived with its head is returned in place, once, unless it is too large.
 func TestWholeBodies(t *testing.T) {
 	addr := upstream(t, func(_ int, c net.Conn) {
 		each(c, func(_ *http.Request, body string) string {
@@ -47,7 +47,7 @@ func TestWholeBodies(t *testing.T) {
 			want := strings.Repeat("x", n)
 			ans := send(t, h, post(want))
 			if _, there := ans.Whole(limit); there {
-				t.Fatal("a body is there before its head was asked for")
+				t.Fatal("a body before its head")
 			}
 			if _, _, err := ans.Head(soon()); err != nil {
 				t.Fatal(err)

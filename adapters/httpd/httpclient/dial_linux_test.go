@@ -21,7 +21,7 @@ func congestion(t *testing.T, of any) string {
 	return name
 }
 
-// A connection to the loopback has no congestion control that paces.
+// A connection to the loopback has no congestion control with pacing.
 func TestConnectToTheLoopback(t *testing.T) {
 	ln := loopback(t)
 	defer ln.Close()

@@ -58,7 +58,7 @@ func TestHostOverTLS(t *testing.T) {
 	}
 }
 
-// proxy is a forward proxy that knows CONNECT and absolute form, and wants a password.
+// proxy is a forward proxy with CONNECT and absolute form, which requires a password.
 func connectProxy(t *testing.T, seen chan string) string {
 	return upstream(t, func(_ int, c net.Conn) {
 		br := bufio.NewReader(c)

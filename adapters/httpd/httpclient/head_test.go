@@ -24,8 +24,8 @@ func framing(c *conn) int64 {
 	return -1
 }
 
-// FuzzHead: a head is read the same however it comes in, and what is taken for one means the same to fasthttp's parser, which takes
-// more.
+// FuzzHead: a head is parsed the same in pieces of any size, and fasthttp's parser, which accepts more, understands every accepted head in
+// the same way.
 func FuzzHead(f *testing.F) {
 	for _, in := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.0 404 No\r\n\r\n", "HTTP/1.1 200\r\nX:\r\n\r\n",

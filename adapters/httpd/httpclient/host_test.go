@@ -47,7 +47,7 @@ func TestSendReusesAConnection(t *testing.T) {
 	}
 }
 
-// A POST on a connection that the server has closed is lost, and must not be repeated. So it is not begun.
+// A POST on a connection that the server has closed is lost and must not be repeated. So it is not sent on it.
 func TestSendLooksBeforeItWrites(t *testing.T) {
 	closed := make(chan struct{}, 1)
 	h := newHost(t, HostOptions{URL: upstream(t, func(_ int, c net.Conn) {
@@ -55,7 +55,7 @@ func TestSendLooksBeforeItWrites(t *testing.T) {
 		if r, err := http.ReadRequest(br); err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(c, sized("fine"))
-			_ = c.(*net.TCPConn).CloseWrite() // without having said so, and whatever comes now is not read
+			_ = c.(*net.TCPConn).CloseWrite() // without announcing it; further requests are not read
 			closed <- struct{}{}
 			_, _ = br.ReadByte()
 		}
@@ -85,7 +85,7 @@ func TestSendDropsAConnectionWithUninvitedBytes(t *testing.T) {
 		if got := whole(t, h, post("hi")); got != "fine" {
 			t.Fatal(got)
 		}
-		if open, _ := h.Conns(); open != 0 { // it came in the same segment, mostly; else the look finds it
+		if open, _ := h.Conns(); open != 0 { // mostly it came in the same segment; otherwise the check before writing finds it
 			c := h.idle[0]
 			eventually(t, "the bytes", func() bool { return c.peek.Peek() == netpoll.Readable })
 			c.idleSince = c.idleSince.Add(-time.Millisecond)
@@ -104,9 +104,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	eventually(t, "an empty pool", func() bool { open, idle := h.Conns(); return open == 0 && idle == 0 })
 }
 
-// fasthttp's client cannot be cancelled: the server works on for a client that has left.
-// A half-read body that went back to the pool would be the next call's answer.
-// The last chunk may come a moment after the last event: with Finish the connection is used again, and no call fails.
+// fasthttp's client cannot be cancelled: the server works on for a client that has left, and a half-read body in the pool would be the next
+// call's answer. The last chunk may come a moment after the last event: after Finish the connection is used again, and no call fails.
 func TestSendRefusesInjection(t *testing.T) {
 	h := newHost(t, HostOptions{URL: upstream(t, echo)})
 	for name, spoil := range map[string]func(*http1.Request){
@@ -149,7 +148,7 @@ func TestSendSetsItsFields(t *testing.T) {
 		t.Fatal(r.Host, r.Header, r.ContentLength)
 	}
 	req = &http1.Request{Target: "/x"}
-	_ = req.Set("Content-Length", "5") // of a body that is not there: the next request would be taken for it
+	_ = req.Set("Content-Length", "5") // of a missing body: the next request would be taken for it
 	whole(t, h, req)
 	if bare := receive(t, "the request", seen); bare.ContentLength != 0 || bare.Header.Get("Authorization") != "Bearer secret" {
 		t.Fatal(bare.ContentLength)

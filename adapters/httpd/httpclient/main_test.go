@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen; what must happen soon is measured.
+// patience is how long a test waits for an event; durations that must be short are measured.
 const patience = 10 * time.Second
 
-// noticed is within what time the end of a peer is noticed.
+// noticed is the time within which the end of a peer must be noticed.
 const noticed = 100 * time.Millisecond
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -95,7 +95,7 @@ func upstreamOn(t *testing.T, ln net.Listener, script func(n int, c net.Conn)) s
 	return ln.Addr().String()
 }
 
-// each answers every request of a connection with the bytes that reply gives, and reports false when there are no more.
+// each answers every request of a connection with the bytes of reply, which returns false when there are no more.
 func each(c net.Conn, reply func(r *http.Request, body string) string) {
 	br := bufio.NewReader(c)
 	for {

@@ -60,7 +60,7 @@ func TestAbortReachesTheServerAtOnce(t *testing.T) {
 	}
 }
 
-func TestAbortAfterCloseHurtsNobody(t *testing.T) {
+func TestAbortAfterCloseHasNoEffect(t *testing.T) {
 	h := newHost(t, HostOptions{URL: upstream(t, echo)})
 	first := send(t, h, post("1"))
 	if _, err := first.Body(nil, 100, soon()); err != nil {
@@ -177,7 +177,7 @@ func TestMalformedResponsesAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 		}
 		if _, _, err := a.Head(soon()); err == nil && !strings.HasPrefix(in, "HTTP/1.0") {
-			t.Errorf("%q: well at the second look", in)
+			t.Errorf("%q: no error at the second read", in)
 		}
 		a.Close()
 		if open, _ := h.Conns(); open != 0 {
@@ -326,7 +326,7 @@ func TestFinishDrains(t *testing.T) {
 	}
 }
 
-// The end of a body that comes once its reader has finished is read by who takes the connection next.
+// If the end of a body arrives after its reader has finished, the next user of the connection reads it.
 func TestFinishWaitsForNothing(t *testing.T) {
 	for _, tail := range []string{"0\r\n\r\n", "3\r\nabc\r\n0\r\nX: y\r\n\r\n"} {
 		var conns atomic.Int64

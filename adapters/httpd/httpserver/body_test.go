@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// gatekept serves /x, which answers with its body, to who has the key.
+// gatekept serves /x, which answers with the request's body, to clients with the key.
 func gatekept(t *testing.T) (addr string, gated, handled *atomic.Int64) {
 	gated, handled = new(atomic.Int64), new(atomic.Int64)
 	_, addr = serve(t, Options{HandlerOptions: HandlerOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
@@ -17,7 +17,7 @@ func gatekept(t *testing.T) (addr string, gated, handled *atomic.Int64) {
 		if string(FieldsOf(ctx).Peek("x-key")) == "right" {
 			return true
 		}
-		ctx.Error("who are you?", 401)
+		ctx.Error("no key", 401)
 		return false
 	}}}}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -36,8 +36,8 @@ func TestALargeBodyIsNotReadBeforeTheGates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr, gated, handled := gatekept(t)
 			c := dialTo(t, addr)
-			c.say("POST /x HTTP/1.1\r\nHost: a\r\n" + head + "\r\n") // and nothing of the body
-			if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {
+			c.send("POST /x HTTP/1.1\r\nHost: a\r\n" + head + "\r\n") // without the body
+			if resp, body := c.answer(); resp.StatusCode != 401 || body != "no key" {
 				t.Fatal(resp.StatusCode, body)
 			}
 			if gated.Load() != 1 || handled.Load() != 0 {
@@ -47,7 +47,7 @@ func TestALargeBodyIsNotReadBeforeTheGates(t *testing.T) {
 	}
 }
 
-func TestAClientThatDidNotAskIsNotToldToContinue(t *testing.T) {
+func TestNoContinueWithoutExpect(t *testing.T) {
 	addr, gated, handled := gatekept(t)
 	c := dialTo(t, addr)
 	long, short := strings.Repeat("x", 5*smallBody), "hi"

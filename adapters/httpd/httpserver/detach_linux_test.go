@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// isCold tells whether a stream has nothing but its descriptor.
+// isCold reports whether a stream has given up its connection and has only its descriptor.
 func (h *Stream) detached() bool {
 	return h.c.socket.Detached()
 }
@@ -26,7 +26,7 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// An idle stream gives up its connection, and is written to, left, ended and cut off as before, without a descriptor being left behind.
+// An idle stream gives up its connection. Writes, leaving clients, ends and breaks work as before, and no descriptor is left open.
 func TestColdStreams(t *testing.T) {
 	for _, where := range []string{"tcp", "unix"} {
 		t.Run(where, func(t *testing.T) {
@@ -110,14 +110,15 @@ func TestColdStreams(t *testing.T) {
 	}
 }
 
-// A stream whose peer is behind has a connection again, so that a writer can wait; nothing is lost, and its leaving is still noticed.
+// A stream whose peer reads slowly gets a connection again, so that a writer can wait. Nothing is lost, and a leaving client is still
+// noticed.
 func TestColdStreamsThaw(t *testing.T) {
 	const events = 300
 	event := "data: " + strings.Repeat("x", 100<<10) + "\n\n"
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{Queue: 1 << 30})
 	for _, end := range []bool{true, false} {
 		c := dialTo(t, addr)
-		c.say(get)
+		c.send(get)
 		c.head()
 		h := receive(t, "the stream", held)
 		eventually(t, "cold", h.detached)
@@ -127,12 +128,12 @@ func TestColdStreamsThaw(t *testing.T) {
 			}
 		}
 		if h.detached() {
-			t.Fatal("30 MB are with the system; the test needs more")
+			t.Fatal("the system buffered 30 MB; the test needs more")
 		}
 		if !end {
 			c.reset()
 			if err := receive(t, "OnClose", closed); err == nil {
-				t.Error("ended well, with nobody there")
+				t.Error("ended without an error although the client had left")
 			}
 			continue
 		}
@@ -146,7 +147,7 @@ func TestColdStreamsThaw(t *testing.T) {
 		}
 	}
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	c.head()
 	h := receive(t, "the stream", held)
 	eventually(t, "cold", h.detached)

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A face is exchanged under a connection that stays: what is being handled ends at the old one, what comes next meets the new one,
-// with its gates and answers.
+// The handler of an open connection is replaced: a request in progress ends with the old one, and the next request gets the new one with
+// its gates.
 func TestShow(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -18,7 +18,7 @@ func TestShow(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-begun
 	f := NewHandler(HandlerOptions{
 		Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
@@ -37,14 +37,14 @@ func TestShow(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
 	for path, want := range map[string]string{"/x": "not any more", "/y": "new", "/secret": "no"} {
-		c.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		c.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
 		if _, body := c.answer(); body != want {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
 }
 
-// After Farewell each answer ends its connection, that of a request in progress, too; new connections are taken.
+// After Farewell each response closes its connection, also that of a request in progress. New connections are accepted.
 func TestFarewell(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -56,17 +56,17 @@ func TestFarewell(t *testing.T) {
 		s.Handle("GET", "/x", text)
 	})
 	stays, slow := dialTo(t, addr), dialTo(t, addr)
-	stays.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	stays.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 	if res, _ := stays.answer(); res.Close {
 		t.Fatal("it ends without a reason")
 	}
-	slow.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-begun
 	s.DisableKeepAlives()
 	close(release)
 	for _, c := range []*client{slow, stays, dialTo(t, addr)} {
 		if c != slow {
-			c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+			c.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 		}
 		if res, _ := c.answer(); res.StatusCode != 200 || !res.Close {
 			t.Errorf("%d, its connection ends: %v", res.StatusCode, res.Close)

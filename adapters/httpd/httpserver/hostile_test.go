@@ -17,7 +17,7 @@ import (
 	"dragoman/adapters/httpd/netpoll"
 )
 
-// Whatever the method, and whatever is expected: a large body is not read before the gates have seen the head.
+// A large body is not read before the gates have seen the head, whatever the method and the expectation.
 func TestNoWayAroundTheGates(t *testing.T) {
 	for name, head := range map[string]string{
 		"GET":               "GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n",
@@ -33,7 +33,7 @@ func TestNoWayAroundTheGates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr, gated, handled := gatekept(t)
 			c := dialTo(t, addr)
-			c.say(head + "\r\n") // and nothing of the body
+			c.send(head + "\r\n") // without the body
 			res, err := http.ReadResponse(c.br, &http.Request{Method: strings.Fields(head)[0]})
 			if err != nil || res.StatusCode != 401 || gated.Load() != 1 || handled.Load() != 0 {
 				t.Fatalf("%v %v, gated %d, handled %d", res, err, gated.Load(), handled.Load())
@@ -43,23 +43,23 @@ func TestNoWayAroundTheGates(t *testing.T) {
 	}
 }
 
-// A client that waits to be asked is asked, however it writes that.
+// A client that expects 100 Continue gets it, however it writes the expectation.
 func TestExpectationsInAnyCase(t *testing.T) {
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) })
 	})
 	c := dialTo(t, addr)
-	c.say("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 10000\r\n\r\n")
+	c.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 10000\r\n\r\n")
 	if res := c.head(); res.StatusCode != 100 {
 		t.Fatal(res.StatusCode)
 	}
-	c.say(strings.Repeat("x", 10000))
+	c.send(strings.Repeat("x", 10000))
 	if res, body := c.answer(); res.StatusCode != 200 || len(body) != 10000 {
 		t.Fatal(res.StatusCode)
 	}
 }
 
-// What follows a body in chunks is not taken for what the gates have judged.
+// Trailers are not used as fields of the head, which the gates have seen.
 func TestTrailersAreNoHead(t *testing.T) {
 	fields := make(chan string, 10)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -75,7 +75,7 @@ func TestTrailersAreNoHead(t *testing.T) {
 	c := dialTo(t, addr)
 	for range 2 {
 		for _, trailer := range []string{"Mcp-Session-Id: evil\r\n", "X-Key: evil\r\nX-Key: evil\r\n", "origin: evil\r\nMCP-Name: evil\r\n"} {
-			c.say("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n" + trailer + "\r\n")
+			c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n" + trailer + "\r\n")
 			if res, body := c.answer(); res.StatusCode != 200 || body != "hi" {
 				t.Fatal(res.StatusCode, body)
 			}
@@ -83,14 +83,14 @@ func TestTrailersAreNoHead(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 		}
-		c.say("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: other\r\nContent-Length: 2\r\n\r\nhi")
+		c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: other\r\nContent-Length: 2\r\n\r\nhi")
 		if res, body := c.answer(); res.StatusCode != 200 || body != "hi" || !strings.Contains(receive(t, "the head", fields), "X-Key=other") {
 			t.Fatal(res.StatusCode, body)
 		}
 	}
 }
 
-// Half a request, and a request a byte at a time, are over at the read time, wherever they stop.
+// An incomplete request, and a request sent byte by byte, is closed at the read timeout, wherever it stops.
 func TestSlowRequestsEverywhere(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: a\r\n"
 	for name, sent := range map[string]string{
@@ -139,8 +139,8 @@ func TestSlowRequestsEverywhere(t *testing.T) {
 	}
 }
 
-// Who announces much and sends nothing does not have the memory for it: bodies that are on their way have so much room, and those
-// that take long give it to those that come.
+// A client that announces a large body and sends nothing does not get memory for it: bodies in progress share a budget, and slow ones give
+// way to new ones.
 func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 	const size = 1 << 20
 	s, addr := serve(t, Options{MaxReading: 4 * size}, nil, func(s *Server) {
@@ -149,7 +149,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 	var slow []*client
 	for i := range 12 {
 		c := dialTo(t, addr)
-		c.say(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
+		c.send(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
 		slow = append(slow, c)
 		eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
@@ -158,14 +158,14 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		})
 	}
 	small := dialTo(t, addr)
-	small.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+	small.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
 	if res, _ := small.answer(); res.StatusCode != 200 {
 		t.Errorf("small bodies need none: %d", res.StatusCode)
 	}
 	good := fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 	eventually(t, "the slowest gives way", func() bool {
 		c := dialTo(t, addr)
-		c.tell(good)
+		c.trySend(good)
 		res, body := c.answer()
 		return res.StatusCode == 200 && body == fmt.Sprint(size)
 	})
@@ -182,7 +182,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		}
 	}
 	if told[408] != 4 {
-		t.Errorf("who was there first is told %v", told)
+		t.Errorf("the first client got %v", told)
 	}
 	for _, c := range slow {
 		_ = c.Close()
@@ -194,8 +194,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 	})
 }
 
-// More clients than there is room for, who send what they have announced, wait for one another. Those for whom there is none in
-// time are told so.
+// Clients that exceed the budget wait for one another. A client that gets no room in time gets an error.
 func TestBodiesWaitForRoom(t *testing.T) {
 	const size = 64 << 10
 	s, addr := serve(t, Options{MaxReading: 2 * size, MaxBody: size}, nil, func(s *Server) {
@@ -204,7 +203,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	first, second, third := dialTo(t, addr), dialTo(t, addr), dialTo(t, addr)
 	for i, c := range []*client{first, second, third} {
-		c.say(head)
+		c.send(head)
 		eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
 			defer s.budget.mu.Unlock()
@@ -212,7 +211,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		})
 	}
 	for _, c := range []*client{first, second, third} { // the third is read when the first is done
-		c.say("2\r\nhi\r\n0\r\n\r\n")
+		c.send("2\r\nhi\r\n0\r\n\r\n")
 		if res, body := c.answer(); res.StatusCode != 200 || body != "2" {
 			t.Errorf("%d %s", res.StatusCode, body)
 		}
@@ -221,12 +220,12 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	r := &budget{max: 10, waiting: maxWaiting}
 	_, _ = r.enter(&conn{}, 10, time.Now())
 	if began := time.Now(); r.wait(&conn{}, 1) || time.Since(began) > readingTime/2 {
-		t.Error("there is no end to those who wait")
+		t.Error("waiting requests are not bounded")
 	}
 }
 
-// tell writes, and does not mind that the other side may have had enough.
-func (c *client) tell(s string) { _, _ = io.WriteString(c.Conn, s) }
+// trySend writes, and ignores errors: the other side may have closed the connection.
+func (c *client) trySend(s string) { _, _ = io.WriteString(c.Conn, s) }
 
 func TestReading(t *testing.T) {
 	pipe := func() *conn {
@@ -248,7 +247,7 @@ func TestReading(t *testing.T) {
 		t.Error("the first did not give way")
 	}
 	if _, err := a.socket.Conn.Read(make([]byte, 1)); !http1.IsTimeout(err) {
-		t.Errorf("it goes on: %v", err)
+		t.Errorf("the body was read on: %v", err)
 	}
 	for _, x := range []*conn{a, b, b, c} {
 		r.leave(x)
@@ -258,7 +257,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// Connections on which nothing is asked give way to those that come; requests that are being answered do not.
+// Idle connections give way to new ones; connections with a request in progress do not.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	entered, proceed := make(chan struct{}, 10), make(chan struct{})
 	s, addr := serve(t, Options{MaxConns: 16}, nil, func(s *Server) {
@@ -266,12 +265,12 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) { entered <- struct{}{}; <-proceed; text(ctx) })
 	})
 	slow := dialTo(t, addr)
-	slow.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	for what, say := range map[string]string{"silent": "", "half a head": "GET /x HTT", "kept alive": get, "half a body": "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"} {
 		for i := range 64 {
 			c := dialTo(t, addr)
-			c.say(say)
+			c.send(say)
 			if say == get {
 				c.answer()
 			}
@@ -282,20 +281,20 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				continue
 			}
 			good := dialTo(t, addr)
-			good.say(get)
+			good.send(get)
 			if _, body := good.answer(); body != "fine" {
-				t.Fatalf("%s: a good client is not served", what)
+				t.Fatalf("%s: a well-behaved client is not served", what)
 			}
 		}
 	}
 	close(proceed)
 	if _, body := slow.answer(); body != "fine" {
-		t.Fatal("what was being answered was not")
+		t.Fatal("a request in progress was not answered")
 	}
 }
 
-// FuzzAmbiguous: a request that we take is read by the standard library as the same: the same number of requests, in the same
-// places, with the same bodies.
+// FuzzAmbiguous: the standard library reads every request that we accept in the same way: the same number of requests, at the same offsets,
+// with the same bodies.
 func FuzzAmbiguous(f *testing.F) {
 	for _, in := range []string{
 		"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiGET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -330,10 +329,10 @@ func FuzzAmbiguous(f *testing.F) {
 		}
 		std, err := http.ReadRequest(theirs)
 		if err != nil {
-			return // stricter yet
+			return // we are stricter
 		}
 		if err := x.fetchBody(1 << 20); err != nil {
-			return // told, and the connection closed
+			return // refused, and the connection closed
 		}
 		body, err := io.ReadAll(std.Body)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What is kept of a request stays as it was, whatever else comes on its connection, also what has come with it already.
+// Kept parts of a request do not change when more arrives on its connection, or has arrived with it.
 func TestKeptBodiesStay(t *testing.T) {
 	kept := make(chan []byte, 64)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -36,7 +36,7 @@ func TestKeptBodiesStay(t *testing.T) {
 				want = append(want, letter+strings.Repeat(fmt.Sprint(i), size))
 				all.WriteString(frame(want[i]))
 			}
-			c.say(all.String())
+			c.send(all.String())
 			for i := range want {
 				if resp, body := c.answer(); resp.StatusCode != 200 || body != want[i] {
 					t.Fatalf("%s, %d bytes: answer %d is %d, %d bytes", way, size, i, resp.StatusCode, len(body))

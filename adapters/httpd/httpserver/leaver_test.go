@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// noticed is within what time a leave must be known.
+// noticed is the time within which a leaving client must be noticed.
 const noticed = 100 * time.Millisecond
 
 type leaver chan time.Time
@@ -33,25 +33,25 @@ func blocked(t *testing.T, ln net.Listener) (addr string, entered chan struct{},
 	return addr, entered, left
 }
 
-// fasthttp's RequestCtx.Done tells none of these; a MSG_PEEK is blinded by the pipelined byte.
+// fasthttp's RequestCtx.Done detects none of these; MSG_PEEK is blinded by a pipelined byte.
 func TestLeaveIsNoticedAtOnce(t *testing.T) {
 	for name, leave := range map[string]func(*client){
 		"FIN":        func(c *client) { _ = c.Close() },
 		"RST":        func(c *client) { c.reset() },
 		"half-close": func(c *client) { _ = c.Conn.(*net.TCPConn).CloseWrite() },
 		"pipelined byte, FIN": func(c *client) {
-			c.say("G")
+			c.send("G")
 			_ = c.Close()
 		},
 		"pipelined request, half-close": func(c *client) {
-			c.say(get)
+			c.send(get)
 			_ = c.Conn.(*net.TCPConn).CloseWrite()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr, entered, left := blocked(t, nil)
 			c := dialTo(t, addr)
-			c.say(get)
+			c.send(get)
 			receive(t, "the handler", entered)
 			start := time.Now()
 			leave(c)
@@ -80,7 +80,7 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clientOn(t, secure)
-	c.say(get)
+	c.send(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
@@ -91,13 +91,13 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	}
 	addr, entered, left = blocked(t, socket)
 	c = dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
 }
 
-func TestWatchOfOneWhoHasLeft(t *testing.T) {
+func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	proceed, left := make(chan struct{}), make(leaver, 1)
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -106,7 +106,7 @@ func TestWatchOfOneWhoHasLeft(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
 	_ = c.Close()
 	conn := s.openConns()[0]
@@ -119,7 +119,7 @@ func TestWatchOfOneWhoHasLeft(t *testing.T) {
 	receive(t, "the leave, inside Watch", left)
 }
 
-// recycled is a Leaver as a pool would hold it: no Leave may meet it while nobody has armed it.
+// recycled is a Leaver as a pool would hold it: Leave must not be called while it is not armed.
 type recycled struct {
 	armed  atomic.Bool
 	leaves *atomic.Int64
@@ -147,9 +147,9 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 		})
 	})
 	end := time.Now().Add(patience)
-	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // when a client leaves is the machine's business
+	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // the time of leaving varies with the machine
 		c := dialTo(t, addr)
-		c.say(get)
+		c.send(get)
 		_ = c.Close()
 	}
 	eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
@@ -167,17 +167,17 @@ func TestDisarmOfAnEarlierWatch(t *testing.T) {
 	c.Left()
 	c.Left()
 	if len(first) != 0 || len(second) != 1 {
-		t.Fatalf("first told %d times, second %d", len(first), len(second))
+		t.Fatalf("first notified %d times, second %d", len(first), len(second))
 	}
 	Watch{}.Stop()
 }
 
-type nobody struct{}
+type nullLeaver struct{}
 
-func (*nobody) Leave() {}
+func (*nullLeaver) Leave() {}
 
 func TestWatchAllocatesNothing(t *testing.T) {
-	c, l := &conn{}, &nobody{}
+	c, l := &conn{}, &nullLeaver{}
 	if n := testing.AllocsPerRun(100, func() { c.watch(l).Stop() }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}

@@ -22,7 +22,7 @@ func congestion(t *testing.T, of any) string {
 	return name
 }
 
-// What a listener on the loopback accepts has no congestion control that paces.
+// Connections accepted by a loopback listener have no congestion control with pacing.
 func TestListenOnTheLoopback(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {

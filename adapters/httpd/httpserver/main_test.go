@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// patience is how long a test waits for what must happen; what must happen soon is measured.
+// patience is how long a test waits for an event; durations that must be short are measured.
 const patience = 10 * time.Second
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -82,7 +82,7 @@ func serve(t *testing.T, opts Options, ln net.Listener, setup func(*Server)) (*S
 	return s, ln.Addr().String()
 }
 
-// client is a connection that speaks in bytes.
+// client is a connection that sends and expects raw bytes.
 type client struct {
 	net.Conn
 	t  *testing.T
@@ -111,7 +111,7 @@ func clientOn(t *testing.T, nc net.Conn) *client {
 	return &client{Conn: nc, t: t, br: bufio.NewReader(nc)}
 }
 
-func (c *client) say(s string) {
+func (c *client) send(s string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.Conn, s); err != nil {
 		c.t.Fatal(err)
@@ -122,7 +122,7 @@ func (c *client) expect(want string) {
 	c.t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(c.br, got); err != nil || string(got) != want {
-		c.t.Fatalf("heard %q, %v; want %q", got[:n], err, want)
+		c.t.Fatalf("received %q, %v; want %q", got[:n], err, want)
 	}
 }
 

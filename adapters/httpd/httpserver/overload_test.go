@@ -14,8 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A connection beyond the limit is told so when none can give way, also over TLS; one that says nothing meanwhile is closed soon, and
-// so are all but the first where too many come. When one of the others ends, there is room.
+// A connection beyond the limit is refused if none can give way, also over TLS. A silent one is closed soon, and so are all but the first
+// if too many come. When another connection ends, there is room.
 func TestConnectionsBeyondTheLimit(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls %v", secure), func(t *testing.T) {
@@ -49,12 +49,12 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			slow := make([]*client, most)
 			for i := range slow {
 				slow[i] = dial()
-				slow[i].say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+				slow[i].send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 				receive(t, "the handler", entered)
 			}
 			for range 3 {
 				c := dial()
-				c.tell(get)
+				c.trySend(get)
 				if res, body := c.answer(); res.StatusCode != 503 || body != "full" || !res.Close || res.Header.Get("Retry-After") != "1" {
 					t.Errorf("%+v %q", res, body)
 				}
@@ -68,7 +68,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 				_, _ = io.Copy(io.Discard, c.Conn) // to its end
 			}
 			if took := time.Since(began); took > 2*turnAwayTime {
-				t.Errorf("the silent are closed after %v", took)
+				t.Errorf("silent connections are closed after %v", took)
 			}
 			if n := logged.Load(); n != 1 {
 				t.Errorf("logged %d times", n)
@@ -76,16 +76,16 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			close(proceed)
 			for _, c := range slow {
 				if _, body := c.answer(); body != "fine" {
-					t.Error("what was being answered was not")
+					t.Error("a request in progress was not answered")
 				}
 			}
 			eventually(t, "there is room", func() bool {
 				c := dial()
 				defer c.Close()
-				c.tell(get)
+				c.trySend(get)
 				res, err := http.ReadResponse(c.br, nil)
 				if err != nil {
-					return false // those that are being turned away are many yet
+					return false // many connections are still being refused
 				}
 				defer res.Body.Close()
 				return res.StatusCode == 200

@@ -16,14 +16,14 @@ func used(t *testing.T, addr string) *client {
 	t.Helper()
 	c := dialTo(t, addr)
 	for range 4 {
-		c.say(get)
+		c.send(get)
 		c.answer()
 	}
 	return c
 }
 
-// What arrives while a handler runs is not lost: the next request, whole or in part, is answered after the first, and an end
-// that came with the last bytes is seen, on a connection that could be idle for an hour.
+// Bytes that arrive while a handler runs are not lost: the next request, complete or not, is answered after the first. An end that came
+// with the last bytes is noticed although the connection could be idle for an hour.
 func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
@@ -37,9 +37,9 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	const slow = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
 		c := used(t, addr)
-		c.say(slow)
+		c.send(slow)
 		receive(t, "the handler", entered)
-		c.say(more)
+		c.send(more)
 		whole := len(more) / len(get)
 		if more == "" {
 			if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -56,7 +56,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 			}
 		}
 		if rest := len(more) - whole*len(get); rest > 0 {
-			c.say(get[rest:])
+			c.send(get[rest:])
 			c.answer()
 		}
 		if more == "" {
@@ -66,9 +66,9 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 		}
 	}
 
-	// The end in the same segment as the request.
+	// The end of the connection in the same segment as the request.
 	c := used(t, addr)
-	c.say(get)
+	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	}
 }
 
-// An end that the watcher has noticed behind a request in the pipe is seen once that request is answered.
+// An end that the watcher has noticed after a pipelined request takes effect once that request is answered.
 func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	entered, left, leave := make(chan struct{}), make(leaver, 1), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
@@ -92,9 +92,9 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 		})
 	})
 	c := used(t, addr)
-	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
-	c.say(get)
+	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	}
 }
 
-// A server that ends by force does not wait for a handler that does not: its client is told, and so is the handler's Leaver.
+// A forced shutdown does not wait for a handler that does not end: its client gets an error, and its Leaver is notified.
 func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	s, err := NewServer(Options{})
 	if err != nil {
@@ -131,7 +131,7 @@ func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	c := used(t, ln.Addr().String())
-	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

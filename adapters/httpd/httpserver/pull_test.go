@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// script is a Source that waits for what a test has to say.
+// script is a Source that waits for the test's events.
 type script struct {
 	lines  chan string // closed: io.EOF
 	fail   chan error
@@ -47,7 +47,7 @@ func (s *script) Close(sent bool) {
 	s.closed <- sent
 }
 
-// writes counts what leaves a listener's connections, write by write.
+// writes counts the writes to a listener's connections.
 type writes struct {
 	net.Listener
 	n atomic.Int64
@@ -100,7 +100,7 @@ func TestStreamHeadComesBeforeTheFirstEvent(t *testing.T) {
 	src := newScript()
 	ln, addr := streaming(t, Options{}, src, "")
 	c := dialTo(t, addr)
-	c.say(open)
+	c.send(open)
 	start := time.Now()
 	resp := c.head()
 	if took := time.Since(start); took > noticed {
@@ -128,7 +128,7 @@ func TestStreamHeadComesBeforeTheFirstEvent(t *testing.T) {
 	if n := ln.n.Load(); n != 5 {
 		t.Fatalf("%d writes for a head, three events and an end", n)
 	}
-	c.say(get) // and the connection goes on
+	c.send(get) // and the connection goes on
 	if _, body := c.answer(); body != "fine" {
 		t.Fatal(body)
 	}
@@ -139,7 +139,7 @@ func TestStreamAfterAndALastEvent(t *testing.T) {
 	ln, addr := streaming(t, Options{}, src, "data: 1\n\n")
 	src.lines <- "last:data: 2\n\n"
 	c := dialTo(t, addr)
-	c.say(open + get) // a pipelined request does not hold the end back
+	c.send(open + get) // a pipelined request does not hold the end back
 	c.head()
 	c.expect("9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n")
 	if _, body := c.answer(); body != "fine" {
@@ -159,7 +159,7 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 			src := newScript()
 			_, addr := streaming(t, Options{}, src, "")
 			c := dialTo(t, addr)
-			c.say(open)
+			c.send(open)
 			c.head()
 			start := time.Now()
 			leave(c)
@@ -181,7 +181,7 @@ func TestStreamErrorBreaksOff(t *testing.T) {
 	_, addr := streaming(t, Options{}, src, "data: 1\n\n")
 	src.fail <- errors.New("upstream broke")
 	c := dialTo(t, addr)
-	c.say(open)
+	c.send(open)
 	resp := c.head()
 	if body, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != "data: 1\n\n" {
 		t.Fatalf("%q, %v", body, err)
@@ -191,11 +191,11 @@ func TestStreamErrorBreaksOff(t *testing.T) {
 	}
 }
 
-func TestStreamToOneWhoDoesNotRead(t *testing.T) {
+func TestStreamToAClientThatDoesNotRead(t *testing.T) {
 	src := newScript()
 	_, addr := streaming(t, Options{WriteTimeout: 50 * time.Millisecond}, src, "")
 	c := dialTo(t, addr)
-	c.say(open)
+	c.send(open)
 	c.head()
 	src.lines <- strings.Repeat("x", 32<<20)
 	if receive(t, "Close", src.closed) {
@@ -207,7 +207,7 @@ func TestStreamToHTTP10AndHead(t *testing.T) {
 	src := newScript()
 	_, addr := streaming(t, Options{}, src, "")
 	c := dialTo(t, addr)
-	c.say("POST /x HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
+	c.send("POST /x HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
 	resp := c.head()
 	if len(resp.TransferEncoding) != 0 || !resp.Close {
 		t.Fatal(resp.TransferEncoding, resp.Close)
@@ -221,7 +221,7 @@ func TestStreamToHTTP10AndHead(t *testing.T) {
 	receive(t, "Close", src.closed)
 
 	c = dialTo(t, addr)
-	c.say("HEAD /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	c.send("HEAD /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	c.head()
 	if receive(t, "Close", src.closed) {
 		t.Fatal("sent?")
@@ -233,7 +233,7 @@ func TestStreamReplaced(t *testing.T) {
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
 			StreamFrom(ctx, []byte("data: 1\n\n"), src)
-			ctx.Error("changed my mind", 500)
+			ctx.Error("replaced", 500)
 		})
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
 			StreamFrom(ctx, nil, src)
@@ -242,7 +242,7 @@ func TestStreamReplaced(t *testing.T) {
 	})
 	for _, request := range []string{open, get} {
 		c := dialTo(t, addr)
-		c.say(request)
+		c.send(request)
 		if resp, _ := c.answer(); resp.StatusCode != 500 {
 			t.Fatal(resp.StatusCode)
 		}

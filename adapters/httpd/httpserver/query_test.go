@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A path with a plain query is known without the router, any other found by it; both see the same of the request.
+// A path with a plain query is found without the router, any other by it; both get the same request.
 func TestPlainQuery(t *testing.T) {
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/m", func(ctx *fasthttp.RequestCtx) {
@@ -31,21 +31,21 @@ func TestPlainQuery(t *testing.T) {
 		{"/m?id=a?b", "/m||a?b|false"},
 	} {
 		for _, body := range []string{"", "x"} {
-			c.say(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", x.target, len(body), body))
+			c.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", x.target, len(body), body))
 			if resp, got := c.answer(); resp.StatusCode != 200 || got != x.want {
 				t.Errorf("%s: %d %s, want %s", x.target, resp.StatusCode, got, x.want)
 			}
 		}
 	}
 	for target, want := range map[string]int{"/m/?id=a": 404, "/?/m": 404, "/mm?id=a": 404} {
-		c.say("POST " + target + " HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+		c.send("POST " + target + " HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
 		if resp, _ := c.answer(); resp.StatusCode != want {
 			t.Errorf("%s: %d", target, resp.StatusCode)
 		}
 	}
 }
 
-// A large body that is read after its head has moved is of the same path.
+// A large body that is read after its head has moved belongs to the same path.
 func TestPlainQueryLargeBody(t *testing.T) {
 	took := make(chan []byte, 2)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -57,12 +57,12 @@ func TestPlainQueryLargeBody(t *testing.T) {
 	})
 	c := dialTo(t, addr)
 	for _, size := range []int{100, 10 << 10, maxKept, 1 << 20} {
-		c.say(fmt.Sprintf("POST /m?id=a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size)))
+		c.send(fmt.Sprintf("POST /m?id=a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size)))
 		if resp, got := c.answer(); resp.StatusCode != 200 || got != fmt.Sprintf("/m|a|%d", size) {
 			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, got)
 		}
 		if own := receive(t, "the body", took); (len(own) == size) != (size >= maxKept) {
-			t.Errorf("of %d bytes %d were given", size, len(own))
+			t.Errorf("%d bytes, %d received", size, len(own))
 		}
 	}
 }

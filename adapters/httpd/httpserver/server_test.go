@@ -53,7 +53,7 @@ func TestServerAnswersAndRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c1 := dialTo(t, addr)
-			c1.say(c.in)
+			c1.send(c.in)
 			resp, body := c1.answer()
 			if resp.StatusCode != c.status || body != c.body {
 				t.Fatalf("%d %q", resp.StatusCode, body)
@@ -76,8 +76,8 @@ func TestRefusalReachesASender(t *testing.T) {
 	_, addr := serve(t, Options{MaxBody: 1000}, nil, func(s *Server) { s.Handle("POST", "/x", text) })
 	for range 20 {
 		c := dialTo(t, addr)
-		c.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
-		for range 40 { // a failure to write is the client's to ignore
+		c.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
+		for range 40 { // the client ignores a failed write
 			if _, err := c.Write(bytes.Repeat([]byte("x"), 100000)); err != nil {
 				break
 			}
@@ -91,20 +91,20 @@ func TestRefusalReachesASender(t *testing.T) {
 func TestGatesComeBeforeTheBodyThatIsAskedFor(t *testing.T) {
 	addr, gated, handled := gatekept(t)
 	c := dialTo(t, addr)
-	c.say("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-	if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {
+	c.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	if resp, body := c.answer(); resp.StatusCode != 401 || body != "no key" {
 		t.Fatal(resp.StatusCode, body)
 	}
 	c = dialTo(t, addr)
-	c.say("POST /x HTTP/1.1\r\nHost: a\r\nX-KEY: right\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-KEY: right\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 	if resp := c.head(); resp.StatusCode != 100 {
 		t.Fatal(resp.StatusCode)
 	}
-	c.say("hi")
+	c.send("hi")
 	if resp, body := c.answer(); resp.StatusCode != 200 || body != "hi" {
 		t.Fatal(resp.StatusCode, body)
 	}
-	c.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+	c.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
 	if resp, _ := c.answer(); resp.StatusCode != 401 {
 		t.Fatal(resp.StatusCode)
 	}
@@ -117,7 +117,7 @@ func TestSlowLorisIsClosed(t *testing.T) {
 	_, addr := serve(t, Options{ReadTimeout: 100 * time.Millisecond}, nil, func(s *Server) { s.Handle("POST", "/x", text) })
 	for _, part := range []string{"POST /x HT", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"} {
 		c := dialTo(t, addr)
-		c.say(part)
+		c.send(part)
 		start := time.Now()
 		if resp, _ := c.answer(); resp.StatusCode != 408 {
 			t.Fatal(resp.StatusCode)
@@ -131,7 +131,7 @@ func TestSlowLorisIsClosed(t *testing.T) {
 func TestIdleConnectionIsClosed(t *testing.T) {
 	_, addr := serve(t, Options{IdleTimeout: 50 * time.Millisecond}, nil, func(s *Server) { s.Handle("GET", "/x", text) })
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	c.answer()
 	if _, err := c.br.ReadByte(); err != io.EOF {
 		t.Fatal(err)
@@ -151,11 +151,11 @@ func TestLargeBuffersAreNotKept(t *testing.T) {
 	})
 	c := dialTo(t, addr)
 	for range 3 {
-		c.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n" + large)
+		c.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n" + large)
 		if _, body := c.answer(); body != large {
 			t.Fatal("not the body")
 		}
-		c.say(get)
+		c.send(get)
 		c.answer()
 		if n := kept.Load(); n < 0 || n > 2*maxKept {
 			t.Fatalf("%d bytes kept", n)
@@ -174,11 +174,11 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 		s.Handle("GET", "/idle", text)
 	})
 	idle := dialTo(t, addr)
-	idle.say("GET /idle HTTP/1.1\r\nHost: a\r\n\r\n")
+	idle.send("GET /idle HTTP/1.1\r\nHost: a\r\n\r\n")
 	idle.answer()
 	fresh := dialTo(t, addr)
 	busy := dialTo(t, addr)
-	busy.say(get)
+	busy.send(get)
 	receive(t, "the handler", entered)
 	eventually(t, "three connections", func() bool { return s.Conns() == 3 })
 	down := make(chan error, 1)
@@ -217,7 +217,7 @@ func TestShutdownForces(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	receive(t, "the handler", entered)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

@@ -13,19 +13,19 @@ import (
 	"dragoman/adapters/httpd/http1"
 )
 
-// parts makes an event of size bytes and more in three places, and its text.
+// parts makes an event of at least size bytes in three parts, and its text.
 func parts(mark byte, size int) (event [][]byte, text string) {
 	event = [][]byte{[]byte("data: "), bytes.Repeat([]byte{mark}, size), []byte("\n\n")}
 	return event, string(bytes.Join(event, nil))
 }
 
-func spoilAll(event [][]byte) {
+func overwriteAll(event [][]byte) {
 	for _, p := range event {
 		overwrite(p)
 	}
 }
 
-// Events of all sizes are whole, in order, and nobody's memory once Tell has returned, whatever the connection is.
+// Events of all sizes arrive complete and in order, and their memory is free once Tell has returned, on every kind of connection.
 func TestHeldTell(t *testing.T) {
 	cert, _ := certificate(t)
 	for _, secure := range []bool{false, true} {
@@ -43,7 +43,7 @@ func TestHeldTell(t *testing.T) {
 				if secure {
 					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
 				}
-				c.say("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
+				c.send("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
 				resp := c.head()
 				h := receive(t, "the stream", held)
 				sizes := []int{1, minInPlace - 8, minInPlace, maxCopied, 100 << 10, 1, writePiece + 1, 9 << 20, 1}
@@ -61,7 +61,7 @@ func TestHeldTell(t *testing.T) {
 							told <- err
 							return
 						}
-						spoilAll(event)
+						overwriteAll(event)
 					}
 					h.End()
 					told <- nil
@@ -78,18 +78,18 @@ func TestHeldTell(t *testing.T) {
 	}
 }
 
-// What is written while a large event waits for its reader does not wait, comes behind it, and is counted.
+// Writes during a large event do not block. They are sent after it, and are counted.
 func TestHeldTellWaits(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	resp := c.head()
 	h := receive(t, "the stream", held)
 	event, text := parts('x', 32<<20)
 	told := make(chan error, 1)
 	go func() {
 		err := h.WriteParts(event...)
-		spoilAll(event)
+		overwriteAll(event)
 		told <- err
 	}()
 	eventually(t, "it waits", func() bool {
@@ -105,7 +105,7 @@ func TestHeldTellWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(told) > 0 {
-		t.Fatal("nobody has read, and it has not waited")
+		t.Fatal("Tell did not wait for the reader")
 	}
 	inFlight := func() int {
 		h.mu.Lock()
@@ -129,11 +129,11 @@ func TestHeldTellWaits(t *testing.T) {
 	}
 }
 
-// A peer that does not read holds nobody up for longer than a write may take, and no more waits for it than the queue holds.
+// A peer that does not read blocks a writer for no longer than a write's timeout, and the queue bounds the waiting events.
 func TestHeldTellUnread(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h := receive(t, "the stream", held)
 	event, _ := parts('x', 32<<20)
 	if err := h.WriteParts(event...); !http1.IsTimeout(err) {
@@ -145,7 +145,7 @@ func TestHeldTellUnread(t *testing.T) {
 
 	_, addr, held, closed = holding(t, Options{}, StreamOptions{})
 	c = dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h = receive(t, "the stream", held)
 	told := make(chan error, 1)
 	go func() { told <- h.WriteParts(event...) }()
@@ -158,18 +158,18 @@ func TestHeldTellUnread(t *testing.T) {
 		t.Error(err)
 	}
 	if err := receive(t, "Tell", told); err == nil {
-		t.Error("the stream was closed, and nobody was told")
+		t.Error("the stream was closed without a notification")
 	}
 	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
 }
 
-// As many pieces as the system takes in one call, and more.
+// As many pieces as the system accepts in one call, and more.
 func TestHeldTellPieces(t *testing.T) {
 	_, addr, held, _ := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	resp := c.head()
 	h := receive(t, "the stream", held)
 	var event [][]byte

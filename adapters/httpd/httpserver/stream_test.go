@@ -17,7 +17,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 )
 
-// holding serves streams and hands out what became of them.
+// holding serves streams and returns a channel with their results.
 func holding(t *testing.T, opts Options, so StreamOptions) (s *Server, addr string, held chan *Stream, closed chan error) {
 	held, closed = make(chan *Stream, 2000), make(chan error, 2000)
 	so.OnClose = func(err error) { closed <- err }
@@ -40,7 +40,7 @@ func holder(so StreamOptions, held chan *Stream) fasthttp.RequestHandler {
 func TestHeldWriteEndAndKeepAlive(t *testing.T) {
 	s, addr, held, closed := holding(t, Options{KeepAlive: 30 * time.Millisecond}, StreamOptions{First: []byte("data: 0\n\n")})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	resp := c.head()
 	if resp.Header.Get("X-Mine") != "yes" || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatal(resp.Header)
@@ -80,10 +80,10 @@ func TestHeldEndsWithItsPeer(t *testing.T) {
 	for name, leave := range map[string]func(*client){
 		"FIN":            func(c *client) { _ = c.Close() },
 		"RST":            func(c *client) { c.reset() },
-		"pipelined, FIN": func(c *client) { c.say(get); _ = c.Close() },
+		"pipelined, FIN": func(c *client) { c.send(get); _ = c.Close() },
 	} {
 		c := dialTo(t, addr)
-		c.say(get)
+		c.send(get)
 		c.head()
 		c.expect("8\r\n: open\n\n\r\n")
 		h := receive(t, "the stream", held)
@@ -96,16 +96,16 @@ func TestHeldEndsWithItsPeer(t *testing.T) {
 			t.Fatalf("%s: noticed after %v", name, took)
 		}
 		if h.Write([]byte("x")) == nil {
-			t.Fatalf("%s: written to nobody", name)
+			t.Fatalf("%s: written after the client had left", name)
 		}
 	}
 }
 
-func TestHeldPeerWhoDoesNotRead(t *testing.T) {
+func TestHeldPeerDoesNotRead(t *testing.T) {
 	event := []byte("data: " + strings.Repeat("x", 100<<10) + "\n\n")
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h := receive(t, "the stream", held)
 	for n := 0; ; n++ {
 		start := time.Now()
@@ -126,7 +126,7 @@ func TestHeldPeerWhoDoesNotRead(t *testing.T) {
 
 	_, addr, held, closed = holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{Queue: 1 << 30})
 	c = dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h = receive(t, "the stream", held)
 	if err := h.Write(make([]byte, 32<<20)); err != nil {
 		t.Fatal(err)
@@ -136,11 +136,11 @@ func TestHeldPeerWhoDoesNotRead(t *testing.T) {
 	}
 }
 
-// What does not fit into the socket waits, and comes in order.
+// Events that do not fit into the socket wait and arrive in order.
 func TestHeldQueue(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20}) // nothing comes between
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	c.head()
 	_ = c.SetDeadline(time.Now().Add(time.Minute)) // 20 MB, with the race detector, beside other tests
 	h := receive(t, "the stream", held)
@@ -166,17 +166,17 @@ func TestHeldQueue(t *testing.T) {
 func TestHeldCap(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{MaxStreams: 1}, StreamOptions{})
 	first, second := dialTo(t, addr), dialTo(t, addr)
-	first.say(get)
+	first.send(get)
 	first.head()
 	receive(t, "the stream", held)
-	second.say(get)
+	second.send(get)
 	if resp, body := second.answer(); resp.StatusCode != 503 || body != ErrTooManyStreams.Error() {
 		t.Fatal(resp.StatusCode, body)
 	}
 	_ = first.Close()
 	receive(t, "OnClose", closed)
 	eventually(t, "room again", func() bool {
-		second.say(get)
+		second.send(get)
 		resp := second.head()
 		if resp.StatusCode != 200 {
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -192,7 +192,7 @@ func TestHeldThousandIdle(t *testing.T) {
 	clients := make([]*client, n)
 	for i := range clients {
 		clients[i] = dialTo(t, addr)
-		clients[i].say(get)
+		clients[i].send(get)
 	}
 	for _, c := range clients {
 		c.head()
@@ -222,7 +222,7 @@ func TestHeldThousandIdle(t *testing.T) {
 func TestHeldDrain(t *testing.T) {
 	s, addr, held, closed := holding(t, Options{}, StreamOptions{OnDrain: func(h *Stream) { _ = h.Write([]byte("data: bye\n\n")) }})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	c.head()
 	receive(t, "the stream", held)
 	if err := s.Shutdown(context.Background()); err != nil {
@@ -246,7 +246,7 @@ func TestHeldOverTLSAndHTTP10(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := clientOn(t, nc)
-		c.say("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
+		c.send("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
 		resp := c.head()
 		h := receive(t, "the stream", held)
 		if err := h.Write([]byte("data: 1\n\n")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// moves counts how often the system's read deadline is moved.
+// moves counts how often the system's read deadline is set.
 type moves struct {
 	net.Conn
 	n int
@@ -20,7 +20,7 @@ func (m *moves) SetReadDeadline(t time.Time) error {
 	return m.Conn.SetReadDeadline(t)
 }
 
-// conn reads as the users of a ReadDeadline do.
+// conn reads as users of a ReadDeadline do.
 type conn struct {
 	net.Conn
 	reads ReadDeadline
@@ -34,7 +34,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A deadline that is put off again and again is moved once, and a read ends at the one that was wanted last all the same.
+// A deadline that is postponed repeatedly is set once, and a read still ends at the last one.
 func TestReadDeadlineIsMovedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -61,7 +61,7 @@ func TestReadDeadlineIsMovedSeldom(t *testing.T) {
 	})
 }
 
-// One that is drawn nearer counts at once, and one that is taken away ends no read.
+// An earlier deadline takes effect at once, and a removed one ends no read.
 func TestReadDeadlineNearerAndNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

@@ -48,7 +48,7 @@ func TestLoopbackControl(t *testing.T) {
 		}
 		defer theirs.Close()
 		if dialled, accepted := congestion(t, ours), congestion(t, theirs); dialled != "reno" || accepted != want {
-			t.Errorf("%s: dialled %s, accepted %s, not %s", addr, dialled, accepted, want)
+			t.Errorf("%s: dialled %s, accepted %s, want %s", addr, dialled, accepted, want)
 		}
 	}
 }

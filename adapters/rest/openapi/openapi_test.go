@@ -131,7 +131,7 @@ func TestOperations(t *testing.T) {
 	for path, ops := range paths {
 		for method, op := range ops.(map[string]any) {
 			if path == "/mcp/sse" {
-				continue // which is told of, and is no operation
+				continue // which is logged, and is no operation
 			}
 			id, _ := at(op, "operationId").(string)
 			if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(id) || seen[id] {

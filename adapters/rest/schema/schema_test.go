@@ -241,7 +241,7 @@ func TestExplosion(t *testing.T) {
 		}
 		// Every visit costs at least one step and stops the count at the bound, so the count is no more than a visit too far.
 		if n := p.cost(value, c.steps); n <= c.steps {
-			t.Errorf("%s: counted %d steps only", name, n)
+			t.Errorf("%s: counted only %d steps", name, n)
 		}
 		if got, err := c.Check([]byte(k.schema), []byte(k.instance)); got != nil || !errors.Is(err, ErrTooCostly) {
 			t.Errorf("%s: %v %v", name, got, err)

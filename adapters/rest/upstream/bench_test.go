@@ -61,10 +61,10 @@ func canned(b testing.TB, body string) *Upstream {
 
 // mega are answers of a megabyte, by method and params.
 var mega = []struct{ name, method, params, body string }{
-	{"result", "tools/call", `{"name":"a","arguments":{}}`, okay(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)},
-	{"object", "tools/call", `{"name":"a","arguments":{}}`, okay(`{"rows":"` + strings.Repeat("x", 1<<20) + `"}`)},
-	{"failure", "tools/call", `{"name":"a","arguments":{}}`, nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 60<<10)+`"}]}}`)},
-	{"read", "resources/read", `{"uri":"a:b"}`, okay(`{"contents":[{"uri":"a:b","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)},
+	{"result", "tools/call", `{"name":"a","arguments":{}}`, successBody(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)},
+	{"object", "tools/call", `{"name":"a","arguments":{}}`, successBody(`{"rows":"` + strings.Repeat("x", 1<<20) + `"}`)},
+	{"failure", "tools/call", `{"name":"a","arguments":{}}`, failureBody("EXECUTION_ERROR", `,"meta":{"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 60<<10)+`"}]}}`)},
+	{"read", "resources/read", `{"uri":"a:b"}`, successBody(`{"contents":[{"uri":"a:b","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)},
 	{"tools", "tools/list", `{}`, `{"service":"s","version":"1.0.0","tools":[{"name":"a","description":"` + strings.Repeat("x", 1<<20) + `","input_schema":{"type":"object"}}]}`},
 }
 

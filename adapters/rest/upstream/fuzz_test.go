@@ -11,10 +11,10 @@ import (
 
 // Every answer to every request becomes a response, a next step, or an error.
 func FuzzAnswer(f *testing.F) {
-	for _, body := range []string{okay(`{"a":1}`), nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
-		okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), okay(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),
-		okay(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
-		okay(`{"contents":[{"uri":"a"}],"messages":[],"completion":{"values":[]}}`), `{"tools":[{"name":"a","input_schema":{"type":"object"},"description":null}]}`, `1,"method":"x"`, "\xef\xbb\xbf{}"} {
+	for _, body := range []string{successBody(`{"a":1}`), failureBody("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
+		successBody(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), successBody(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),
+		successBody(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
+		successBody(`{"contents":[{"uri":"a"}],"messages":[],"completion":{"values":[]}}`), `{"tools":[{"name":"a","input_schema":{"type":"object"},"description":null}]}`, `1,"method":"x"`, "\xef\xbb\xbf{}"} {
 		for which := range 10 {
 			f.Add(uint8(which), uint16(200), []byte(body)) //nolint:gosec // ten
 		}

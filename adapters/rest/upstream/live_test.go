@@ -64,7 +64,7 @@ func TestEvents(t *testing.T) {
 	next("event: log\ndata: {\"level\":\"error\",\"logger\":\"l\",\"data\":{\"a\":1}}\n\n",
 		`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","logger":"l","data":{"a":1}}}`)
 	next("event: progress\ndata: {\"progress\":\ndata: 2.5}\n\n", "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":\n2.5,\"progressToken\":7}}")
-	next("event: result\ndata: "+okay(`{"a":1}`)+"\n\n",
+	next("event: result\ndata: "+successBody(`{"a":1}`)+"\n\n",
 		`{"jsonrpc":"2.0","id":"q\u0031","result":{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}}`)
 	if _, err := replies.Next(time.Now().Add(patience)); err != io.EOF {
 		t.Error(err)
@@ -78,18 +78,18 @@ func TestEvents(t *testing.T) {
 // A service may answer in JSON although it may stream, and may stream unasked.
 func TestEventsAreNoDuty(t *testing.T) {
 	pieces := make(chan string, 1)
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}")), "POST /get-prompt": lines(pieces)})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}")), "POST /get-prompt": lines(pieces)})
 	if got := s.must("tools/call", `{"name":"a","_meta":{"progressToken":"t"}}`); !strings.Contains(got, `"structuredContent":{}`) {
 		t.Error(got)
 	}
-	pieces <- "event: progress\ndata: {\"progress\":1}\n\nevent: log\ndata: {\"data\":1}\n\nevent: result\ndata: " + okay(`{"messages":[]}`) + "\n\n"
+	pieces <- "event: progress\ndata: {\"progress\":1}\n\nevent: log\ndata: {\"data\":1}\n\nevent: result\ndata: " + successBody(`{"messages":[]}`) + "\n\n"
 	if got := s.must("prompts/get", `{"name":"a"}`); !strings.Contains(got, `"messages":[]`) {
 		t.Error(got)
 	}
 	close(pieces)
 	// A log of no known level counts as info.
 	more := make(chan string, 1)
-	more <- "event: log\ndata: {\"level\":\"loud\"}\n\nevent: result\ndata: " + okay(`{}`) + "\n\n"
+	more <- "event: log\ndata: {\"level\":\"loud\"}\n\nevent: result\ndata: " + successBody(`{}`) + "\n\n"
 	close(more)
 	s.say["POST /call-tool?log_level=debug"] = lines(more)
 	out, err := s.call("tools/call", `{"name":"a"}`, logging("debug"))
@@ -144,7 +144,7 @@ func TestCancel(t *testing.T) {
 
 // An exchange that is cancelled before it begins sends nothing.
 func TestCancelledBefore(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}"))})
 	_, err := s.call("tools/call", `{"name":"a"}`, func(ex *proxy.Exchange) { ex.Cancel(proxy.ErrCancelled) })
 	if !errors.Is(err, proxy.ErrCancelled) {
 		t.Error(err)
@@ -154,7 +154,7 @@ func TestCancelledBefore(t *testing.T) {
 // A question becomes an input_required result, and the retry has the answers (2026-07-28 multi-round-trip requests).
 func TestQuestions(t *testing.T) {
 	ask := `{"result_type":"input_required","input_requests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"request_state":"s\u0031"}`
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(ask)), "POST /read-resource": fixed(200, okay(ask)), "POST /get-prompt": fixed(200, okay(ask))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody(ask)), "POST /read-resource": fixed(200, successBody(ask)), "POST /get-prompt": fixed(200, successBody(ask))})
 	want := `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s1"}`
 	for method, params := range map[string]string{"tools/call": `{"name":"a"}`, "prompts/get": `{"name":"a"}`, "resources/read": `{"uri":"a:b"}`} {
 		got := s.must(method, params, asking(`{"elicitation":{}}`))
@@ -172,13 +172,13 @@ func TestQuestions(t *testing.T) {
 	if want := `{"tool":"a","arguments":{},"input_responses":{"who":{"action":"accept","content":{}}},"request_state":"s\u0031","request_id":"`; !strings.Contains(s.last(), want) {
 		t.Errorf("%s\nwant %s", s.last(), want)
 	}
-	s.say["POST /call-tool"] = fixed(200, okay(`{"result_type":"input_required","input_requests":null,"request_state":"later"}`))
+	s.say["POST /call-tool"] = fixed(200, successBody(`{"result_type":"input_required","input_requests":null,"request_state":"later"}`))
 	fits(t, "state only", s.must("tools/call", `{"name":"a"}`), `{"resultType":"input_required","requestState":"later"}`)
 }
 
 // The edits of a translation are sent.
 func TestEdits(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}"))})
 	s.must("tools/call", `{"name":"a"}`, func(ex *proxy.Exchange) {
 		ex.Msg.EditObject(ex.Msg.Params, []wire.Change{{Key: "arguments", Value: []byte(`{"b":1}`)}, {Key: "requestState", Value: []byte(`"s"`)}})
 	})
@@ -208,14 +208,14 @@ func TestDiscover(t *testing.T) {
 	}
 	// A new version may have more.
 	s.say["GET /v1/tools"] = fixed(200, strings.Replace(someTools, "0.0.24", "0.0.25", 1))
-	s.say["GET /v1/resources"] = fixed(200, okay(`{"resources":[]}`))
-	s.say["GET /v1/prompts"] = fixed(503, nope("SERVICE_UNAVAILABLE", ""))
-	s.say["POST /v1/complete"] = fixed(400, nope("INVALID_ARGUMENTS", ""))
+	s.say["GET /v1/resources"] = fixed(200, successBody(`{"resources":[]}`))
+	s.say["GET /v1/prompts"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
+	s.say["POST /v1/complete"] = fixed(400, failureBody("INVALID_ARGUMENTS", ""))
 	fits(t, "all", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{},"resources":{},"prompts":{},"completions":{}`), "0.0.24", "0.0.25", 1))
 	// A service that answers everything with a page, or with an error, has no extras.
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 	s.say["GET /v1/tools"] = fixed(200, strings.Replace(someTools, "0.0.24", "0.0.26", 1))
-	s.say["GET /v1/resources"], s.say["GET /v1/prompts"] = page, fixed(400, nope("INVALID_ARGUMENTS", ""))
+	s.say["GET /v1/resources"], s.say["GET /v1/prompts"] = page, fixed(400, failureBody("INVALID_ARGUMENTS", ""))
 	fits(t, "page", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{}`), "0.0.24", "0.0.26", 1))
 }
 
@@ -229,7 +229,7 @@ func TestDiscoverFails(t *testing.T) {
 		want          string
 	}{
 		"unavailable":    {fixed(503, sick), fixed(200, someTools), &proxy.Overloaded, "the service says that it is unavailable: memgraph (Connection timeout) (GET /health, HTTP 503)"},
-		"enveloped":      {fixed(503, nope("SERVICE_UNAVAILABLE", "")), fixed(200, someTools), &proxy.Overloaded, `unavailable: because "x"`},
+		"enveloped":      {fixed(503, failureBody("SERVICE_UNAVAILABLE", "")), fixed(200, someTools), &proxy.Overloaded, `unavailable: because "x"`},
 		"only in words":  {fixed(200, sick), fixed(200, someTools), &proxy.Overloaded, "unavailable"},
 		"degraded":       {fixed(200, strings.Replace(sick, "unavailable", "degraded", 1)), fixed(200, someTools), nil, "supportedVersions"},
 		"no health":      {nil, fixed(200, someTools), nil, "supportedVersions"},
@@ -238,7 +238,7 @@ func TestDiscoverFails(t *testing.T) {
 		"nobody may":     {fixed(401, ""), fixed(200, someTools), &proxy.Refused, "upstreams.NAME.headers"},
 		"no tools":       {fixed(200, wellThen), nil, &proxy.HTTPStatus, "GET /tools with HTTP 404"},
 		"a page":         {page, page, &proxy.BadAnswer, "GET /tools with HTTP 200 (text/html), and what is no JSON: <html>"},
-		"refused":        {fixed(200, wellThen), fixed(400, nope("INVALID_ARGUMENTS", "")), &proxy.BadAnswer, `refused GET /tools: because "x"`},
+		"refused":        {fixed(200, wellThen), fixed(400, failureBody("INVALID_ARGUMENTS", "")), &proxy.BadAnswer, `refused GET /tools: because "x"`},
 		"without a name": {nil, fixed(200, `{"tools":[]}`), nil, `"version":"0.0.0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestDiscoverFails(t *testing.T) {
 
 // Healthy goes by the last calls, else by GET /health, which is not sent every time.
 func TestHealthy(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, okay("{}"))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, successBody("{}"))})
 	for range 3 {
 		if ok, why := s.u.Healthy(); ok || !strings.Contains(why, "unavailable") {
 			t.Error(ok, why)
@@ -276,7 +276,7 @@ func TestHealthy(t *testing.T) {
 	if ok, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
-	s.say["POST /call-tool"] = fixed(503, nope("SERVICE_UNAVAILABLE", ""))
+	s.say["POST /call-tool"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
 	_, _ = s.call("tools/call", `{"name":"a"}`)
 	if ok, why := s.u.Healthy(); ok || !strings.Contains(why, `because "x"`) {
 		t.Error(ok, why)
@@ -299,11 +299,11 @@ func TestHealthy(t *testing.T) {
 // Resources, prompts and completions are those of the service.
 func TestTheRest(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{
-		"GET /resources":      fixed(200, okay(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
+		"GET /resources":      fixed(200, successBody(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
 		"GET /prompts":        fixed(200, `{"prompts":[{"name":"p","arguments":[{"name":"x","required":true}]}]}`),
-		"POST /read-resource": fixed(200, okay(`{"contents":[{"uri":"a:1","mime_type":"text/plain","text":"hi"}]}`)),
-		"POST /get-prompt":    fixed(200, okay(`{"description":null,"messages":[{"role":"user","content":{"type":"text","text":"hi"}}]}`)),
-		"POST /complete":      fixed(200, okay(`{"values":["a"],"total":1}`))})
+		"POST /read-resource": fixed(200, successBody(`{"contents":[{"uri":"a:1","mime_type":"text/plain","text":"hi"}]}`)),
+		"POST /get-prompt":    fixed(200, successBody(`{"description":null,"messages":[{"role":"user","content":{"type":"text","text":"hi"}}]}`)),
+		"POST /complete":      fixed(200, successBody(`{"values":["a"],"total":1}`))})
 	const rest = `,"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 	for _, c := range []struct{ method, params, want, body string }{
 		{"resources/list", "", `{"resources":[{"uri":"a:1","name":"one","mimeType":"text/plain"}]` + rest, ""},
@@ -319,26 +319,26 @@ func TestTheRest(t *testing.T) {
 			t.Error(c.method, s.last())
 		}
 	}
-	s.say["POST /read-resource"] = fixed(200, okay(`{"a":1}`))
+	s.say["POST /read-resource"] = fixed(200, successBody(`{"a":1}`))
 	fits(t, "plain data", s.must("resources/read", `{"uri":"a:1"}`), `{"contents":[{"uri":"a:1","mimeType":"application/json","text":"{\"a\":1}"}]`+rest)
-	s.say["GET /resources"] = fixed(200, okay(`{"resources":[]}`))
+	s.say["GET /resources"] = fixed(200, successBody(`{"resources":[]}`))
 	fits(t, "no templates", s.must("resources/templates/list", ""), `{"resourceTemplates":[]`+rest)
-	s.say["POST /read-resource"] = fixed(404, nope("TOOL_NOT_FOUND", ""))
+	s.say["POST /read-resource"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
 	if got := s.must("resources/read", `{"uri":"a:1"}`); !strings.Contains(got, `"code":-32602`) {
 		t.Error(got)
 	}
-	s.say["POST /read-resource"] = fixed(500, nope("EXECUTION_ERROR", ""))
+	s.say["POST /read-resource"] = fixed(500, failureBody("EXECUTION_ERROR", ""))
 	_, err := s.call("resources/read", `{"uri":"a:1"}`)
 	judge(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
 	for method, path := range map[string]string{"POST /get-prompt": "prompts/get", "POST /complete": "completion/complete"} {
-		s.say[method] = fixed(200, okay(`{"a":1}`))
+		s.say[method] = fixed(200, successBody(`{"a":1}`))
 		_, err := s.call(path, `{"name":"a","ref":{}}`)
 		judge(t, nil, err, &proxy.BadAnswer, "cannot be used")
 	}
 	for _, method := range []string{"GET /resources", "GET /prompts", "POST /complete", "POST /get-prompt", "POST /read-resource"} {
 		delete(s.say, method)
 	}
-	s.say["GET /prompts"] = fixed(404, nope("TOOL_NOT_FOUND", ""))
+	s.say["GET /prompts"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
 	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list", "completion/complete", "prompts/get", "resources/read", "subscriptions/listen", "x/y"} {
 		_, err := s.call(method, "")
 		judge(t, nil, err, &proxy.MethodNotFound, "is not offered")
@@ -347,7 +347,7 @@ func TestTheRest(t *testing.T) {
 
 // Concurrent calls do not mix.
 func TestMany(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}"))})
 	done := make(chan error, 50)
 	for i := range cap(done) {
 		go func() {

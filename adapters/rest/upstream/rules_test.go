@@ -25,8 +25,8 @@ const (
 		`"error":"Connection timeout after 1000ms"}},"timestamp":"2025-12-09T14:30:01.000Z"}`
 )
 
-// says calls a tool of a service that answers with a status and a body.
-func says(t *testing.T, status int, body string) (out string, err error) {
+// callWith calls a tool of a service that answers with a status and a body.
+func callWith(t *testing.T, status int, body string) (out string, err error) {
 	t.Helper()
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(status, body)})
 	all, err := s.call("tools/call", `{"name":"query_callers","arguments":{"function_name":"my_module.my_function","max_depth":5}}`)
@@ -40,7 +40,7 @@ func says(t *testing.T, status int, body string) (out string, err error) {
 func TestRulesEnvelope(t *testing.T) {
 	bad := func(t *testing.T, status int, body, why string) {
 		t.Helper()
-		_, err := says(t, status, body)
+		_, err := callWith(t, status, body)
 		judge(t, nil, err, &proxy.BadAnswer, why)
 	}
 	t.Run("rule 1.2 success is a boolean", func(t *testing.T) {
@@ -52,13 +52,13 @@ func TestRulesEnvelope(t *testing.T) {
 	})
 	t.Run("rule 1.5 code is a text, and one that nobody knows goes by the status", func(t *testing.T) {
 		bad(t, 404, strings.Replace(exampleError, `"TOOL_NOT_FOUND"`, `7`, 1), "code is no string")
-		if out, err := says(t, 422, strings.Replace(exampleError, "TOOL_NOT_FOUND", "E_CHECK", 1)); err != nil || !strings.Contains(out, `"code":-32602`) {
+		if out, err := callWith(t, 422, strings.Replace(exampleError, "TOOL_NOT_FOUND", "E_CHECK", 1)); err != nil || !strings.Contains(out, `"code":-32602`) {
 			t.Error(out, err)
 		}
 	})
 	t.Run("rule 1.8 meta is an object, or not there", func(t *testing.T) {
 		bad(t, 200, strings.Replace(exampleSuccess, `{"execution_time_ms":150}`, `[150]`, 1), "meta is no object")
-		if out, err := says(t, 200, strings.Replace(exampleSuccess, `{"execution_time_ms":150}`, `null`, 1)); err != nil || out == "" {
+		if out, err := callWith(t, 200, strings.Replace(exampleSuccess, `{"execution_time_ms":150}`, `null`, 1)); err != nil || out == "" {
 			t.Error(out, err)
 		}
 	})
@@ -67,7 +67,7 @@ func TestRulesEnvelope(t *testing.T) {
 		bad(t, 200, `{"success":true,"data":null}`, "data is missing")
 		bad(t, 200, strings.Replace(exampleSuccess, `"meta"`, `"error":"e","meta"`, 1), "error or code is not null")
 		bad(t, 200, strings.Replace(exampleSuccess, `"meta"`, `"code":"TIMEOUT","meta"`, 1), "error or code is not null")
-		if out, err := says(t, 200, strings.Replace(exampleSuccess, `"meta"`, `"error":null,"code":null,"meta"`, 1)); err != nil || out == "" {
+		if out, err := callWith(t, 200, strings.Replace(exampleSuccess, `"meta"`, `"error":null,"code":null,"meta"`, 1)); err != nil || out == "" {
 			t.Error(out, err)
 		}
 	})
@@ -77,14 +77,14 @@ func TestRulesEnvelope(t *testing.T) {
 		bad(t, 500, `{"success":false,"error":null,"code":null}`, "error is no string")
 	})
 	t.Run("rule 1.15 the example of a success", func(t *testing.T) {
-		out, err := says(t, 200, exampleSuccess)
+		out, err := callWith(t, 200, exampleSuccess)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fits(t, "result", out, `{"content":[{"type":"text","text":"{\"callers\":[\"function_a\",\"function_b\"]}"}],"structuredContent":{"callers":["function_a","function_b"]},"resultType":"complete"}`)
 	})
 	t.Run("rule 1.16 the example of an error", func(t *testing.T) {
-		if out, err := says(t, 404, exampleError); err != nil || !strings.HasSuffix(out, `"error":{"code":-32602,"message":"Tool not found: invalid_tool_name"}}`) {
+		if out, err := callWith(t, 404, exampleError); err != nil || !strings.HasSuffix(out, `"error":{"code":-32602,"message":"Tool not found: invalid_tool_name"}}`) {
 			t.Error(out, err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestRulesErrorCode(t *testing.T) {
 		"rule 2.7 SERVICE_UNAVAILABLE": {503, "SERVICE_UNAVAILABLE", &proxy.Overloaded, "Tool not found"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			out, err := says(t, c.status, strings.Replace(exampleError, "TOOL_NOT_FOUND", c.code, 1))
+			out, err := callWith(t, c.status, strings.Replace(exampleError, "TOOL_NOT_FOUND", c.code, 1))
 			judge(t, []string{out}, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && string(e.Envelope) != c.code {

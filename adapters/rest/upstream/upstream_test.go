@@ -13,13 +13,13 @@ import (
 	"dragoman/proxy"
 )
 
-// okay is a successful envelope.
-func okay(data string) string {
+// successBody is a successful envelope.
+func successBody(data string) string {
 	return `{"success":true,"data":` + data + `,"error":null,"code":null,"request_id":"550e8400-e29b-41d4-a716-446655440000","timestamp":"2025-12-09T12:34:56.789Z"}`
 }
 
-// nope is an envelope without success; more is added to it.
-func nope(code, more string) string {
+// failureBody is an envelope without success; more is added to it.
+func failureBody(code, more string) string {
 	return `{"success":false,"data":null,"error":"because \"x\"","code":"` + code + `"` + more + `,"request_id":"550e8400-e29b-41d4-a716-446655440000","timestamp":"2025-12-09T12:34:56.789Z"}`
 }
 
@@ -65,7 +65,7 @@ func TestToolsList(t *testing.T) {
 // Pages, the envelope around a list, and a base with a query.
 func TestListPages(t *testing.T) {
 	s := newFakeService(t, "?key=k", map[string]http.HandlerFunc{
-		"GET /tools?key=k":               fixed(200, okay(`{"tools":[],"next_cursor":"a b&"}`)),
+		"GET /tools?key=k":               fixed(200, successBody(`{"tools":[],"next_cursor":"a b&"}`)),
 		"GET /tools?key=k&cursor=a+b%26": fixed(200, `{"tools":[],"nextCursor":null}`)})
 	if got := s.must("tools/list", ""); !strings.Contains(got, `"nextCursor":"a b&"`) {
 		t.Error(got)
@@ -91,7 +91,7 @@ func TestCallResults(t *testing.T) {
 		"another kind":       {`{"result_type":"rows","rows":[]}`, `{"content":[{"type":"text","text":"{\"result_type\":\"rows\",\"rows\":[]}"}],"structuredContent":{"result_type":"rows","rows":[]},"resultType":"complete"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(c.data))})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody(c.data))})
 			fits(t, name, s.must("tools/call", `{"name":"query","arguments":{"max_depth":5}}`), c.want)
 			if !regexp.MustCompile(`^POST /call-tool application/json \{"tool":"query","arguments":\{"max_depth":5\},"request_id":"[0-9a-f-]{36}"\}$`).MatchString(s.last()) {
 				t.Error(s.last())
@@ -106,7 +106,7 @@ func TestCallResults(t *testing.T) {
 
 // serverInfo is known once the tools were listed, and is added to a _meta of the service.
 func TestServerInfo(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, okay(`{"content":[],"_meta":{"k":1}}`))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, successBody(`{"content":[],"_meta":{"k":1}}`))})
 	s.must("tools/list", "")
 	fits(t, "call", s.must("tools/call", `{"name":"a"}`),
 		`{"content":[],"_meta":{"k":1,"io.modelcontextprotocol/serverInfo":{"name":"code-graph-rag","version":"0.0.24"}},"resultType":"complete"}`)
@@ -124,23 +124,23 @@ func TestErrorCodes(t *testing.T) {
 		want   string
 		retry  int
 	}{
-		"TOOL_NOT_FOUND":      {404, nope("TOOL_NOT_FOUND", ""), nil, `"error":{"code":-32602,"message":"because \"x\""}`, 0},
-		"INVALID_ARGUMENTS":   {400, nope("INVALID_ARGUMENTS", ""), nil, `"error":{"code":-32602,"message":"because \"x\""}`, 0},
-		"whatever the status": {200, nope("INVALID_ARGUMENTS", ""), nil, `"error":{"code":-32602`, 0},
-		"EXECUTION_ERROR":     {500, nope("EXECUTION_ERROR", ""), nil, `"result":{"content":[{"type":"text","text":"because \"x\""}],"isError":true,"resultType":"complete"}`, 0},
-		"with a result": {500, nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[{"type":"text","text":"all"}],"structuredContent":{"a":1}}}`), nil,
+		"TOOL_NOT_FOUND":      {404, failureBody("TOOL_NOT_FOUND", ""), nil, `"error":{"code":-32602,"message":"because \"x\""}`, 0},
+		"INVALID_ARGUMENTS":   {400, failureBody("INVALID_ARGUMENTS", ""), nil, `"error":{"code":-32602,"message":"because \"x\""}`, 0},
+		"whatever the status": {200, failureBody("INVALID_ARGUMENTS", ""), nil, `"error":{"code":-32602`, 0},
+		"EXECUTION_ERROR":     {500, failureBody("EXECUTION_ERROR", ""), nil, `"result":{"content":[{"type":"text","text":"because \"x\""}],"isError":true,"resultType":"complete"}`, 0},
+		"with a result": {500, failureBody("EXECUTION_ERROR", `,"meta":{"result":{"content":[{"type":"text","text":"all"}],"structuredContent":{"a":1}}}`), nil,
 			`"result":{"content":[{"type":"text","text":"all"}],"structuredContent":{"a":1},"isError":true,"resultType":"complete"}`, 0},
-		"with something else": {500, nope("EXECUTION_ERROR", `,"meta":{"result":{"a":1}}`), nil, `"text":"because \"x\""}],"isError":true`, 0},
-		"with its cause":      {500, nope("EXECUTION_ERROR", `,"meta":{"cause":{"code":-32042,"data":{"a":[1]}}}`), nil, `"error":{"code":-32042,"message":"because \"x\"","data":{"a":[1]}}`, 0},
-		"a cause that lies":   {400, nope("INVALID_ARGUMENTS", `,"meta":{"cause":{"code":-32022,"data":{"supported":[]}}}`), nil, `"error":{"code":-32602,`, 0},
-		"INTERNAL_ERROR":      {500, nope("INTERNAL_ERROR", ""), &proxy.UpstreamFailed, `the service failed: because "x" (INTERNAL_ERROR)`, 0},
-		"TIMEOUT":             {504, nope("TIMEOUT", ""), &proxy.UpstreamTimeout, `the service gave up: because "x" (TIMEOUT)`, 0},
-		"RATE_LIMITED":        {429, nope("RATE_LIMITED", `,"meta":{"retry_after":7}`), &proxy.UpstreamLimited, `limits how often it is called: because "x"`, 7},
-		"SERVICE_UNAVAILABLE": {503, nope("SERVICE_UNAVAILABLE", ""), &proxy.Overloaded, `is not available: because "x"`, 0},
-		"own code, 422":       {422, nope("VALIDATION", ""), nil, `"error":{"code":-32602`, 0},
-		"own code, 404":       {404, nope("NOPE", ""), nil, `"error":{"code":-32602`, 0},
-		"own code, 429":       {429, nope("SLOW", ""), &proxy.UpstreamLimited, "RATE_LIMITED", 0},
-		"own code, 500":       {500, nope("OOPS", ""), nil, `"isError":true`, 0},
+		"with something else": {500, failureBody("EXECUTION_ERROR", `,"meta":{"result":{"a":1}}`), nil, `"text":"because \"x\""}],"isError":true`, 0},
+		"with its cause":      {500, failureBody("EXECUTION_ERROR", `,"meta":{"cause":{"code":-32042,"data":{"a":[1]}}}`), nil, `"error":{"code":-32042,"message":"because \"x\"","data":{"a":[1]}}`, 0},
+		"a cause that lies":   {400, failureBody("INVALID_ARGUMENTS", `,"meta":{"cause":{"code":-32022,"data":{"supported":[]}}}`), nil, `"error":{"code":-32602,`, 0},
+		"INTERNAL_ERROR":      {500, failureBody("INTERNAL_ERROR", ""), &proxy.UpstreamFailed, `the service failed: because "x" (INTERNAL_ERROR)`, 0},
+		"TIMEOUT":             {504, failureBody("TIMEOUT", ""), &proxy.UpstreamTimeout, `the service gave up: because "x" (TIMEOUT)`, 0},
+		"RATE_LIMITED":        {429, failureBody("RATE_LIMITED", `,"meta":{"retry_after":7}`), &proxy.UpstreamLimited, `limits how often it is called: because "x"`, 7},
+		"SERVICE_UNAVAILABLE": {503, failureBody("SERVICE_UNAVAILABLE", ""), &proxy.Overloaded, `is not available: because "x"`, 0},
+		"own code, 422":       {422, failureBody("VALIDATION", ""), nil, `"error":{"code":-32602`, 0},
+		"own code, 404":       {404, failureBody("NOPE", ""), nil, `"error":{"code":-32602`, 0},
+		"own code, 429":       {429, failureBody("SLOW", ""), &proxy.UpstreamLimited, "RATE_LIMITED", 0},
+		"own code, 500":       {500, failureBody("OOPS", ""), nil, `"isError":true`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(c.status, c.body)})
@@ -170,7 +170,7 @@ func judge(t *testing.T, out []string, err error, row *proxy.Fault, want string)
 func TestRetryAfter(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3")
-		fixed(429, nope("RATE_LIMITED", ""))(w, r)
+		fixed(429, failureBody("RATE_LIMITED", ""))(w, r)
 	}})
 	_, err := s.call("tools/call", `{"name":"a"}`)
 	var e *proxy.Error
@@ -199,21 +199,21 @@ func TestBadAnswers(t *testing.T) {
 	}{
 		"html":             {typed(200, "text/html", "<!doctype html>\n<title>hi</title>"), proxy.BadAnswer, "POST /call-tool with HTTP 200 (text/html), and what is no JSON: <!doctype html> <title>hi</title>"},
 		"empty":            {typed(200, "application/json", ""), proxy.BadAnswer, "(an empty body)"},
-		"two values":       {fixed(200, okay("{}")+" {}"), proxy.BadAnswer, "no JSON"},
+		"two values":       {fixed(200, successBody("{}")+" {}"), proxy.BadAnswer, "no JSON"},
 		"a way out":        {fixed(200, `1,"method":"x"`), proxy.BadAnswer, "no JSON"},
-		"another way out":  {fixed(200, okay("{}")+`,"id":1`), proxy.BadAnswer, "no JSON"},
+		"another way out":  {fixed(200, successBody("{}")+`,"id":1`), proxy.BadAnswer, "no JSON"},
 		"array":            {fixed(200, `[]`), proxy.BadAnswer, "has no member success: []"},
 		"other object":     {fixed(200, `{"result":1}`), proxy.BadAnswer, `has no member success: {"result":1}`},
 		"success as text":  {fixed(200, `{"success":"true","data":{}}`), proxy.BadAnswer, "success is no boolean"},
 		"no data":          {fixed(200, `{"success":true}`), proxy.BadAnswer, "data is missing"},
-		"null data":        {fixed(200, okay("null")), proxy.BadAnswer, "data is missing"},
+		"null data":        {fixed(200, successBody("null")), proxy.BadAnswer, "data is missing"},
 		"both":             {fixed(200, `{"success":true,"data":{},"error":"x"}`), proxy.BadAnswer, "error or code is not null"},
-		"success with 500": {fixed(500, okay("{}")), proxy.BadAnswer, "success is true (HTTP 500)"},
+		"success with 500": {fixed(500, successBody("{}")), proxy.BadAnswer, "success is true (HTTP 500)"},
 		"no code":          {fixed(500, `{"success":false,"error":"x"}`), proxy.BadAnswer, "code is no string; error: x"},
 		"code as number":   {fixed(500, `{"success":false,"error":"x","code":3}`), proxy.BadAnswer, "code is no string"},
 		"no error":         {fixed(500, `{"success":false,"code":"TIMEOUT"}`), proxy.BadAnswer, "error is no string"},
 		"meta":             {fixed(200, `{"success":true,"data":{},"meta":[]}`), proxy.BadAnswer, "meta is no object"},
-		"too large":        {fixed(200, okay(large)), proxy.ResponseTooLarge, "limits.response_body"},
+		"too large":        {fixed(200, successBody(large)), proxy.ResponseTooLarge, "limits.response_body"},
 		"large error":      {typed(500, "text/plain", large), proxy.HTTPStatus, "HTTP 500 Internal Server Error and no envelope: \"xxx"},
 		"html error":       {typed(502, "text/html", "<h1>Bad Gateway</h1>"), proxy.HTTPStatus, "HTTP 502 Bad Gateway and no envelope: <h1>Bad Gateway</h1>"},
 		"not found":        {typed(404, "text/plain", "no"), proxy.HTTPStatus, "upstreams.NAME.url must be the base"},
@@ -222,19 +222,19 @@ func TestBadAnswers(t *testing.T) {
 		"busy":             {typed(503, "text/plain", "soon"), proxy.Overloaded, "HTTP 503"},
 		"redirect":         {typed(307, "text/plain", "", "Location", "https://b/c"), proxy.HTTPStatus, "go to https://b/c"},
 		"unreadable":       {fixed(200, "{\"success\":true,\"data\":{\"a\":\"\x00\"}}"), proxy.BadAnswer, "no JSON"},
-		"deep":             {fixed(200, okay(strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), proxy.BadAnswer, "no JSON"},
+		"deep":             {fixed(200, successBody(strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), proxy.BadAnswer, "no JSON"},
 		"stream, no end":   {typed(200, "text/event-stream", "event: log\ndata: {\"level\":\"info\",\"data\":1}\n\n"), proxy.Lost, "without an event named result"},
 		"stream, cut":      {typed(200, "text/event-stream", "event: result\ndata: {}\n"), proxy.Lost, "broke before its response"},
 		"stream, no json":  {typed(200, "text/event-stream", "event: result\ndata: <p>\n\n"), proxy.BadAnswer, "no JSON"},
 		"stream, log":      {typed(200, "text/event-stream", "event: log\ndata: 1\n\n"), proxy.BadAnswer, "log event"},
 		"stream, progress": {typed(200, "text/event-stream", "event: progress\ndata: {\"progress\":\"1\"}\n\n"), proxy.BadAnswer, "progress event"},
 		"stream, large":    {typed(200, "text/event-stream", "event: result\ndata: "+large+"\n\n"), proxy.ResponseTooLarge, "limits.event"},
-		"input, no object": {fixed(200, okay(`{"result_type":"input_required","input_requests":[]}`)), proxy.BadAnswer, "input_requests is no object"},
-		"input, state":     {fixed(200, okay(`{"result_type":"input_required","request_state":1}`)), proxy.BadAnswer, "request_state is no string"},
-		"input, nothing":   {fixed(200, okay(`{"result_type":"input_required"}`)), proxy.BadAnswer, "neither"},
-		"input, no method": {fixed(200, okay(`{"result_type":"input_required","input_requests":{"a":{}}}`)), proxy.BadAnswer, "without a method"},
-		"input, unknown":   {fixed(200, okay(`{"result_type":"input_required","input_requests":{"a":{"method":"x"}}}`)), proxy.BadAnswer, "does not exist"},
-		"input, unasked":   {fixed(200, okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}}}`)), proxy.MissingCapability, "roots/list"},
+		"input, no object": {fixed(200, successBody(`{"result_type":"input_required","input_requests":[]}`)), proxy.BadAnswer, "input_requests is no object"},
+		"input, state":     {fixed(200, successBody(`{"result_type":"input_required","request_state":1}`)), proxy.BadAnswer, "request_state is no string"},
+		"input, nothing":   {fixed(200, successBody(`{"result_type":"input_required"}`)), proxy.BadAnswer, "neither"},
+		"input, no method": {fixed(200, successBody(`{"result_type":"input_required","input_requests":{"a":{}}}`)), proxy.BadAnswer, "without a method"},
+		"input, unknown":   {fixed(200, successBody(`{"result_type":"input_required","input_requests":{"a":{"method":"x"}}}`)), proxy.BadAnswer, "does not exist"},
+		"input, unasked":   {fixed(200, successBody(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}}}`)), proxy.MissingCapability, "roots/list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": c.say})

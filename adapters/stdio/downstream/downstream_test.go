@@ -17,7 +17,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// downstreamOf serves in with answers that have as many bytes as the tool's name says.
+// downstreamOf serves in with answers of the size that the tool's name gives.
 func downstreamOf(in io.Reader, out io.Writer) *Downstream {
 	return &Downstream{In: in, Out: out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64,
 		Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -68,15 +68,15 @@ func TestDownstreamSizes(t *testing.T) {
 	must(t, <-ended)
 }
 
-// deaf never takes anything until it is closed.
-type deaf chan struct{}
+// blockedWriter accepts nothing until it is closed.
+type blockedWriter chan struct{}
 
-func (d deaf) Write([]byte) (int, error) { <-d; return 0, errors.New("closed") }
+func (d blockedWriter) Write([]byte) (int, error) { <-d; return 0, errors.New("closed") }
 
-// A client that has closed its side, and does not read, does not hold up the end for ever.
-func TestDownstreamDeafClient(t *testing.T) {
+// A client that has closed its input and does not read does not delay the end for ever.
+func TestDownstreamClientDoesNotRead(t *testing.T) {
 	t.Parallel()
-	out := make(deaf)
+	out := make(blockedWriter)
 	in := modernLine("0", "190000")
 	for i := 1; i < 60; i++ { // more than may wait
 		in += modernLine(fmt.Sprint(i), "150000")
@@ -94,8 +94,7 @@ func TestDownstreamDeafClient(t *testing.T) {
 	close(out)
 }
 
-// A cancellation that comes behind its request on the wire finds it, of either era, whether it has been begun or not: it gets no
-// answer.
+// A cancellation right after its request finds it, in either era, whether it has begun or not, and the request gets no answer.
 func TestDownstreamCancelBehindRequest(t *testing.T) {
 	const rounds = 300
 	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})

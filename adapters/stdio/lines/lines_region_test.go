@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Lines that are kept stay as they are while others are read, and their memory is given back by whoever is done with them.
+// Kept lines do not change while others are read, and their memory is released by their users.
 func TestReaderKeep(t *testing.T) {
 	t.Parallel()
 	sizes := []int{10, 40_000, 100, 200_000, 70_000, 2 << 20, 5, 600_000, 900_000, 32 << 10, 9 << 20, 1}
@@ -53,7 +53,7 @@ func TestReaderKeep(t *testing.T) {
 	}
 }
 
-// A line that is not the most of what its buffer holds is not worth it.
+// A line that is small for its buffer is not worth keeping.
 func TestReaderKeepsNoSmallPart(t *testing.T) {
 	t.Parallel()
 	small, large := strings.Repeat("s", 40_000)+"\n", strings.Repeat("l", 200_000)+"\n"
@@ -67,7 +67,7 @@ func TestReaderKeepsNoSmallPart(t *testing.T) {
 	}
 }
 
-// Regions that nobody needs are given back to the system.
+// Unused regions are returned to the system.
 func TestRegionsCool(t *testing.T) {
 	if mapMemory(1<<20) == nil {
 		t.Skip("no regions here")
@@ -106,7 +106,7 @@ func TestRegionsCool(t *testing.T) {
 	p.put(s)
 }
 
-// resident is how much memory this process has, in bytes.
+// resident is the memory of this process in bytes.
 func resident(t *testing.T) int {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/self/statm")
@@ -118,7 +118,7 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// Reading a large line costs its size once, keeping it nothing, and giving it back frees it at once.
+// Reading a large line costs its size once, keeping it costs nothing, and releasing it frees the memory at once.
 func TestReaderHoldsOnce(t *testing.T) {
 	if poisoned || runtime.GOOS != "linux" {
 		t.Skip("memory is measured without the race detector, on Linux")
@@ -156,7 +156,7 @@ func TestReaderHoldsOnce(t *testing.T) {
 	}
 }
 
-// FuzzWriter writes lines in parts, of any size, with a destination that takes them in any way, and compares.
+// FuzzWriter writes lines in parts of any size to a destination that accepts any number of bytes, and compares.
 func FuzzWriter(f *testing.F) {
 	f.Add(uint64(1), uint32(10), uint32(200_000), uint8(3))
 	f.Add(uint64(2), uint32(70_000), uint32(66_000), uint8(9))
@@ -188,7 +188,7 @@ func cut(rnd *rand.Rand, line []byte, cuts int) (parts [][]byte) {
 	return append(parts, line)
 }
 
-// What waits for a destination when that fails is given back, large lines too, which no collector sees.
+// Waiting lines are released when the destination fails, also large lines, which the garbage collector does not see.
 func TestWriterFailsWithLargeLines(t *testing.T) {
 	if mapMemory(1<<20) == nil {
 		t.Skip("no regions here")
@@ -197,7 +197,7 @@ func TestWriterFailsWithLargeLines(t *testing.T) {
 	w := NewWriter(g, WriterOptions{MaxLine: 2 << 20, Buffer: 64 << 20})
 	before := LargeLines()
 	must(t, w.Write([]byte("first")))
-	<-g.enter // it is on its way: the rest waits
+	<-g.enter // it is being written: the rest waits
 	for range 5 {
 		must(t, w.Write(bytes.Repeat([]byte{'x'}, 1<<20)))
 	}

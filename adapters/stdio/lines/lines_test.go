@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// collect reads to the end. A line that is too long is written down as "!" and its prefix.
+// collect reads to the end. A line that is too long is recorded as "!" and its prefix.
 func collect(r *Reader) (lines []string, err error) {
 	for {
 		line, err := r.ReadLine()
@@ -32,7 +32,7 @@ func collect(r *Reader) (lines []string, err error) {
 	}
 }
 
-// hasty says with its last bytes that they are that.
+// hasty returns io.EOF with its last bytes.
 type hasty struct{ strings.Reader }
 
 func (h *hasty) Read(p []byte) (int, error) {
@@ -43,8 +43,8 @@ func (h *hasty) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What is known of a line is known of that line: not of the one before, nor of what was skipped, nor of one with a byte order mark
-// before it, and in large lines it is most of them.
+// The run of a line belongs to that line, not to the one before, to skipped bytes, or to one with a byte order mark, and in large lines it
+// covers most of them.
 func TestRunsOfLines(t *testing.T) {
 	t.Parallel()
 	const size, limit = 200 << 10, 400 << 10
@@ -125,7 +125,7 @@ func TestReaderSplits(t *testing.T) {
 	f("12345678901\r\n1234567890\r\n1", 10, "!12345678901", "1234567890", "1")
 }
 
-// Whatever byte a read ends with, the line is the same.
+// The result does not depend on where a read ends.
 func TestReaderSplitAnywhere(t *testing.T) {
 	t.Parallel()
 	const text = "\xEF\xBB\xBF{\"a\":\"ä€😀\u2028\u2029\x00\r\xF0\x9F\"}\r\n{\"é\":1}\n"
@@ -140,7 +140,7 @@ func TestReaderSplitAnywhere(t *testing.T) {
 	}
 }
 
-// filler is a source of lines of so many bytes each, without the memory for them.
+// filler is a source of lines of this many bytes each, without the memory for them.
 type filler struct{ size, left int }
 
 func (f *filler) Read(p []byte) (int, error) {
@@ -157,7 +157,7 @@ func (f *filler) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The longest line there may be by default, and one that is a byte longer.
+// The longest line by default, and one that is a byte longer.
 func TestReaderLongestLine(t *testing.T) {
 	t.Parallel()
 	r := NewReader(&filler{size: DefaultMaxLine, left: 2 * (DefaultMaxLine + 1)}, 0)
@@ -177,7 +177,7 @@ func TestReaderLongestLine(t *testing.T) {
 	}
 }
 
-// A line that is too long is known by both its ends, wherever its end lies.
+// The error of a line that is too long has both its ends, wherever its end lies.
 func TestReaderShowsBothEnds(t *testing.T) {
 	t.Parallel()
 	f := func(size int, terminator string) {
@@ -203,7 +203,7 @@ func TestReaderShowsBothEnds(t *testing.T) {
 	}
 }
 
-// A limit and a prefix that lie far apart, with the end of the long line in a later chunk.
+// A limit and a prefix that are far apart, with the end of the long line in a later chunk.
 func TestReaderSkipsWithoutGrowing(t *testing.T) {
 	t.Parallel()
 	const maxLine = 100_000
@@ -292,7 +292,7 @@ func (p *parker) ReadPark(lend func() []byte, back func()) (int, error) {
 	return p.src.Read(lend())
 }
 
-// While it waits for a line to begin, a Reader holds no buffer; within a line it does.
+// A Reader holds no buffer while it waits for a line to begin, but does within a line.
 func TestReaderWaitsWithoutBuffer(t *testing.T) {
 	t.Parallel()
 	p := &parker{t: t, src: stutter{strings.NewReader("one\ntwo\n" + strings.Repeat("x", 150_000) + "\nend"), 5}}
@@ -303,7 +303,7 @@ func TestReaderWaitsWithoutBuffer(t *testing.T) {
 	}
 }
 
-// naive is what a Reader must agree with: everything at once, split by the standard library.
+// naive is the reference for a Reader: the whole input, split by the standard library.
 func naive(in []byte, maxLine int) (lines []string) {
 	in = bytes.TrimPrefix(in, []byte(byteOrderMark))
 	for line := range bytes.SplitSeq(in, []byte{'\n'}) {
@@ -326,8 +326,8 @@ type stutter struct {
 
 func (s stutter) Read(p []byte) (int, error) { return s.src.Read(p[:min(len(p), s.n)]) }
 
-// FuzzReader compares with naive, at any limit, any size of reads, and with the input repeated so that it goes over the
-// buffer's edge.
+// FuzzReader compares with naive, with any limit and any size of reads, and with the input repeated so that it crosses the end of the
+// buffer.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("a\nb\r\n\n\xEF\xBB\xBFc"), uint16(3), uint16(1), uint16(0))
 	f.Add([]byte("\xEF\xBB\xBF\r\n123456\r\n1234\r"), uint16(4), uint16(2), uint16(0))
@@ -357,7 +357,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// keeping reads all lines, keeps what can be kept, and compares when everything has been read.
+// keeping reads all lines, keeps what can be kept, and compares at the end.
 func keeping(t *testing.T, r *Reader, want []string) {
 	t.Helper()
 	var lines [][]byte

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Writers give up at any time while a reader dawdles: what was accepted arrives whole, once, in the order of each writer; of what
-// was not, nothing; and never does more wait than may.
+// Writers are cancelled at any time while the reader is slow: accepted lines arrive complete, once, and in each writer's order; other lines
+// do not arrive at all; and the waiting bytes stay within their bound.
 func TestWriterCancelledAnywhere(t *testing.T) {
 	t.Parallel()
 	r, in := testPipe(t)
@@ -34,7 +34,7 @@ func TestWriterCancelledAnywhere(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(3000))*time.Microsecond)
 				err := w.WriteParts(ctx, cut(rnd, line, 3)...)
 				cancel()
-				clear(line) // it is ours again
+				clear(line) // the caller owns it again
 				mu.Lock()
 				if err == nil {
 					accepted[key] = true
@@ -98,7 +98,7 @@ func TestWriterCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// A large line leaves from where it stands also where nothing can be written without waiting, if its writer may wait.
+// A large line is written without a copy even if the destination would block, if its writer may wait.
 func TestWriterLargeUncopied(t *testing.T) {
 	t.Parallel()
 	line := bytes.Repeat([]byte("0123456789"), 200_000)
@@ -111,11 +111,11 @@ func TestWriterLargeUncopied(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 	if spy.uncopied < len(line)-2*largeTail {
-		t.Errorf("%d of %d bytes were written from where they stood", spy.uncopied, len(line))
+		t.Errorf("%d of %d bytes were written without a copy", spy.uncopied, len(line))
 	}
 }
 
-// spyWriter tells how much of what it is given stands in line.
+// spyWriter counts how much of its input lies in line.
 type spyWriter struct {
 	line     []byte
 	mu       sync.Mutex

@@ -15,13 +15,13 @@ import (
 	"dragoman/adapters/stdio/pipe"
 )
 
-// gate is a destination that takes what it is given when it is told to.
+// gate is a destination that accepts bytes when the test says so.
 type gate struct {
 	mu    sync.Mutex
 	got   bytes.Buffer
 	calls int
 	open  chan struct{} // nil: open; closed: open from now on
-	enter chan struct{} // told of each call
+	enter chan struct{} // receives each call
 	err   error
 }
 
@@ -59,7 +59,7 @@ func TestWriterGathers(t *testing.T) {
 	g := &gate{open: make(chan struct{}), enter: make(chan struct{}, 99)}
 	w := NewWriter(g, WriterOptions{})
 	must(t, w.Write([]byte("first")))
-	<-g.enter // it is on its way: the rest gathers
+	<-g.enter // it is being written: the rest is gathered
 	want := "first\n"
 	for i := range 50 {
 		must(t, w.Write(fmt.Appendf(nil, "line %d", i)))
@@ -106,7 +106,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// waiting polls until n writers stand in the row.
+// waiting polls until n writers wait.
 func waiting(t *testing.T, w *Writer, n int) {
 	t.Helper()
 	eventually(t, "writers wait", func() bool {
@@ -165,7 +165,7 @@ func TestWriterServesInOrder(t *testing.T) {
 	big := make(chan error, 1)
 	go func() { big <- w.Write([]byte("a big one, which must not starve")) }()
 	waiting(t, w, 1)
-	small := make(chan error, 1) // for which there would be room
+	small := make(chan error, 1) // which would fit
 	go func() { small <- w.Write([]byte("s")) }()
 	waiting(t, w, 2)
 	close(g.open)
@@ -189,10 +189,10 @@ func TestWriterShutAndFail(t *testing.T) {
 	over := errors.New("over")
 	w.Shut(over)
 	if err := <-waits; err != over {
-		t.Errorf("who waited: %v", err)
+		t.Errorf("a waiting writer: %v", err)
 	}
 	if err := w.Write([]byte("x")); err != over {
-		t.Errorf("who came later: %v", err)
+		t.Errorf("a later writer: %v", err)
 	}
 	close(g.open)
 	must(t, w.Flush(shortly(t)))
@@ -225,7 +225,7 @@ func TestWriterReportsBrokenDestination(t *testing.T) {
 	waiting(t, w, 1)
 	close(g.open)
 	if err := <-waits; !errors.Is(err, broken) {
-		t.Errorf("who waited: %v", err)
+		t.Errorf("a waiting writer: %v", err)
 	}
 	if err := w.Flush(shortly(t)); !errors.Is(err, broken) {
 		t.Errorf("Flush: %v", err)
@@ -235,7 +235,7 @@ func TestWriterReportsBrokenDestination(t *testing.T) {
 	}
 }
 
-// testPipe returns both ends of a pipe, the writing one as a Process uses it.
+// testPipe returns both ends of a pipe, with the writing end as a Process uses it.
 func testPipe(t testing.TB) (*os.File, *pipe.Writer) {
 	t.Helper()
 	return testPipeOf(t, pipe.DefaultSize)
@@ -255,7 +255,7 @@ func testPipeOf(t testing.TB, size int) (*os.File, *pipe.Writer) {
 	return r, in
 }
 
-// Lines of every size from many goroutines arrive whole, and each goroutine's in its order.
+// Lines of every size from many goroutines arrive complete, and each goroutine's in order.
 func TestWriterManyThroughPipe(t *testing.T) {
 	t.Parallel()
 	r, in := testPipe(t)
@@ -306,7 +306,7 @@ func TestWriterManyThroughPipe(t *testing.T) {
 	}
 }
 
-// A large line that is half written when its context ends stays whole, and the caller does not wait any longer.
+// A large line that is half written when its context ends is written completely, and the caller does not wait for it.
 func TestWriterLargeLineCancelled(t *testing.T) {
 	t.Parallel()
 	r, in := testPipeOf(t, -1)
@@ -316,7 +316,7 @@ func TestWriterLargeLineCancelled(t *testing.T) {
 	result := make(chan error, 1)
 	go func() { result <- w.WriteContext(ctx, line) }()
 	first := make([]byte, 1)
-	if _, err := io.ReadFull(r, first); err != nil { // it has begun, and cannot end, since nobody reads on
+	if _, err := io.ReadFull(r, first); err != nil { // it has begun and cannot end, because nothing is read
 		t.Fatal(err)
 	}
 	cancel()
@@ -337,7 +337,7 @@ func TestWriterLargeLineCancelled(t *testing.T) {
 // The steady state of small lines, reader included, allocates nothing.
 func TestLinesAllocateNothing(t *testing.T) {
 	if poisoned {
-		t.Skip("the race detector makes pools forget")
+		t.Skip("the race detector empties pools")
 	}
 	r, in := testPipe(t)
 	out, err := pipe.NewReader(r, -1)

@@ -10,7 +10,7 @@ import (
 	"dragoman/adapters/stdio/pipe"
 )
 
-// stuckWriter returns a Writer of which somebody is writing a large line that nobody reads, the reading end, and what that ends with.
+// stuckWriter returns a Writer with a large line in progress that is not read, the reading end, and the result of that write.
 func stuckWriter(t *testing.T) (*Writer, *pipe.Writer, io.Reader, chan error) {
 	t.Helper()
 	r, in := testPipeOf(t, -1)
@@ -23,7 +23,7 @@ func stuckWriter(t *testing.T) (*Writer, *pipe.Writer, io.Reader, chan error) {
 	return w, in, r, first
 }
 
-// begin writes a line that has to wait, and returns when it does.
+// begin writes a line that has to wait, and returns once it waits.
 func begin(t *testing.T, w *Writer, ctx context.Context, line []byte, place int) chan error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -36,7 +36,7 @@ func begin(t *testing.T, w *Writer, ctx context.Context, line []byte, place int)
 	return result
 }
 
-// Large lines wait for their turn uncopied, between small ones that came before and after; one whose context ends leaves the row.
+// Large lines wait for their turn without a copy, between earlier and later small ones; one whose context ends leaves the queue.
 func TestWriterLargeInTurn(t *testing.T) {
 	t.Parallel()
 	w, in, r, first := stuckWriter(t)
@@ -76,7 +76,7 @@ func TestWriterLargeInTurn(t *testing.T) {
 	}
 }
 
-// Those who wait for their turn are told when the Writer fails, at once.
+// Waiting writers get an error at once when the Writer fails.
 func TestWriterFailsThoseInTurn(t *testing.T) {
 	t.Parallel()
 	w, in, _, first := stuckWriter(t)
@@ -86,7 +86,7 @@ func TestWriterFailsThoseInTurn(t *testing.T) {
 	if err := <-second; err != cause {
 		t.Error(err)
 	}
-	in.Close() // which ends the write under way
+	in.Close() // which ends the write in progress
 	if err := <-first; err != cause {
 		t.Error(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// piped is a mux over pipes, as a child's, with the server's ends.
+// piped is a mux over pipes, as to a child, with the server's ends.
 type piped struct {
 	*mux.Mux
 	in       *pipe.Writer
@@ -75,7 +75,7 @@ func startPiped(t *testing.T, size int) *piped {
 	return p
 }
 
-// begin begins a call that says how many bytes it wants in its answer.
+// begin begins a call that names the size of its answer.
 func (p *piped) begin(t *testing.T, want int, pad string) (*proxy.Exchange, proxy.Replies, error) {
 	t.Helper()
 	m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"a","n":%d,"pad":"%s"}}`, want, pad))
@@ -85,7 +85,7 @@ func (p *piped) begin(t *testing.T, want int, pad string) (*proxy.Exchange, prox
 	return ex, replies, err
 }
 
-// serve answers each request as it comes, in the order of their coming.
+// serve answers requests in the order of their arrival.
 func (p *piped) serve() {
 	number := regexp.MustCompile(`"id":(\d+),.*"n":(\d+)`)
 	r := NewReader(p.requests, 0)
@@ -103,8 +103,7 @@ func (p *piped) serve() {
 	}
 }
 
-// Large answers that their clients are slow to take hold up nobody: not the small ones behind them, nor one another; and they
-// are what they were when they are taken at last.
+// Large answers to slow clients delay neither the small ones behind them nor one another, and are unchanged when they are read at last.
 func TestNoHeadOfLineBlocking(t *testing.T) {
 	t.Parallel()
 	p := startPiped(t, pipe.DefaultSize)
@@ -141,8 +140,8 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 	<-served
 }
 
-// A server that does not read: requests wait as long as their clients do, those that are given up before they were begun leave
-// nothing, and the rest arrives whole when it reads on.
+// A server that does not read: requests wait as long as their clients do, those that are cancelled before they were begun leave nothing,
+// and the rest arrives completely when the server reads on.
 func TestServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	p := startPiped(t, -1)
@@ -151,7 +150,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	sent, lost := map[string]bool{}, 0
 	var all sync.WaitGroup
 	var exs []*proxy.Exchange
-	for i := range 24 { // six times what may wait
+	for i := range 24 { // six times the bound
 		m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"own","method":"m","params":{"name":"call-%d","pad":"%s"}}`, i, pad))
 		must(t, err)
 		ex := &proxy.Exchange{Msg: m}
@@ -175,7 +174,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			_ = r.Close()
 		})
 	}
-	eventually(t, "writers wait", func() bool { // one more is let in if the first has been taken out to be written
+	eventually(t, "writers wait", func() bool { // one more is admitted if the first is being written
 		p.w.mu.Lock()
 		defer p.w.mu.Unlock()
 		return len(p.w.turns) >= 19
@@ -190,7 +189,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 	all.Wait()
 	if lost < 18 || len(sent) == 0 {
-		t.Errorf("%d were given up in time, %d sent", lost, len(sent))
+		t.Errorf("%d were cancelled in time, %d sent", lost, len(sent))
 	}
 	arrived, cancelled := 0, 0
 	lines := NewReader(p.requests, 0)
@@ -203,7 +202,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		case m.Is("notifications/cancelled"):
 			cancelled++
 		case !sent[string(m.Text(m.Name))]:
-			t.Errorf("%s was given up, and arrived", m.Text(m.Name))
+			t.Errorf("%s was cancelled, and arrived", m.Text(m.Name))
 		default:
 			arrived++
 		}
@@ -219,10 +218,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Nothing of a message is copied on its way to a server, nor from one, but in and out of the system.
+// A message is not copied on its way to or from a server, except by the system.
 func TestLargeMessagesAllocateLittle(t *testing.T) {
 	if poisoned {
-		t.Skip("the race detector makes pools forget")
+		t.Skip("the race detector empties pools")
 	}
 	p := startPiped(t, pipe.DefaultSize)
 	served := make(chan struct{})

@@ -52,7 +52,7 @@ func TestProcessExitCodes(t *testing.T) {
 	f("exit:4", 4, "exited with code 4")
 	f("exit:0xC0000135", 0xC0000135, "ended by STATUS_DLL_NOT_FOUND")
 	f("exit:0xC000013A", 0xC000013A, "ended by STATUS_CONTROL_C_EXIT")
-	f(fmt.Sprintf("exit:%d", killCode), int(killCode), "exited with code 1067") // its own choice, not our doing
+	f(fmt.Sprintf("exit:%d", killCode), int(killCode), "exited with code 1067") // exits by itself
 	f("crash", 3, "last on stderr: two")
 }
 
@@ -67,7 +67,7 @@ func TestProcessLastWords(t *testing.T) {
 	}
 }
 
-// A write of no bytes ends a wait, and is neither a line nor the end.
+// An empty write ends a wait, and is neither a line nor the end.
 func TestProcessWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("nothing"))
@@ -78,7 +78,7 @@ func TestProcessWritesNothing(t *testing.T) {
 	expect(t, p, "x")
 }
 
-// Who ignores the end of stdin is asked by CTRL_BREAK where there is a console, and is ended at once where there is none.
+// A child that ignores the end of stdin gets CTRL_BREAK if there is a console, and is killed at once otherwise.
 func TestProcessIgnoresEndOfInput(t *testing.T) {
 	t.Parallel()
 	want := "TerminateJobObject"
@@ -112,7 +112,7 @@ func TestProcessIgnoresBreak(t *testing.T) {
 	}
 }
 
-func TestProcessBreakIsHeard(t *testing.T) {
+func TestProcessReceivesBreak(t *testing.T) {
 	if !canBreak(t) {
 		t.Skip("no console")
 	}
@@ -127,7 +127,7 @@ func TestProcessBreakIsHeard(t *testing.T) {
 	}
 }
 
-// The child goes at the end of its stdin and leaves a grandchild behind that holds the pipes and ignores everything.
+// The child exits at the end of its stdin and leaves a grandchild behind that holds the pipes and ignores all signals.
 func TestProcessStopEndsTheTree(t *testing.T) {
 	t.Parallel()
 	c := child("fork:stubborn,stay")
@@ -143,7 +143,7 @@ func TestProcessStopEndsTheTree(t *testing.T) {
 	}
 }
 
-// The child exits by itself, and nobody calls Stop: the grandchild goes as well, and the lines end although it held them.
+// The child exits by itself without Stop: the grandchild is ended too, and the lines end although it held the pipes.
 func TestProcessExitEndsTheTree(t *testing.T) {
 	t.Parallel()
 	c := child("fork:stubborn,exit")
@@ -163,7 +163,7 @@ func TestProcessExitEndsTheTree(t *testing.T) {
 	eventually(t, "the grandchild's end", func() bool { return dead(h) })
 }
 
-// Nobody gets out of the job.
+// No process can leave the job.
 func TestProcessCannotBreakAway(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("fork:deaf,away"))
@@ -172,18 +172,18 @@ func TestProcessCannotBreakAway(t *testing.T) {
 	}
 }
 
-// When we are killed, nothing of ours runs on.
+// When this process is killed, no child survives.
 func TestProcessEndsWithUs(t *testing.T) {
 	t.Parallel()
 	c := child("guarded")
-	c.KillGrace = time.Minute // it is in a job too, from us, which would end its descendants after that
+	c.KillGrace = time.Minute // it is itself in a job of this process, which would end its descendants later
 	us := start(t, c)
 	pid, err := strconv.Atoi(readLine(t, us))
 	must(t, err)
 	middle := watched(t, pid)
 	leaf := forked(t, us, "ready")
 	if dead(middle) || dead(leaf) {
-		t.Fatal("they do not even run")
+		t.Fatal("they did not start")
 	}
 	must(t, windows.TerminateProcess(watched(t, us.PID()), 9))
 	eventually(t, "the child's end", func() bool { return dead(middle) })
@@ -193,7 +193,7 @@ func TestProcessEndsWithUs(t *testing.T) {
 	}
 }
 
-// The child is in its job before it can start anybody.
+// The child is in its job before it can start a process.
 func TestJobHoldsWhatTheChildStarts(t *testing.T) {
 	t.Parallel()
 	isProcessInJob := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessInJob")
@@ -208,7 +208,7 @@ func TestJobHoldsWhatTheChildStarts(t *testing.T) {
 	j, strange := p.kin.(*job), other.kin.(*job)
 	leaf := forked(t, p, "ready")
 	if !in(j.child, j) || !in(leaf, j) || in(leaf, strange) || in(strange.child, j) {
-		t.Error("somebody is in the wrong job")
+		t.Error("a process is in the wrong job")
 	}
 }
 
@@ -231,7 +231,7 @@ func TestProcessFlood(t *testing.T) {
 	}
 }
 
-// Stop ends a ReadLine that waits elsewhere, and half a line is not taken for a message.
+// Stop ends a ReadLine of another goroutine, and an incomplete line is not taken for a message.
 func TestProcessStopEndsReadLine(t *testing.T) {
 	t.Parallel()
 	c := child("half")
@@ -249,7 +249,7 @@ func TestProcessStopEndsReadLine(t *testing.T) {
 	}
 }
 
-// A child that does not read keeps neither a writer nor Stop.
+// A child that does not read blocks neither a writer nor Stop.
 func TestProcessNeverReads(t *testing.T) {
 	t.Parallel()
 	c := child("deaf")
@@ -268,11 +268,11 @@ func TestProcessNeverReads(t *testing.T) {
 	<-full.waits
 	took(t, p, 8*time.Second)
 	if err := <-waits; err != ErrStopped {
-		t.Errorf("who waited got %v", err)
+		t.Errorf("the waiting reader got %v", err)
 	}
 }
 
-// handles counts those that we have open.
+// handles counts this process's open handles.
 func handles(t *testing.T) (n uint32) {
 	t.Helper()
 	r, _, err := windows.NewLazySystemDLL("kernel32.dll").NewProc("GetProcessHandleCount").
@@ -283,7 +283,8 @@ func handles(t *testing.T) (n uint32) {
 	if n > 0 {
 		return n
 	}
-	// Wine does not count. The list of all that are open begins with their number; five words each; the second is the process.
+	// Wine does not count them. The list of all open handles begins with their number; each has five words, of which the second is the
+	// process.
 	list := make([]uint64, 1<<20)
 	must(t, windows.NtQuerySystemInformation(windows.SystemExtendedHandleInformation, unsafe.Pointer(&list[0]),
 		uint32(len(list)*8), nil))
@@ -296,7 +297,7 @@ func handles(t *testing.T) (n uint32) {
 	return n
 }
 
-// Nothing is left open by many that come and go. No other test may run meanwhile.
+// Many processes that start and stop leave no handle open. No other test may run meanwhile.
 func TestProcessHandles(t *testing.T) {
 	round := func(roles ...string) {
 		for _, role := range roles {
@@ -348,8 +349,8 @@ func TestStartErrors(t *testing.T) {
 	f(Command{Argv: []string{folder}}, syscall.ERROR_ACCESS_DENIED)
 }
 
-// A batch file gets its arguments as they are, though cmd.exe runs it; and the one in the PATH is run, not one of the same
-// name in the working directory.
+// A batch file gets its arguments unchanged although cmd.exe runs it, and the one in PATH is run, not one of the same name in the working
+// directory.
 func TestProcessBatchFile(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "a & b ^ (c)")

@@ -12,8 +12,8 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// BenchmarkProcessEcho sends lines through a real child that echoes them, as many at a time as depth says, each by a
-// goroutine of its own that waits for its answer, as calls do.
+// BenchmarkProcessEcho sends lines through a real child that echoes them, depth at a time, each by a goroutine that waits for its answer,
+// as calls do.
 func BenchmarkProcessEcho(b *testing.B) {
 	for _, size := range []int{300, 10 << 10, 1 << 20} {
 		for _, depth := range []int{1, 16, 256} {

@@ -26,13 +26,13 @@ import (
 // childKey switches the test binary into one of the children below.
 const childKey = "STDIO_TEST_CHILD"
 
-// raceEnv spares children under the race detector the second that it waits at the exit.
+// raceEnv removes the second that the race detector waits at the exit of children.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
 // guardedKey makes the tests start their children through a reaper; see TestWithReaper.
 const guardedKey = "STDIO_TEST_GUARDED"
 
-// ward is the reaper of all tests, nil where there is none.
+// ward is the reaper of all tests; nil: none.
 var ward *reaper.Reaper
 
 func TestMain(m *testing.M) {
@@ -66,7 +66,7 @@ func (g guardedTests) Run() int {
 	}
 }
 
-// playChild is the child's main. Every role ends by itself after a minute at most, should a test go wrong.
+// playChild is the child's main. Every role exits after a minute at most, in case a test fails.
 func playChild(role string) int {
 	time.AfterFunc(time.Minute, func() { os.Exit(99) })
 	name, arg, _ := strings.Cut(role, ":")
@@ -101,7 +101,7 @@ func playChild(role string) int {
 	return playBadChild(name, arg)
 }
 
-// playBadChild are the roles that do not do what they should.
+// playBadChild has the roles that misbehave.
 func playBadChild(name, arg string) int {
 	switch name {
 	case "deaf": // ignores the end of stdin
@@ -111,7 +111,7 @@ func playBadChild(name, arg string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
-	case "polite": // says so when it gets SIGTERM
+	case "polite": // writes a line when it gets SIGTERM
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, syscall.SIGTERM)
 		fmt.Println("ready")
@@ -128,12 +128,12 @@ func playBadChild(name, arg string) int {
 				return 1
 			}
 		}
-	case "burst": // does not look at stdin before it has written all it has to say
+	case "burst": // reads stdin only after it has written everything
 		if _, err := os.Stdout.Write(bytes.Repeat([]byte("burst\n"), 1<<20)); err != nil {
 			return 1
 		}
 		return echoLines()
-	case "half": // says half a line
+	case "half": // writes an incomplete line
 		fmt.Print("whole\nhalf")
 		time.Sleep(time.Hour)
 	case "chatter": // floods stderr, then echoes

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forked reads the grandchild's process id, whatever else is on the pipe, and waits for its word.
+// forked reads the grandchild's process id among other output on the pipe, and waits until it is ready.
 func forked(t *testing.T, p *Process, word string) int {
 	t.Helper()
 	pid := 0
@@ -36,7 +36,7 @@ func dead(pid int) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
-// The child goes at the end of its stdin and leaves a grandchild behind that holds the pipes and ignores everything.
+// The child exits at the end of its stdin and leaves a grandchild behind that holds the pipes and ignores all signals.
 func TestProcessStopKillsTheGroup(t *testing.T) {
 	t.Parallel()
 	c := child("fork:stubborn,stay")
@@ -52,7 +52,7 @@ func TestProcessStopKillsTheGroup(t *testing.T) {
 	}
 }
 
-// What the child leaves behind gets the time to end in its own way.
+// Processes that the child leaves behind get time to end by themselves.
 func TestProcessStopAsksTheGroupFirst(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("fork:polite,stay"))
@@ -63,7 +63,7 @@ func TestProcessStopAsksTheGroupFirst(t *testing.T) {
 	}
 }
 
-// The child exits by itself, and nobody calls Stop: the grandchild goes as well, and the lines end although it held them.
+// The child exits by itself without Stop: the grandchild is ended too, and the lines end although it held the pipes.
 func TestProcessExitKillsTheGroup(t *testing.T) {
 	t.Parallel()
 	c := child("fork:stubborn,exit")
@@ -83,8 +83,8 @@ func TestProcessExitKillsTheGroup(t *testing.T) {
 	eventually(t, "the grandchild's end", func() bool { return dead(pid) })
 }
 
-// A grandchild that has left the group is out of reach without a reaper, but must not keep Stop or ReadLine from returning.
-// With one, it is ended like all others.
+// A grandchild that has left the group cannot be ended without a reaper, but must not keep Stop or ReadLine from returning. With a reaper
+// it is ended like all others.
 func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	c := child("fork:setsid-deaf,exit")
@@ -103,11 +103,11 @@ func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 	}
 }
 
-// A grandchild in a session of its own that ignores everything, stopped by us.
+// A grandchild in a session of its own that ignores all signals is ended by Stop.
 func TestProcessStopKillsWhoEscaped(t *testing.T) {
 	t.Parallel()
 	if ward == nil {
-		t.Skip("takes a reaper")
+		t.Skip("needs a reaper")
 	}
 	c := child("fork:setsid-stubborn,stay")
 	c.KillGrace = 100 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 
 const dieWithParent = true
 
-// A thread that ends in our process, as a library may have it, takes no child along.
+// A thread that ends in this process, as one of a library may, takes no child along.
 func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 	t.Parallel()
 	started := make(chan *Process)
@@ -41,11 +41,11 @@ func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 		if e := p.Exit(); e.Signal != "" {
 			t.Errorf("%v", e)
 		}
-		nobodyLeft(t, p)
+		noProcessLeft(t, p)
 	}
 }
 
-// Where pidfds are not to be had, a thread waits.
+// Without pidfds a thread waits.
 func TestAwaitExitWithoutPidfd(t *testing.T) {
 	t.Parallel()
 	if pollExit(-1) {

@@ -16,10 +16,10 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// All tests of processes again, with a reaper.
+// All process tests again, with a reaper.
 func TestWithReaper(t *testing.T) {
 	if ward != nil {
-		t.Skip("this is it")
+		t.Skip("this test is the repetition itself")
 	}
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^Test(Process|Start)", "-test.timeout=5m", fmt.Sprintf("-test.short=%v", testing.Short()))
@@ -29,7 +29,7 @@ func TestWithReaper(t *testing.T) {
 	}
 }
 
-// Where a reaper cannot be started, children are started all the same.
+// If a reaper cannot be started, children are started without it.
 func TestProcessWithoutAReaper(t *testing.T) {
 	t.Parallel()
 	told := make(chan error, 10)
@@ -46,11 +46,11 @@ func TestProcessWithoutAReaper(t *testing.T) {
 		}
 	}
 	if err := <-told; !errors.Is(err, reaper.ErrUnavailable) || len(told) > 0 {
-		t.Errorf("told %v, and %d more", err, len(told))
+		t.Errorf("reported %v, and %d more", err, len(told))
 	}
 }
 
-// A reaper that is killed takes its children along; the next child gets a new one.
+// A killed reaper takes its children along; the next child gets a new reaper.
 func TestProcessLosesItsReaper(t *testing.T) {
 	t.Parallel()
 	told := make(chan error, 10)
@@ -60,7 +60,7 @@ func TestProcessLosesItsReaper(t *testing.T) {
 	c.Reaper = g
 	p, err := Start(background(), c)
 	must(t, err)
-	defer p.Stop() // and no more: an orphan is reaped by the system's first process, when that likes
+	defer p.Stop() // nothing more is certain: the system's first process reaps orphans at its own time
 	must(t, p.Write([]byte("x")))
 	expect(t, p, "x")
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))

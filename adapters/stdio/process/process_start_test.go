@@ -42,7 +42,7 @@ func TestProcessNothingInherited(t *testing.T) {
 	}
 }
 
-// marks tells whether a variable is the one that the reaper adds.
+// marks reports whether a variable is the one that the reaper adds.
 func marks(entry string) bool { return ward != nil && strings.HasPrefix(entry, reaper.MarkKey+"=") }
 
 // Runtimes expect blocking pipes: node and Python fail with EAGAIN on others.

@@ -34,7 +34,7 @@ func child(role string) Command {
 	}
 }
 
-// start starts a child and sees to it that at the end of the test nobody of its group is left.
+// start starts a child and checks at the end of the test that no process of its group is left.
 func start(t testing.TB, c Command) *Process {
 	t.Helper()
 	p, err := Start(background(), c)
@@ -43,12 +43,12 @@ func start(t testing.TB, c Command) *Process {
 	}
 	t.Cleanup(func() {
 		p.Stop()
-		nobodyLeft(t, p)
+		noProcessLeft(t, p)
 	})
 	return p
 }
 
-func nobodyLeft(t testing.TB, p *Process) {
+func noProcessLeft(t testing.TB, p *Process) {
 	t.Helper()
 	if unix.Kill(p.PID(), 0) == nil {
 		t.Errorf("child %v is still there", p)
@@ -183,7 +183,7 @@ func TestProcessCrash(t *testing.T) {
 	}
 }
 
-// A child that exits by itself is reaped without anybody's help.
+// A child that exits by itself is reaped.
 func TestProcessExitsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("exit:4"))
@@ -254,7 +254,7 @@ func TestProcessFlood(t *testing.T) {
 	}
 }
 
-// Nobody reads. The child stands in a write, and gets to the end of its stdin all the same.
+// Nothing reads the child's output. It is blocked in a write, and still sees the end of its stdin.
 func TestProcessStopReadsOn(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("burst"))
@@ -265,7 +265,7 @@ func TestProcessStopReadsOn(t *testing.T) {
 	}
 }
 
-// Stop ends a ReadLine that waits elsewhere.
+// Stop ends a ReadLine of another goroutine.
 func TestProcessStopEndsReadLine(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("echo"))
@@ -280,7 +280,7 @@ func TestProcessStopEndsReadLine(t *testing.T) {
 	}
 }
 
-// Half a line is not taken for a message because we stop in its middle.
+// An incomplete line is not taken for a message when Stop interrupts it.
 func TestProcessStopDropsHalfALine(t *testing.T) {
 	t.Parallel()
 	c := child("half")
@@ -323,7 +323,7 @@ func TestProcessNeverReads(t *testing.T) {
 	<-full.waits
 	took(t, p, 8*time.Second)
 	if err := <-waits; err != ErrStopped {
-		t.Errorf("who waited got %v", err)
+		t.Errorf("the waiting reader got %v", err)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestProcessStopFromMany(t *testing.T) {
 	p.Stop()
 }
 
-// Many come and go at once; the thread that forks them survives all of them and ends with the last.
+// Many start and stop at once. The thread that forks them survives all of them and ends with the last.
 func TestProcessManyAtOnce(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup
@@ -400,14 +400,14 @@ func TestProcessManyAtOnce(t *testing.T) {
 					t.Error(line, err)
 				}
 				p.Stop()
-				nobodyLeft(t, p)
+				noProcessLeft(t, p)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// When we are killed, nothing of ours runs on: the child gets SIGTERM with the end of its stdin.
+// When this process is killed, no child survives: the child gets SIGTERM and the end of its stdin.
 func TestProcessEndsWithUs(t *testing.T) {
 	if !dieWithParent {
 		t.Skip("only Linux signals a child at its parent's death")
@@ -417,7 +417,7 @@ func TestProcessEndsWithUs(t *testing.T) {
 	pid, err := strconv.Atoi(readLine(t, us))
 	must(t, err)
 	if dead(pid) {
-		t.Fatal("it does not even run")
+		t.Fatal("it did not start")
 	}
 	must(t, unix.Kill(us.PID(), unix.SIGKILL))
 	eventually(t, "the orphan's end", func() bool { return dead(pid) })

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// playChild is the child's main. Every role ends by itself after a minute at most, should a test go wrong.
+// playChild is the child's main. Every role exits after a minute at most, in case a test fails.
 func playChild(role string) int {
 	time.AfterFunc(time.Minute, func() { os.Exit(99) })
 	name, arg, _ := strings.Cut(role, ":")
@@ -79,7 +79,7 @@ func playChild(role string) int {
 	return playBadChild(name, arg)
 }
 
-// playBadChild are the roles that do not end when they should, or start others.
+// playBadChild has the roles that do not exit when they should, or start other processes.
 func playBadChild(name, arg string) int {
 	switch name {
 	case "deaf": // ignores the end of stdin
@@ -158,7 +158,7 @@ func child(role string) Command {
 	}
 }
 
-// start starts a child and sees to it that at the end of the test its pipes are closed.
+// start starts a child and closes its pipes at the end of the test.
 func start(t testing.TB, c Command) *Process {
 	t.Helper()
 	p, err := Start(background(), c)
@@ -176,7 +176,7 @@ func start(t testing.TB, c Command) *Process {
 	return p
 }
 
-// watched is a handle to somebody's process, so that its end is certain and its id not given to another.
+// watched is a handle to a process, so that its exit can be observed and its id is not reused.
 func watched(t testing.TB, pid int) windows.Handle {
 	t.Helper()
 	const rights = windows.SYNCHRONIZE | windows.PROCESS_TERMINATE | windows.PROCESS_QUERY_INFORMATION
@@ -234,7 +234,7 @@ func took(t testing.TB, p *Process, limit time.Duration) time.Duration {
 	return d
 }
 
-// forked reads the grandchild's process id, whatever else is on the pipe, and waits for its word.
+// forked reads the grandchild's process id among other output on the pipe, and waits until it is ready.
 func forked(t *testing.T, p *Process, word string) windows.Handle {
 	t.Helper()
 	var h windows.Handle
@@ -249,8 +249,7 @@ func forked(t *testing.T, p *Process, word string) windows.Handle {
 	return h
 }
 
-// canBreak tells whether a child of ours can be sent CTRL_BREAK: there must be a console. Wine says that it was sent, and
-// sends it to nobody.
+// canBreak reports whether CTRL_BREAK can be sent to a child: there must be a console. Wine reports success without sending it.
 func canBreak(t testing.TB) bool {
 	t.Helper()
 	h, err := windows.CreateFile(windows.StringToUTF16Ptr("CONOUT$"), windows.GENERIC_READ|windows.GENERIC_WRITE,
@@ -260,7 +259,7 @@ func canBreak(t testing.TB) bool {
 	}
 	_ = windows.CloseHandle(h)
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil {
-		t.Skip("wine knows no process groups on a console")
+		t.Skip("wine has no process groups on a console")
 	}
 	return true
 }

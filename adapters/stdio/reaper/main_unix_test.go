@@ -20,7 +20,7 @@ import (
 
 const (
 	roleKey  = "REAPER_TEST_ROLE"  // makes the test binary one of the processes below
-	tokenKey = "REAPER_TEST_TOKEN" // by its value a test finds what has come of it
+	tokenKey = "REAPER_TEST_TOKEN" // identifies the processes of a test
 	pidsKey  = "REAPER_TEST_PIDS"  // the file into which children write their process ids
 )
 
@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 		os.Exit(Main())
 	}
 	if role := os.Getenv(roleKey); role != "" {
-		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // should a test go wrong
+		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // in case a test fails
 		os.Exit(play(role))
 	}
 	goleak.VerifyTestMain(watched{m})
 }
 
-// watched are the tests, which fail also if the race detector finds something in a reaper.
+// watched runs the tests, and also fails if the race detector finds a race in a reaper.
 type watched struct{ *testing.M }
 
 func (w watched) Run() int {
@@ -56,7 +56,7 @@ func (w watched) Run() int {
 	return code
 }
 
-// play is what a process of a test does that is no shell script.
+// play runs the roles of test processes that are no shell scripts.
 func play(role string) int {
 	name, arg, _ := strings.Cut(role, ":")
 	switch name {
@@ -68,7 +68,7 @@ func play(role string) int {
 		until := time.Now().Add(20 * time.Second)
 		for n := 0; time.Now().Before(until) && n < 3000; n++ {
 			cmd := exec.Command("sleep", "50")
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // no mark
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // without a mark
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			if n%2 == 0 {
 				cmd.Env = append(cmd.Environ(), tokenKey+"="+os.Getenv(tokenKey), MarkKey+"="+os.Getenv(MarkKey))
@@ -95,7 +95,7 @@ func note() {
 	_ = f.Close()
 }
 
-// playParent stands for Dragoman: it starts the script in a few children and says so when all that are expected are there.
+// playParent stands for Dragoman: it starts the script in a few children and prints a line when all expected processes are running.
 func playParent(arg string) int {
 	count, script, _ := strings.Cut(arg, ":")
 	g := New(Options{Exe: self(), Note: func(err error) { fmt.Fprintln(os.Stderr, err) }})
@@ -118,7 +118,7 @@ func playParent(arg string) int {
 	return 0
 }
 
-// playFirst runs in a process namespace of its own and says who is left after a child with a daemon has gone.
+// playFirst runs in a process namespace of its own and prints which processes are left after a child with a daemon has ended.
 func playFirst() int {
 	g := New(Options{Exe: self(), Note: func(err error) { fmt.Println(err) }})
 	c, _, err := run(context.Background(), g, os.Environ(), "sh", "-c", `(setsid sleep 50 &) ; (setsid sh -c 'exit 3' &)`)
@@ -148,8 +148,8 @@ func self() string {
 	return exe
 }
 
-// run starts a command by a reaper. Its stdout and stderr are read into the channel line by line; its stdin is /dev/zero's
-// opposite, a pipe that ends with us.
+// run starts a command with a reaper. Its stdout and stderr are sent to the channel line by line; its stdin is a pipe that is closed with
+// this process.
 func run(ctx context.Context, g *Reaper, env []string, argv ...string) (*Child, <-chan string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -183,7 +183,7 @@ func run(ctx context.Context, g *Reaper, env []string, argv ...string) (*Child, 
 	return c, lines, nil
 }
 
-// recorded are the process ids in a test's file.
+// recorded returns the process ids in a test's file.
 func recorded(file string) []int {
 	b, err := os.ReadFile(file)
 	if err != nil {

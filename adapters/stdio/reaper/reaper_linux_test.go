@@ -20,7 +20,7 @@ import (
 
 const stubborn = `trap "" TERM HUP INT; echo $$ >> $REAPER_TEST_PIDS; while :; do sleep 40; done`
 
-// scripts are what children do, and how many processes write down their number.
+// scripts are what children do, and how many processes write down their id.
 var scripts = map[string]struct {
 	count int
 	text  string
@@ -38,7 +38,7 @@ var scripts = map[string]struct {
 	"swarm":    {1, `REAPER_TEST_ROLE=swarm exec ` + self()},
 }
 
-// rig is a test's own reaper, and how to find what has come of it.
+// rig is a test's own reaper and its processes.
 type rig struct {
 	*Reaper
 	t     *testing.T
@@ -60,12 +60,12 @@ func newRig(t *testing.T) *rig {
 	}})
 	t.Cleanup(func() {
 		r.Close()
-		r.nobody(2 * time.Second)
+		r.noProcess(2 * time.Second)
 	})
 	return r
 }
 
-func (r *rig) told() []error {
+func (r *rig) errors() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.notes)
@@ -102,7 +102,7 @@ func (r *rig) eventually(what string, done func() bool) {
 	}
 }
 
-// left are the processes of the test: by the token in their environment, and by the numbers that were written down.
+// left returns the processes of the test that are alive, found by the token in their environment and by recorded ids.
 func (r *rig) left() []string {
 	files := &procReader{}
 	var out []string
@@ -119,8 +119,8 @@ func (r *rig) left() []string {
 	return out
 }
 
-// nobody fails the test if anybody is left after limit, and returns how long it took.
-func (r *rig) nobody(limit time.Duration) time.Duration {
+// noProcess fails the test if a process is left after limit, and returns how long it took.
+func (r *rig) noProcess(limit time.Duration) time.Duration {
 	r.t.Helper()
 	begin := time.Now()
 	for {
@@ -130,7 +130,7 @@ func (r *rig) nobody(limit time.Duration) time.Duration {
 			return took
 		}
 		if took > limit {
-			r.t.Errorf("%d are left after %v, of them %s", len(left), took, left[0])
+			r.t.Errorf("%d left after %v, among them %s", len(left), took, left[0])
 			for _, pid := range recorded(r.pids) {
 				_ = unix.Kill(pid, unix.SIGKILL)
 			}
@@ -154,8 +154,8 @@ func closed(c <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// Whatever the children do, and have done: 2 s after the end of the process that wanted them nobody is left.
-func TestNobodySurvivesAKilledParent(t *testing.T) {
+// 2 s after the end of the process that started them no process is left, whatever the children do.
+func TestNoProcessSurvivesAKilledParent(t *testing.T) {
 	for name, s := range scripts {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -178,12 +178,12 @@ func TestNobodySurvivesAKilledParent(t *testing.T) {
 			}
 			_ = parent.Process.Kill()
 			_ = parent.Wait()
-			t.Logf("%v", r.nobody(2*time.Second))
+			t.Logf("%v", r.noProcess(2*time.Second))
 		})
 	}
 }
 
-// Kill ends everybody of the one family, and nobody of another.
+// Kill ends all processes of one family, and none of another.
 func TestKillEndsTheTree(t *testing.T) {
 	for name := range scripts {
 		t.Run(name, func(t *testing.T) {
@@ -194,27 +194,27 @@ func TestKillEndsTheTree(t *testing.T) {
 			begin := time.Now()
 			c.Kill()
 			if !closed(c.Gone(), 10*time.Second) {
-				t.Fatal("it is not gone")
+				t.Fatal("it has not ended")
 			}
 			t.Logf("%v", time.Since(begin))
 			if e := c.Exit(); e.Signal != syscall.SIGKILL || e.Code != -1 || e.Lost {
 				t.Errorf("%+v", e)
 			}
 			if closed(other.Exited(), 0) {
-				t.Error("the other child is gone as well")
+				t.Error("the other child has ended as well")
 			}
 			if n := len(r.left()); n != 2 && name != "faceless" {
 				t.Errorf("%d are left", n)
 			}
 			other.Kill()
 			<-other.Gone()
-			r.nobody(time.Second) // also those whom nothing tells whose they were
+			r.noProcess(time.Second) // also processes without any mark
 		})
 	}
 }
 
-// A child that exits by itself takes its daemons along: they are asked to go, and gone is who goes.
-func TestAChildThatExitsLeavesNobody(t *testing.T) {
+// A child that exits by itself takes its daemons along: they get SIGTERM, and the family has ended with the last of them.
+func TestAChildThatExitsLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.sh(`(setsid sleep 40 &); (env -i setsid sleep 40 &); sleep 40 & exit 7`)
@@ -223,12 +223,12 @@ func TestAChildThatExitsLeavesNobody(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if !closed(c.Gone(), 10*time.Second) {
-		t.Error("it is not gone")
+		t.Error("it has not ended")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
-// Who does not go when asked is there until he is killed.
+// A process that ignores SIGTERM lives until it is killed.
 func TestAStubbornDaemonWaitsForKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -238,33 +238,33 @@ func TestAStubbornDaemonWaitsForKill(t *testing.T) {
 	}
 	<-c.Exited()
 	if closed(c.Gone(), 100*time.Millisecond) {
-		t.Error("gone already")
+		t.Error("ended already")
 	}
 	c.Terminate()
 	c.Kill()
 	if !closed(c.Gone(), 10*time.Second) {
-		t.Error("it is not gone")
+		t.Error("it has not ended")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
-// SIGTERM reaches all of the family.
+// SIGTERM reaches all processes of the family.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("orphans")
 	c.Terminate()
 	if !closed(c.Gone(), 10*time.Second) {
-		t.Error("it is not gone")
+		t.Error("it has not ended")
 	}
 	if e := c.Exit(); e.Signal != syscall.SIGTERM {
 		t.Errorf("%+v", e)
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 // An orphan without any mark goes with the last family that can have started it.
-func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
+func TestAnOrphanWithoutAMarkEndsWithTheLastTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, _ := r.script("plain")
@@ -272,7 +272,7 @@ func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
 	two.Kill()
 	<-two.Gone()
 	if n := len(r.left()); n == 0 {
-		t.Error("one is gone as well")
+		t.Error("one has ended as well")
 	}
 	young, _ := r.script("plain")
 	one.Kill()
@@ -280,11 +280,11 @@ func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
 	daemon := recorded(r.pids)[1:3]
 	r.eventually("the orphan's end", func() bool { return dead(daemon[0]) && dead(daemon[1]) })
 	if closed(young.Exited(), 0) {
-		t.Error("the youngest is gone as well")
+		t.Error("the youngest has ended as well")
 	}
 	young.Kill()
 	<-young.Gone()
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 func dead(pid int) bool {
@@ -292,7 +292,7 @@ func dead(pid int) bool {
 	return !ok || p.ended()
 }
 
-// process gives the reaper's process id.
+// process returns the reaper's process id.
 func (r *rig) process() int {
 	r.impl.mu.Lock()
 	defer r.impl.mu.Unlock()
@@ -318,17 +318,17 @@ func TestAKilledReaper(t *testing.T) {
 		if n := len(r.left()); n != 1 || r.process() == first {
 			t.Errorf("%s: %d are left: %v", name, n, r.left())
 		}
-		if notes := r.told(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
+		if notes := r.errors(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
 			t.Errorf("%s: %v", name, notes)
 		}
 		again.Kill()
 		<-again.Gone()
 		r.Close()
-		r.nobody(0)
+		r.noProcess(0)
 	}
 }
 
-// What a terminal or a service manager sends to everybody does not end the reaper before Dragoman.
+// A signal to the whole process group, from a terminal or a service manager, does not end the reaper before Dragoman.
 func TestSignalsDoNotEndTheReaper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -350,7 +350,7 @@ func TestSignalsDoNotEndTheReaper(t *testing.T) {
 	}
 }
 
-// Many come and go; of none is anything left in the reaper.
+// Many children start and end, and the reaper keeps nothing of them.
 func TestNothingStaysInTheReaper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -391,21 +391,21 @@ func TestNothingStaysInTheReaper(t *testing.T) {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
 	if r.process() != pid || closed(first.Exited(), 0) {
-		t.Error("it was lost")
+		t.Error("a child was lost")
 	}
 }
 
 // Close ends what still runs, and the reaper itself.
-func TestCloseEndsEverybody(t *testing.T) {
+func TestCloseEndsEveryProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("daemon")
 	pid := r.process()
 	r.Close()
 	if !closed(c.Gone(), 0) || !dead(pid) {
-		t.Error("not gone")
+		t.Error("not ended")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 	r.Close()
 	unused := New(Options{Exe: self()})
 	unused.Close()
@@ -414,7 +414,7 @@ func TestCloseEndsEverybody(t *testing.T) {
 	early.Close()
 }
 
-// In a container Dragoman may be the first process, to whom everybody else's orphans come.
+// In a container Dragoman may be the first process, which adopts all orphans.
 func TestAsTheFirstProcess(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", self())

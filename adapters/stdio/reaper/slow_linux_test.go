@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// started is what came of a start.
+// started is the result of a start.
 type started struct {
 	c   *Child
 	err error
@@ -22,7 +22,7 @@ func (r *rig) start(argv ...string) started {
 	return started{c, err}
 }
 
-// sleeper is a copy of sleep(1), a file that nobody else executes.
+// sleeper copies sleep(1) to a file that no other test executes.
 func sleeper(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "slow")
@@ -36,8 +36,8 @@ func sleeper(t *testing.T) string {
 	return file
 }
 
-// A program on a file system that does not answer holds up nobody else: not the start of another, not its end, and not what
-// is done when Dragoman is gone.
+// A program on a file system that does not answer blocks only itself: not the start of another one, its end, or the cleanup after
+// Dragoman's end.
 func TestASlowFileSystem(t *testing.T) {
 	r := newRig(t)
 	slow := sleeper(t)
@@ -51,7 +51,7 @@ func TestASlowFileSystem(t *testing.T) {
 		r.eventually("the system to ask whether it may be executed", func() bool { return len(held.asked()) > n })
 	}
 	begin := time.Now()
-	for range 300 { // enough for garbage to be collected, were that not left off now
+	for range 300 { // enough to collect garbage, if collection were not off
 		c, _ := r.sh("exit")
 		<-c.Gone()
 	}
@@ -61,7 +61,7 @@ func TestASlowFileSystem(t *testing.T) {
 		t.Error("another child could not be ended")
 	}
 	if len(started) > 0 {
-		t.Error("it was not held up: this tests nothing")
+		t.Error("it did not block: this tests nothing")
 	}
 	held.release()
 	for range cap(started) {
@@ -74,9 +74,8 @@ func TestASlowFileSystem(t *testing.T) {
 	}
 }
 
-// Who forks takes the brand that the reaper has at that moment, and where nobody gets a processor for a while that may be
-// another child's: one that lives (then that one would wait for it until it ends), or one that is gone (then it would be
-// killed for a stray).
+// A forked child inherits the reaper's current mark. If the machine is busy, that may be the mark of another child: one that is alive, so
+// that the child would be taken for its descendant, or one that has ended, so that it would be killed as a stray.
 func TestLimitMarkOfAnother(t *testing.T) {
 	f := func(name string, brand func(r *rig) (uint64, *Child)) {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +91,7 @@ func TestLimitMarkOfAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				visitor, _ := r.sh("exit") // the reaper looks at all processes when it is gone
+				visitor, _ := r.sh("exit") // the reaper scans all processes when it has ended
 				<-visitor.Gone()
 			}
 			held.release()
@@ -102,10 +101,10 @@ func TestLimitMarkOfAnother(t *testing.T) {
 			}
 			other.Kill()
 			if !closed(other.Gone(), 5*time.Second) {
-				t.Error("the child whose brand it was could not be ended")
+				t.Error("the child with that mark could not be ended")
 			}
 			if closed(s.c.Gone(), 0) {
-				t.Error("it was taken for another's and killed")
+				t.Error("it was taken for another child's process and killed")
 			}
 			s.c.Kill()
 			if !closed(s.c.Gone(), 5*time.Second) {
@@ -133,7 +132,7 @@ func TestLimitMarkOfAnother(t *testing.T) {
 	})
 }
 
-// hold are those who wait for our word on whether they may execute a file.
+// hold has the processes that wait for the test's permission to execute a file.
 type hold struct {
 	fd      int
 	waiting []heldUp
@@ -144,10 +143,10 @@ type heldUp struct {
 	pid   int
 }
 
-// asked gives the numbers of the processes that wait.
+// asked returns the ids of the waiting processes.
 func (h *hold) asked() []int {
 	var b [4096]byte
-	n, _ := unix.Read(h.fd, b[:]) // an error is that nobody asks
+	n, _ := unix.Read(h.fd, b[:]) // an error means that none waits
 	for at := 0; at+24 <= n; at += int(binary.NativeEndian.Uint32(b[at:])) {
 		h.waiting = append(h.waiting, heldUp{
 			event: int(binary.NativeEndian.Uint32(b[at+16:])), pid: int(binary.NativeEndian.Uint32(b[at+20:])),
@@ -160,7 +159,7 @@ func (h *hold) asked() []int {
 	return pids
 }
 
-// release lets all go on who wait.
+// release permits all waiting processes.
 func (h *hold) release() {
 	h.asked()
 	for _, w := range h.waiting {
@@ -173,7 +172,7 @@ func (h *hold) release() {
 	h.waiting = nil
 }
 
-// holdExec holds up whoever executes a file.
+// holdExec blocks every execution of a file.
 func holdExec(t *testing.T, file string) *hold {
 	t.Helper()
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
@@ -183,7 +182,7 @@ func holdExec(t *testing.T, file string) *hold {
 	h := &hold{fd: fd}
 	t.Cleanup(func() {
 		h.release()
-		_ = unix.Close(fd) // lets everybody go
+		_ = unix.Close(fd) // permits all
 	})
 	if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_EXEC_PERM, unix.AT_FDCWD, file); err != nil {
 		t.Skipf("not permitted here: %v", err)

@@ -47,7 +47,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	f("/no/such/file")
 	f("/bin/true")
-	f("") // a test binary is not to be executed unasked
+	f("") // test binaries are not executed without an explicit variable
 }
 
 func TestStartErrors(t *testing.T) {
@@ -85,9 +85,8 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// A child gets three descriptors that block, default signals, the environment and directory that it was given, and a
-// session of its own.
-func TestWhatAChildGets(t *testing.T) {
+// A child gets three blocking descriptors, default signals, its configured environment and directory, and a session of its own.
+func TestEnvironmentOfAChild(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	long := "LONG=" + strings.Repeat("x", 100_000)
@@ -111,12 +110,12 @@ func TestWhatAChildGets(t *testing.T) {
 	mark := r.impl.conn.mark + "-1"
 	r.impl.mu.Unlock()
 	want := []string{"4", "SigBlk:\t0000000000000000", ignored(t), "b c 100000", got[4], "flags:\t00", "flags:\t01", mark}
-	if !slices.Equal(got, want) { // the fourth is of ls itself
+	if !slices.Equal(got, want) { // the fourth belongs to ls
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
-// ignored is what this process was told to ignore by whoever started it, and has not undone: nothing is to be added to it.
+// ignored returns the signals that this process ignores since its start.
 func ignored(t *testing.T) string {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -132,8 +131,8 @@ func ignored(t *testing.T) string {
 	return ""
 }
 
-// What Dragoman was told to ignore, as by nohup, its children ignore as well, though the reaper ignores more.
-func TestWhatWasIgnoredStaysSo(t *testing.T) {
+// Children ignore the signals that Dragoman was started to ignore, as by nohup, but not those that the reaper ignores.
+func TestIgnoredSignalsAreInherited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := r.pids + ".ignored"
@@ -162,12 +161,12 @@ func TestWhatWasIgnoredStaysSo(t *testing.T) {
 		return n
 	}
 	if got, want := bits(string(got)), bits(ignored(t))|1<<(syscall.SIGHUP-1); got != want {
-		t.Errorf("a child ignores %x, not %x", got, want)
+		t.Errorf("a child ignores %x, want %x", got, want)
 	}
 }
 
-// A child that ends at once, while its reaper is still getting ready, is noticed. Which of the two is first is not ours to say.
-func TestTheFirstMayEndAtOnce(t *testing.T) {
+// A child that ends at once, while its reaper is still starting, is noticed. The order of the two is not defined.
+func TestTheFirstChildMayExitAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		r := newRig(t)
@@ -182,7 +181,7 @@ func TestTheFirstMayEndAtOnce(t *testing.T) {
 	}
 }
 
-// Hundreds at once cost the reaper no descriptor and little memory, and are gone within a moment.
+// Hundreds of children at once cost the reaper no descriptor and little memory, and end within a moment.
 func TestManyChildren(t *testing.T) {
 	many := 300
 	if n, err := strconv.Atoi(os.Getenv("REAPER_TEST_MANY")); err == nil {
@@ -192,7 +191,7 @@ func TestManyChildren(t *testing.T) {
 	r.Prestart()
 	r.impl.starting.Wait()
 	pid := r.process()
-	fds := func() (n int) { // without the runtime's poller, which comes with the first timer that somebody waits for
+	fds := func() (n int) { // without the runtime's poller, which the first timer starts
 		for _, name := range list(fmt.Sprintf("/proc/%d/fd", pid)) {
 			what, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name))
 			if !strings.HasPrefix(what, "anon_inode:[event") {
@@ -248,7 +247,7 @@ func TestManyChildren(t *testing.T) {
 	}
 	for _, c := range children {
 		if c != nil && !closed(c.Gone(), 20*time.Second) {
-			t.Fatal("one is not gone")
+			t.Fatal("one has not ended")
 		}
 	}
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

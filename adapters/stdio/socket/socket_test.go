@@ -20,7 +20,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// soon is how long a test waits for what must happen.
+// soon is how long a test waits for an event.
 const soon = 10 * time.Second
 
 // plug is a server behind a socket: each connection it accepts goes to the test.
@@ -75,7 +75,7 @@ func (p *plug) accept() *peer {
 		p.t.Cleanup(func() { _ = conn.Close() })
 		return &peer{t: p.t, conn: conn, r: bufio.NewReader(conn)}
 	case <-time.After(soon):
-		p.t.Fatal("nobody connects")
+		p.t.Fatal("no connection")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (p *peer) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-func (p *peer) say(lines ...string) {
+func (p *peer) send(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
 		if _, err := io.WriteString(p.conn, line+"\n"); err != nil {
@@ -99,16 +99,21 @@ func (p *peer) say(lines ...string) {
 	}
 }
 
-// ear is a sink that remembers.
-type ear struct {
+// recordingSink is a sink that records.
+type recordingSink struct {
 	messages chan string
 	lost     chan error
 }
 
-func newEar() *ear { return &ear{messages: make(chan string, 100), lost: make(chan error, 2)} }
+func newRecordingSink() *recordingSink {
+	return &recordingSink{messages: make(chan string, 100), lost: make(chan error, 2)}
+}
 
-func (e *ear) Message(m *wire.Message) bool { e.messages <- string(m.Append(nil)); return true }
-func (e *ear) Lost(err error)               { e.lost <- err }
+func (e *recordingSink) Message(m *wire.Message) bool {
+	e.messages <- string(m.Append(nil))
+	return true
+}
+func (e *recordingSink) Lost(err error) { e.lost <- err }
 
 func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
@@ -120,7 +125,7 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// newSocket makes a dialer of which no connection may be open at the test's end.
+// newSocket makes a dialer and checks that no connection is open at the test's end.
 func newSocket(t *testing.T, opt SocketOptions) *Socket {
 	s := NewSocket(opt)
 	t.Cleanup(func() {
@@ -153,7 +158,7 @@ func request(t *testing.T, raw string) *proxy.Exchange {
 
 const called1 = `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a"}}`
 
-// A call and its answer pass over sockets of both kinds, and what is no message is skipped.
+// A call and its answer pass over both kinds of sockets, and lines that are no messages are skipped.
 func TestSocketCall(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -161,7 +166,7 @@ func TestSocketCall(t *testing.T) {
 			noise := make(chan string, 10)
 			opt := p.options()
 			opt.Noise = func(line []byte, err error, _ int) { noise <- fmt.Sprintf("%s|%v", line, err != nil) }
-			sink := newEar()
+			sink := newRecordingSink()
 			s := newSocket(t, opt)
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
@@ -172,7 +177,7 @@ func TestSocketCall(t *testing.T) {
 			if got, want := srv.line(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`; got != want {
 				t.Errorf("the server got %s, want %s", got, want)
 			}
-			srv.say("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
+			srv.send("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
 			m, err := proxy.Response(replies, time.Now().Add(soon))
 			if err != nil || string(m.Append(nil)) != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("%s %v", m.Append(nil), err)
@@ -201,7 +206,7 @@ func TestSocketLinksAreApart(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
 	for i := range 2 {
-		link := dialSocket(t, s, newEar())
+		link := dialSocket(t, s, newRecordingSink())
 		srv := p.accept()
 		replies, err := link.Call(request(t, called1))
 		if err != nil {
@@ -210,14 +215,14 @@ func TestSocketLinksAreApart(t *testing.T) {
 		if got := srv.line(); !strings.Contains(got, `"id":1,`) {
 			t.Errorf("link %d: %s", i, got)
 		}
-		srv.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
+		srv.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
 		if m, err := proxy.Response(replies, time.Now().Add(soon)); err != nil || !strings.Contains(string(m.Append(nil)), fmt.Sprintf(`"n":%d`, i)) {
 			t.Errorf("link %d: %s %v", i, m.Append(nil), err)
 		}
 	}
 }
 
-// A server that goes away fails what is in flight at once, with an error that names it; what comes later was not sent.
+// When a server closes the connection, calls in flight fail at once with an error that names it, and later calls count as not sent.
 func TestSocketServerGoes(t *testing.T) {
 	for name, end := range map[string]func(net.Conn){
 		"closes": func(c net.Conn) { _ = c.Close() },
@@ -235,7 +240,7 @@ func TestSocketServerGoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := listen(t, "tcp")
-			sink := newEar()
+			sink := newRecordingSink()
 			s := newSocket(t, p.options())
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
@@ -274,13 +279,13 @@ func TestSocketServerGoes(t *testing.T) {
 	}
 }
 
-// Close lets the server see the end of our side, and does not wait for one that will not close its own.
+// Close half-closes the connection, and does not wait for a server that keeps its side open.
 func TestSocketClose(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		for _, polite := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s-%v", network, polite), func(t *testing.T) {
 				p := listen(t, network)
-				sink := newEar()
+				sink := newRecordingSink()
 				s := newSocket(t, p.options())
 				link := dialSocket(t, s, sink)
 				srv := p.accept()
@@ -324,11 +329,11 @@ func TestSocketClose(t *testing.T) {
 	}
 }
 
-// A server that does not read holds up whoever writes only as long as he waits, and Close not at all.
-func TestSocketDeafServer(t *testing.T) {
+// A server that does not read blocks a writer only until its deadline, and does not block Close.
+func TestSocketServerDoesNotRead(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
-	link := dialSocket(t, s, newEar())
+	link := dialSocket(t, s, newRecordingSink())
 	p.accept()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -354,7 +359,7 @@ func TestSocketLongLines(t *testing.T) {
 	p := listen(t, "tcp")
 	opt := p.options()
 	opt.MaxLine = 1000
-	link := dialSocket(t, newSocket(t, opt), newEar())
+	link := dialSocket(t, newSocket(t, opt), newRecordingSink())
 	srv := p.accept()
 	var fault *proxy.Error
 	if _, err := link.Call(request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"`+strings.Repeat("x", 1000)+`"}}`)); !errors.As(err, &fault) || fault.Name != proxy.RequestTooLarge.Name {
@@ -365,7 +370,7 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
+	srv.send(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); !errors.As(err, &fault) || fault.Name != proxy.ResponseTooLarge.Name || !strings.Contains(fault.Message, "limits.line, 1000") {
 		t.Errorf("a long answer: %v", err)
 	}
@@ -374,18 +379,18 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
 		t.Errorf("after a long answer: %v", err)
 	}
 }
 
-// Megabytes pass in both directions at once, whole.
+// Megabytes pass completely in both directions at once.
 func TestSocketLargeLines(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			p := listen(t, network)
-			link := dialSocket(t, newSocket(t, p.options()), newEar())
+			link := dialSocket(t, newSocket(t, p.options()), newRecordingSink())
 			srv := p.accept()
 			go func() { // echoes each call's params as its result; ends with the connection
 				for {
@@ -424,7 +429,7 @@ func TestSocketLargeLines(t *testing.T) {
 	}
 }
 
-// An address at which there is nobody is named, with what to do about it.
+// The error for an address without a server names it and the fix.
 func TestSocketUnreachable(t *testing.T) {
 	dir := t.TempDir()
 	ln, err := net.Listen("unix", filepath.Join(dir, "left"))
@@ -440,7 +445,7 @@ func TestSocketUnreachable(t *testing.T) {
 	_ = tcp.Close()
 	f := func(network, address, want string) {
 		t.Helper()
-		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newEar())
+		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
 		var fault *proxy.Error
 		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, transport.ErrFatal) ||
 			fault.Message != `the upstream server "a" cannot be reached at `+want {
@@ -458,23 +463,23 @@ func TestSocketUnreachable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newEar()); !errors.Is(err, context.Canceled) {
-		t.Errorf("a dial that is given up: %v", err)
+	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled dial: %v", err)
 	}
 }
 
-// A connection that knows neither half-close nor raw reads works, too.
+// A connection without half-close and raw reads works too.
 func TestSocketPlainConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	srv := &peer{t: t, conn: theirs, r: bufio.NewReader(theirs)}
 	s := NewSocket(SocketOptions{Network: "tcp", Address: "nowhere"})
-	link := s.attach(ours, proxy.Modern, newEar())
+	link := s.attach(ours, proxy.Modern, newRecordingSink())
 	replies, err := link.Call(request(t, called1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
 		t.Error(err)
 	}

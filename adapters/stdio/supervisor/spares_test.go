@@ -61,7 +61,7 @@ func TestSparesAreAdopted(t *testing.T) {
 // A spare that dies is replaced, and the next Dial does not get it.
 func TestSpareDies(t *testing.T) {
 	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 1 })
-	d.grown = time.Millisecond // and however long it has lived, that is a failure
+	d.grown = time.Millisecond // which is a failure, however long it has lived
 	warm(t, d, 1)
 	d.spares.mu.Lock()
 	c := d.spares.idle[0]
@@ -81,11 +81,11 @@ func TestSpareDies(t *testing.T) {
 	d.spares.mu.Lock()
 	defer d.spares.mu.Unlock()
 	if d.spares.lost != 0 {
-		t.Errorf("%d spares count as lost after one that was used", d.spares.lost)
+		t.Errorf("%d spares count as failed after one that was used", d.spares.lost)
 	}
 }
 
-// Spares that die one after the other open the circuit; they do not spin.
+// Spares that exit one after the other open the circuit instead of spinning.
 func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
@@ -105,7 +105,7 @@ func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 	if h := d.Health(); h.State != "half-open" {
 		t.Errorf("%+v", h)
 	}
-	l := dial(t, d, newListener()) // it is the trial, and its first answer shows that all is well
+	l := dial(t, d, newListener()) // it is the trial, and its first answer shows that the server has recovered
 	mustCall(t, l, "initialize")
 	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 }
@@ -119,7 +119,7 @@ func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
 	}
 }
 
-// A spare that writes before anybody has asked is not held up, and what it wrote is no message to whoever takes it.
+// A spare that writes before it is used is not blocked, and its output is no message to its later user.
 func TestSpareWithABanner(t *testing.T) {
 	d := dialer(t, "banner", func(o *UpstreamOptions) { o.Spares = 1 })
 	warm(t, d, 1)
@@ -144,7 +144,7 @@ func TestCloseEndsSparesAndDials(t *testing.T) {
 	d.Close() // does nothing
 }
 
-// What was begun before Close and is there only after it is not kept.
+// A start that began before Close and completes after it is discarded.
 func TestLateChildrenAreEnded(t *testing.T) {
 	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
 	k, err := d.sup.begin(t.Context())
@@ -166,7 +166,7 @@ func TestLateChildrenAreEnded(t *testing.T) {
 	}
 }
 
-// Dials race with Close: each gets a child of its own, or an error, and nothing is left.
+// Concurrent Dial and Close: each Dial gets a child of its own or an error, and nothing is left.
 func TestCloseRaces(t *testing.T) {
 	for round := range 4 {
 		d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
@@ -183,7 +183,7 @@ func TestCloseRaces(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if pid := l.(*link).PID(); links[pid] != nil {
-					t.Errorf("round %d: %d was given out twice", round, pid)
+					t.Errorf("round %d: child %d was returned twice", round, pid)
 				} else {
 					links[pid] = l
 				}
@@ -202,7 +202,7 @@ func TestCloseRaces(t *testing.T) {
 	}
 }
 
-// A Dial that waits for its turn ends with the dialer.
+// A waiting Dial ends with the dialer.
 func TestCloseEndsWaiting(t *testing.T) {
 	d := dialer(t, "die", nil)
 	d.sup.jitter = func(time.Duration) time.Duration { return time.Hour }

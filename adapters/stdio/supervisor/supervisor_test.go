@@ -11,15 +11,15 @@ import (
 	"dragoman/proxy"
 )
 
-// books makes a supervisor without jitter, in a bubble of synctest, where the clock only moves while everybody waits.
-func books(limit int, pause time.Duration) (*circuit, chan struct{}) {
+// newTestCircuit makes a circuit without jitter, in a synctest bubble, where the clock moves only while all goroutines wait.
+func newTestCircuit(limit int, pause time.Duration) (*circuit, chan struct{}) {
 	quit := make(chan struct{})
 	s := newCircuit(&UpstreamOptions{Name: "files", CrashLimit: limit, CrashPause: pause}, quit)
 	s.jitter = func(d time.Duration) time.Duration { return d }
 	return s, quit
 }
 
-// begun begins a start and tells how long it had to wait.
+// begun begins a start and returns how long it had to wait.
 func begun(t *testing.T, s *circuit) (*ticket, time.Duration) {
 	t.Helper()
 	from := time.Now()
@@ -53,18 +53,18 @@ func isState(t *testing.T, s *circuit, want string) Health {
 	t.Helper()
 	h := s.health()
 	if h.State != want {
-		t.Fatalf("the circuit is %s, not %s: %+v", h.State, want, h)
+		t.Fatalf("the circuit is %s, want %s: %+v", h.State, want, h)
 	}
 	return h
 }
 
 func TestRestartsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(1000, time.Minute)
+		s, _ := newTestCircuit(1000, time.Minute)
 		for n, want := range []time.Duration{0, 250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000} {
 			k, waited := begun(t, s)
 			if waited != want*time.Millisecond {
-				t.Errorf("after %d failures: waited %v, not %v", n, waited, want*time.Millisecond)
+				t.Errorf("after %d failures: waited %v, want %v", n, waited, want*time.Millisecond)
 			}
 			k.fail("exited with code 1")
 		}
@@ -88,10 +88,10 @@ func TestRestartsAreDelayed(t *testing.T) {
 	})
 }
 
-// What fails together, as all sessions of a server whose database is gone, is one failure for the pause.
+// Failures at the same time, as of all sessions of a server whose database is down, count once for the pause.
 func TestFailuresOfOneWaveCountOnceForThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(1000, time.Minute)
+		s, _ := newTestCircuit(1000, time.Minute)
 		var wave []*ticket
 		for range 20 {
 			k, _ := begun(t, s)
@@ -119,7 +119,7 @@ func TestHalfJitter(t *testing.T) {
 
 func TestCrashLoopOpensTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(5, 30*time.Second)
+		s, _ := newTestCircuit(5, 30*time.Second)
 		var told []string
 		s.changed = func(h Health) { told = append(told, h.State) }
 		failed(t, s, 4)
@@ -175,7 +175,7 @@ func TestTheTrialIsWaitedFor(t *testing.T) {
 		{(*ticket).drop, "half-open", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, _ := books(1, time.Second)
+			s, _ := newTestCircuit(1, time.Second)
 			failed(t, s, 1)
 			time.Sleep(1001 * time.Millisecond)
 			trial, _ := begun(t, s)
@@ -199,7 +199,7 @@ func TestTheTrialIsWaitedFor(t *testing.T) {
 
 func TestTheCircuitNeedsHalfOfAllStartsOfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(5, time.Second)
+		s, _ := newTestCircuit(5, time.Second)
 		for range 6 {
 			k, _ := begun(t, s)
 			k.succeed()
@@ -209,7 +209,7 @@ func TestTheCircuitNeedsHalfOfAllStartsOfAMinute(t *testing.T) {
 		failed(t, s, 1)
 		isState(t, s, "open") // 6 of 12
 
-		s, _ = books(5, time.Second)
+		s, _ = newTestCircuit(5, time.Second)
 		for range 20 {
 			failed(t, s, 1)
 			time.Sleep(16 * time.Second) // never 5 in a minute
@@ -220,12 +220,12 @@ func TestTheCircuitNeedsHalfOfAllStartsOfAMinute(t *testing.T) {
 
 func TestLateFailuresCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(2, time.Minute)
+		s, _ := newTestCircuit(2, time.Minute)
 		slow, _ := begun(t, s)
 		spare, _ := begun(t, s)
 		time.Sleep(10 * time.Second)
 		spare.succeed()
-		time.Sleep(2 * time.Minute) // longer than the window knows of them
+		time.Sleep(2 * time.Minute) // longer than the window
 		slow.fail("did not answer")
 		isState(t, s, "closed")
 		spare.fail("exited with code 1")
@@ -235,7 +235,7 @@ func TestLateFailuresCount(t *testing.T) {
 
 func TestBeginEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, quit := books(1000, time.Minute)
+		s, quit := newTestCircuit(1000, time.Minute)
 		failed(t, s, 6)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -256,7 +256,7 @@ func TestBeginEnds(t *testing.T) {
 		}
 		isState(t, s, "closed")
 
-		s, _ = books(1, time.Second) // and so while a trial is under way
+		s, _ = newTestCircuit(1, time.Second) // also during a trial
 		failed(t, s, 1)
 		time.Sleep(2 * time.Second)
 		trial, _ := begun(t, s)
@@ -271,7 +271,7 @@ func TestBeginEnds(t *testing.T) {
 
 func TestMissingCommandsDelayNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := books(2, time.Second)
+		s, _ := newTestCircuit(2, time.Second)
 		for range 10 {
 			k, waited := begun(t, s)
 			k.impossible("could not be started: not found")
@@ -299,7 +299,7 @@ func TestLimiter(t *testing.T) {
 			}
 		}
 		if passed != want || dropped != wantDropped {
-			t.Errorf("%d of %d lines passed, not %d; %d reported, not %d", passed, lines, want, dropped, wantDropped)
+			t.Errorf("%d of %d lines passed, want %d; %d reported, want %d", passed, lines, want, dropped, wantDropped)
 		}
 	}
 	pass(0, 60, 50, 0)                          // the burst
@@ -307,7 +307,7 @@ func TestLimiter(t *testing.T) {
 	pass(100*time.Millisecond, 20, 10, 13)      // then ten lines, and the report with the first
 	pass(time.Second, 5, 5, 10)                 // below the rate
 	pass(200*time.Millisecond, 7, 7, 0)         // nothing was lost
-	pass(time.Hour, 50, 50, 0)                  // and no more than the burst is saved up
+	pass(time.Hour, 50, 50, 0)                  // and no more than the burst is saved
 	pass(0, 7, 0, 0)                            //
 	if n := l.rest(); n != 7 || l.rest() != 0 { // what is left at the end
 		t.Errorf("%d left", n)

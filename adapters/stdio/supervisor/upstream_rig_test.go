@@ -88,7 +88,7 @@ func playServer(role string) int {
 	}
 }
 
-// fall is how a server fails in the middle of a call.
+// fall makes the server fail in a call.
 func fall(role string) int {
 	switch role {
 	case "fall":
@@ -109,7 +109,7 @@ const childKey = "STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childKey); role != "" {
-		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // should a test go wrong
+		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // in case a test fails
 		os.Exit(playServer(role))
 	}
 	goleak.VerifyTestMain(m)
@@ -127,7 +127,7 @@ func child(role string) process.Command {
 	}
 }
 
-// listener is a Sink that remembers how its link was lost.
+// listener is a Sink that records how its link was lost.
 type listener chan error
 
 func (l listener) Message(*wire.Message) bool { return false }
@@ -135,7 +135,7 @@ func (l listener) Lost(err error)             { l <- err }
 
 func newListener() listener { return make(listener, 2) }
 
-// dialer makes a dialer for a server of playServer, and closes it at the end; nothing is left then.
+// dialer makes a dialer for a server of playServer and closes it at the end, when nothing must be left.
 func dialer(t *testing.T, role string, change func(*UpstreamOptions)) *Dialer {
 	t.Helper()
 	opt := UpstreamOptions{Name: "files", Command: child(role)}
@@ -168,7 +168,7 @@ func dial(t *testing.T, d *Dialer, sink transport.Sink) *link {
 	return l.(*link)
 }
 
-// call calls a method and answers the result.
+// call calls a method and returns the result.
 func call(l transport.Link, method string) (string, error) {
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":{}}`))
 	if err != nil {
@@ -193,7 +193,7 @@ func mustCall(t *testing.T, l *link, method string) {
 	}
 }
 
-// fault calls a method, which must fail with an error of a row.
+// fault calls a method, which must fail with an error of the table.
 func fault(t *testing.T, l transport.Link, method string, row proxy.Fault) *proxy.Error {
 	t.Helper()
 	_, err := call(l, method)

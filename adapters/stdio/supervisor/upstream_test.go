@@ -51,7 +51,7 @@ func TestCrashInACall(t *testing.T) {
 					t.Errorf("lost: %v", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Error("the sink was not told")
+				t.Error("the sink was not notified")
 			}
 			if later := fault(t, l, "ping", proxy.SessionLost); later.Message != e.Message {
 				t.Errorf("later: %v", later)
@@ -67,8 +67,8 @@ func TestCrashInACall(t *testing.T) {
 	}
 }
 
-// Whoever waits is told as soon as the exit is known: the time for finding out a reason is not spent.
-func TestCrashIsToldAtOnce(t *testing.T) {
+// Waiting calls fail as soon as the exit is known, without the wait for the reason of the exit.
+func TestCrashIsReportedAtOnce(t *testing.T) {
 	fastest := time.Hour
 	for range 5 {
 		l := dial(t, dialer(t, "kill=tools/call", nil), newListener())
@@ -99,14 +99,14 @@ func TestStoppedIsNoCrash(t *testing.T) {
 	}
 }
 
-// settled tells whether a child's start has been judged.
+// settled reports whether a child's start has been judged.
 func settled(c *instance) bool {
 	c.ticket.mu.Lock()
 	defer c.ticket.mu.Unlock()
 	return c.ticket.done == nil
 }
 
-// A start was good once the child has lived for a while; what happens then is a crash, and no failed start.
+// A start has succeeded once the child has lived for a while; an exit after that is a crash, not a failed start.
 func TestGrownChildren(t *testing.T) {
 	d := dialer(t, "fall=tools/call", nil)
 	d.grown = time.Millisecond
@@ -118,7 +118,7 @@ func TestGrownChildren(t *testing.T) {
 	}
 }
 
-// A child whose first answer is being waited for has not started well, however old it is.
+// A child that has not answered its first request has not started, however old it is.
 func TestGrownWithoutAnAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	d := dialer(t, "late="+file, nil)
@@ -146,7 +146,7 @@ func TestGrownWithoutAnAnswer(t *testing.T) {
 	until(t, "the verdict", func() bool { return settled(l.c) })
 }
 
-// Whoever leaves before the first answer says nothing about the server; whoever has never asked found it alive.
+// A caller that leaves before the first answer says nothing about the server; one that has never called found it alive.
 func TestLeavingEarly(t *testing.T) {
 	d := dialer(t, "mute", nil)
 	l := dial(t, d, newListener())
@@ -175,7 +175,7 @@ func TestLeavingEarly(t *testing.T) {
 	}
 }
 
-// A child that has ended by itself has crashed, also if it is closed before anybody has noticed.
+// A child that has exited by itself has crashed, even if it is closed before the exit is noticed.
 func TestCloseAfterACrash(t *testing.T) {
 	d := dialer(t, "die", nil)
 	k, err := d.sup.begin(t.Context())
@@ -231,7 +231,7 @@ func TestCrashLoop(t *testing.T) {
 		}
 		_, err = call(l, "initialize")
 		var e *proxy.Error
-		if !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name { // not sent, if it was dead before
+		if !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name { // not sent if it had exited before
 			t.Errorf("%v", err)
 		}
 		_ = l.Close()
@@ -288,7 +288,7 @@ func TestStartTimeout(t *testing.T) {
 			t.Errorf("lost: %v", err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the sink was not told")
+		t.Error("the sink was not notified")
 	}
 	until(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
 	if s := d.Stats(); s.FailedStarts != 1 || s.Crashes != 0 {
@@ -299,7 +299,7 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
-// A call that may take long is no sign that the server does not start, and one answer is sign enough that it has.
+// A long call does not mean that the server has not started, and one answer is enough to show that it has.
 func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Millisecond })
 	l := dial(t, d, newListener())
@@ -321,7 +321,7 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	armed := l.c.patient != nil && l.c.patient.Stop()
 	l.c.mu.Unlock()
 	if armed {
-		t.Error("the first answer was there, and is waited for")
+		t.Error("the first answer had come and is still awaited")
 	}
 }
 

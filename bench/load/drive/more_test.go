@@ -17,7 +17,7 @@ import (
 	"dragoman/bench/reference"
 )
 
-// A child that answers a call nobody made, and then is gone, is told of, and started again.
+// A child that answers a call nobody made and exits is reported and started again.
 func TestChildGoesWrong(t *testing.T) {
 	p := planOf("", ModernStdio)
 	p.Env = append(os.Environ(), asChild+"=stray")
@@ -29,11 +29,11 @@ func TestChildGoesWrong(t *testing.T) {
 	}
 	p.Command = []string{"/no/such/program"}
 	if _, err := Open(t.Context(), p); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("a command that there is not: %v", err)
+		t.Errorf("a missing command: %v", err)
 	}
 }
 
-// What is wrong with the second answer and no other is that it is not like the first.
+// A second answer is only wrong if it differs from the first.
 func TestTry(t *testing.T) {
 	var n atomic.Int64
 	addr := handle(t, func(ctx *fasthttp.RequestCtx) {
@@ -61,7 +61,7 @@ func TestTry(t *testing.T) {
 	}
 	p.Addr = "127.0.0.1:1"
 	if _, _, err = Try(t.Context(), p); err == nil {
-		t.Error("tried nobody")
+		t.Error("called no server")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestReconnects(t *testing.T) {
 	}
 	f(&fasthttp.Server{MaxRequestsPerConn: 3}) // says Connection: close
 	f(&fasthttp.Server{})
-	// One that says nothing of it.
+	// A server that does not announce it.
 	addr := serve(t, func(l net.Listener) error {
 		for {
 			c, err := l.Accept()
@@ -181,7 +181,7 @@ func TestIdle(t *testing.T) {
 		t.Error("sessions of modern clients")
 	}
 	if err = i.Grow(MaxSessions + 1); err == nil {
-		t.Error("more sessions than there may be")
+		t.Error("more sessions than allowed")
 	}
 }
 

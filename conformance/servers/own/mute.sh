@@ -1,6 +1,6 @@
 #!/bin/sh
-# A server without an SDK, and nearly without anything: POSIX sh, revision 2024-11-05, lines that end in CR LF. It says nothing at all
-# to a method that it does not know. Finds the id and the one argument with sed, so both must be simple.
+# A minimal server without an SDK: POSIX sh, revision 2024-11-05, lines that end in CR LF. It does not answer methods that it does not know.
+# It finds the id and the one argument with sed, so both must be simple.
 say() { printf '%s\r\n' "$1"; }
 answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
 echo 'mute.sh is listening' >&2

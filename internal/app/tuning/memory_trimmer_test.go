@@ -5,21 +5,21 @@ import (
 	"testing"
 )
 
-// The heap is given back when much of it lies about and little is asked for, and once only if that is of no use.
-func TestKeepLean(t *testing.T) {
+// The heap is returned to the system when much of it is unused and little is allocated, and only once if that has no effect.
+func TestMemoryTrimmer(t *testing.T) {
 	freed := 0
 	h := memoryTrimmer{free: func() { freed++ }}
 	f := func(asked, spare uint64, want int) {
 		t.Helper()
 		if h.look(asked, spare); freed != want {
-			t.Errorf("asked %d MiB, spare %d MiB: freed %d times, want %d", asked/field.Mib, spare/field.Mib, freed, want)
+			t.Errorf("allocated %d MiB, spare %d MiB: freed %d times, want %d", asked/field.Mib, spare/field.Mib, freed, want)
 		}
 	}
 	f(500*field.Mib, 300*field.Mib, 0) // busy
 	f(501*field.Mib, 10*field.Mib, 0)
 	f(502*field.Mib, 31*field.Mib, 0)
 	f(503*field.Mib, 300*field.Mib, 1)
-	h.floor = 290 * field.Mib          // it was of no use
+	h.floor = 290 * field.Mib          // it had no effect
 	f(604*field.Mib, 300*field.Mib, 1) // busy again
 	f(605*field.Mib, 300*field.Mib, 2) // the second time
 	h.floor = 290 * field.Mib
@@ -28,13 +28,13 @@ func TestKeepLean(t *testing.T) {
 	f(608*field.Mib, 1*field.Mib, 4)
 	f(609*field.Mib, 30*field.Mib, 4)
 	h.floor = 1 * field.Mib
-	f(609*field.Mib, 1*field.Mib+511*field.Kib, 4) // it hardly works, and there is nothing to give
+	f(609*field.Mib, 1*field.Mib+511*field.Kib, 4) // it is nearly idle, and there is nothing to return
 	f(609*field.Mib, 1*field.Mib+512*field.Kib, 5)
 	h.floor = 2 * field.Mib
 	f(609*field.Mib, 2*field.Mib, 6) // the second time
 	h.floor = 2 * field.Mib
 	f(609*field.Mib, 2*field.Mib+511*field.Kib, 6)
-	f(611*field.Mib, 30*field.Mib, 6) // it works a little
+	f(611*field.Mib, 30*field.Mib, 6) // it is a little busy
 	f(612*field.Mib-1, 30*field.Mib, 7)
 	TrimMemory()()
 }

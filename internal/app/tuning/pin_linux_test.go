@@ -19,13 +19,13 @@ func TestSchedulerPin(t *testing.T) {
 	}
 	for limit := time.Now().Add(20 * time.Second); runtime.GOMAXPROCS(0) == had; stir() {
 		if time.Now().After(limit) {
-			t.Fatal("many requests do not rouse it")
+			t.Fatal("many requests do not pin it")
 		}
 	}
 	for range 3 {
 		stir()
 		began := time.Now()
-		runtime.GC() // which stops all processors, the one that is held as well
+		runtime.GC() // which stops all processors, also the pinned one
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("a collection took %s", took)
 		}
@@ -33,7 +33,7 @@ func TestSchedulerPin(t *testing.T) {
 	testkit.Until(t, "its rest", 20*time.Second, func() bool { return runtime.GOMAXPROCS(0) == had })
 	for limit := time.Now().Add(20 * time.Second); runtime.GOMAXPROCS(0) == had; stir() {
 		if time.Now().After(limit) {
-			t.Fatal("it is roused once only")
+			t.Fatal("it is pinned only once")
 		}
 	}
 	stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What is made of the tables in the code is made of these.
+// The generated files match the tables in the code.
 func TestReferenceIsFresh(t *testing.T) {
 	var text bytes.Buffer
 	if err := WriteReference(&text); err != nil {
@@ -29,12 +29,12 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 	for file, want := range map[string][]byte{"docs/configuration.md": text.Bytes(), "docs/config.schema.json": schema} {
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the code says (%v); look at the change with: make docs && git diff docs", file, err)
+			t.Errorf("%s differs from the code (%v); see the difference with: make docs && git diff docs", file, err)
 		}
 	}
 }
 
-// Every key is told of, with its variables and flag, and every variable that is told of is heard.
+// Every key has a description, variables and a flag, and every listed variable works.
 func TestReferenceIsWhole(t *testing.T) {
 	keys, err := config.DescribeConfig()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestReferenceIsWhole(t *testing.T) {
 				t.Errorf("%s is not in the reference", name)
 			}
 		}
-		heard(t, d)
+		described(t, d)
 	}
 	for _, d := range keys {
 		for _, own := range d.Path() {
@@ -69,18 +69,18 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 	for name := range tables {
 		if TableDocs[strings.TrimSuffix(name, EntryOfTable)] == "" {
-			t.Errorf("tableDocs does not say what %s is for", name)
+			t.Errorf("tableDocs lacks %s", name)
 		}
 	}
 	for name := range TableDocs {
 		if !tables[name] {
-			t.Errorf("tableDocs tells of %q, which is no table", name)
+			t.Errorf("tableDocs has %q, which is no table", name)
 		}
 	}
 }
 
-// heard checks that the variable of a key sets it.
-func heard(t *testing.T, d config.Described) {
+// described checks that the variable of a key sets it.
+func described(t *testing.T, d config.Described) {
 	t.Helper()
 	if d.Env == "" || d.Std == "" || d.Std == `""` || d.Std == "[]" {
 		return
@@ -99,7 +99,7 @@ func heard(t *testing.T, d config.Described) {
 	}
 	c, err := config.LoadConfig(config.LoadOptions{File: file, Environ: environ})
 	if err != nil {
-		if !strings.Contains(err.Error(), "is set, but") { // a key that says nothing by itself
+		if !strings.Contains(err.Error(), "is set, but") { // a key without effect by itself
 			t.Errorf("%s: %v", environ, err)
 		}
 		return
@@ -115,7 +115,7 @@ func heard(t *testing.T, d config.Described) {
 	}
 }
 
-// AsJSON is a value that was decoded from TOML, as a validator of JSON Schema takes it.
+// AsJSON converts a value decoded from TOML for a validator of JSON Schema.
 func asJSON(t *testing.T, text string) any {
 	t.Helper()
 	var v map[string]any
@@ -162,7 +162,7 @@ func wholeSchema(t *testing.T) *jsonschema.Schema {
 	return compiled(t, text)
 }
 
-// What is right is right to the schema: the complete file, with what is commented out in it too, and files of other tests.
+// The schema accepts valid files: the complete file, its comments included, and files of other tests.
 func TestSchemaTakesWhatIsRight(t *testing.T) {
 	schema := wholeSchema(t)
 	read := func(name string) string {
@@ -198,7 +198,7 @@ func TestSchemaTakesWhatIsRight(t *testing.T) {
 	}
 }
 
-// tomlOf are the configurations in documents.
+// tomlOf returns the configurations in documents.
 func tomlOf(t *testing.T, patterns ...string) (texts []string) {
 	t.Helper()
 	for _, f := range testkit.FencesOf(t, patterns...) {
@@ -209,7 +209,7 @@ func tomlOf(t *testing.T, patterns ...string) (texts []string) {
 	return texts
 }
 
-// Mistakes are mistakes to the schema, as they are to us.
+// The schema refuses the mistakes that Dragoman refuses.
 func TestSchemaRefusesMistakes(t *testing.T) {
 	schema := wholeSchema(t)
 	for _, text := range []string{
@@ -265,8 +265,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 	}
 }
 
-// Whatever a key takes, its schema takes; an editor must not mark what is right. And what a number, word or boolean cannot be,
-// the schema knows, too.
+// The schema accepts every value that a key accepts, so that editors mark no valid value, and refuses invalid numbers, words and booleans.
 func TestSchemaAgreesWithTheCode(t *testing.T) {
 	keys, err := config.DescribeConfig()
 	if err != nil {
@@ -286,13 +285,13 @@ func TestSchemaAgreesWithTheCode(t *testing.T) {
 			took := d.Field.Set(v) == nil
 			fits := schema.Validate(decoded(t, []byte(value))) == nil
 			if took && !fits || exact && fits && !took {
-				t.Errorf("%s = %s: taken %v, by the schema %v", strings.Join(d.Path(), "."), value, took, fits)
+				t.Errorf("%s = %s: accepted %v, by the schema %v", strings.Join(d.Path(), "."), value, took, fits)
 			}
 		}
 	}
 }
 
-// probes are values, as JSON, that may or may not be right for a key.
+// probes returns values, as JSON, that may or may not be valid for a key.
 func probes(d config.Described) map[string]value.Literal {
 	all := map[string]value.Literal{
 		`true`: {Kind: value.BooleanLiteral, Text: "true"}, `1.5`: {Kind: value.FloatLiteral, Text: "1.5"}, `[]`: {Kind: value.ListLiteral},
@@ -317,7 +316,7 @@ func probes(d config.Described) map[string]value.Literal {
 	return all
 }
 
-// The tables whose names have a form are tables.
+// The tables with named entries are tables.
 func TestSchemaNames(t *testing.T) {
 	for table := range NamePatterns {
 		if TableDocs[table] == "" {

@@ -12,11 +12,11 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// answerTime is how long an answer may take: nothing here is far away.
+// answerTime is the timeout of an answer. All servers are local.
 const answerTime = "5s"
 
-// meet starts a server, has both suites test it, and ends it. The report is written into a file.
-func (o *options) meet(ctx context.Context, s *server, file string) error {
+// test starts a server, runs both suites at it, and stops it. It writes the report to a file.
+func (o *options) test(ctx context.Context, s *server, file string) error {
 	command, err := officialCommand()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (o *options) meet(ctx context.Context, s *server, file string) error {
 	return finish(ctx, append(argv, "http://"+address+s.path), file)
 }
 
-// finish runs a command to its end; it has done its work if the file is there.
+// finish runs a command to its end. It has succeeded if the file exists.
 func finish(ctx context.Context, argv []string, file string) error {
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return err
@@ -63,7 +63,7 @@ func finish(ctx context.Context, argv []string, file string) error {
 		last = line
 	}
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("there is no report; %s said last: %s", argv[0], strings.Join(append([]string{last}, child.Stderr()...), " | "))
+		return fmt.Errorf("no report; last output of %s: %s", argv[0], strings.Join(append([]string{last}, child.Stderr()...), " | "))
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func officialCommand() (string, error) {
 	}
 	command := node + " " + filepath.Join(modules, "@modelcontextprotocol/conformance/dist/index.js")
 	if strings.Count(command, " ") > 1 {
-		return "", fmt.Errorf("the path of the repository has a space in it, and the official suite's command cannot; fix: clone it elsewhere")
+		return "", fmt.Errorf("the path of the repository contains a space, which the official suite's command cannot have; fix: clone it elsewhere")
 	}
 	return command, nil
 }

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// face is a client that is asked something: what it says, and what it hears, whatever the transport. Labels name single
+// testClient is a client that is asked something: what it says, and what it hears, whatever the transport. Labels name single
 // requests; a transport with one channel for everything has no use for them.
-type face interface {
+type testClient interface {
 	open(version, caps string)
-	say(label, body string)
-	// hears answers the next message on the answer to the request, or on the client's one channel.
-	hears(label string) string
+	send(label, body string)
+	// receives answers the next message on the answer to the request, or on the client's one channel.
+	receives(label string) string
 	// over wants the request's answer to have ended, with the given HTTP status where there is one, and nothing more said.
 	over(label, status string)
 	// leave ends one request without its answer: a closed connection over HTTP, notifications/cancelled elsewhere.
@@ -28,15 +28,15 @@ type face interface {
 	listen()
 }
 
-// spoken is what a face has to know of a message that it sends.
-type spoken struct {
+// sentMessage is what a face has to know of a message that it sends.
+type sentMessage struct {
 	Method string
 	ID     json.RawMessage
 	Params struct{ Name, URI string }
 	modern bool
 }
 
-func understand(t *testing.T, body string) (m spoken) {
+func parseMessage(t *testing.T, body string) (m sentMessage) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		t.Fatalf("%v: %s", err, body)
@@ -52,8 +52,8 @@ type posted struct {
 	status   int // once messages is closed
 }
 
-// httpFace speaks streamable HTTP of either era.
-type httpFace struct {
+// httpTestClient speaks streamable HTTP of either era.
+type httpTestClient struct {
 	r       *rig
 	session string
 
@@ -62,8 +62,8 @@ type httpFace struct {
 	group sync.WaitGroup
 }
 
-func newHTTPFace(r *rig) *httpFace {
-	f := &httpFace{r: r, posts: map[string]*posted{}}
+func newHTTPTestClient(r *rig) *httpTestClient {
+	f := &httpTestClient{r: r, posts: map[string]*posted{}}
 	r.t.Cleanup(func() {
 		f.mu.Lock()
 		for _, p := range f.posts {
@@ -75,11 +75,11 @@ func newHTTPFace(r *rig) *httpFace {
 	return f
 }
 
-func (f *httpFace) open(version, caps string) { f.session = f.r.open(version, caps) }
+func (f *httpTestClient) open(version, caps string) { f.session = f.r.open(version, caps) }
 
-func (f *httpFace) say(label, body string) {
+func (f *httpTestClient) send(label, body string) {
 	f.r.t.Helper()
-	m := understand(f.r.t, body)
+	m := parseMessage(f.r.t, body)
 	if m.Method == "" || m.ID == nil {
 		if res := f.r.must("POST", "/mcp", body, legacyHeaders(f.session)...); res.status != 202 || res.body != "" {
 			f.r.t.Errorf("POST of %s: %d %q", body, res.status, res.body)
@@ -93,7 +93,7 @@ func (f *httpFace) say(label, body string) {
 	f.begin(label, "POST", body, headers)
 }
 
-func (f *httpFace) listen() {
+func (f *httpTestClient) listen() {
 	f.begin("stream", "GET", "", []string{"Accept", "text/event-stream", "Mcp-Session-Id", f.session})
 	testkit.Eventually(f.r.t, "the stream's beginning", func() bool {
 		sess := f.r.h.Sessions().Get(f.session, "", proxyNobody)
@@ -101,7 +101,7 @@ func (f *httpFace) listen() {
 	})
 }
 
-func (f *httpFace) begin(label, verb, body string, headers []string) {
+func (f *httpTestClient) begin(label, verb, body string, headers []string) {
 	ctx, stop := context.WithCancel(f.r.t.Context())
 	p := &posted{messages: make(chan string, 1024), stop: stop}
 	f.mu.Lock()
@@ -139,7 +139,7 @@ func (f *httpFace) begin(label, verb, body string, headers []string) {
 	})
 }
 
-func (f *httpFace) of(label string) *posted {
+func (f *httpTestClient) of(label string) *posted {
 	f.r.t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *httpFace) of(label string) *posted {
 	return p
 }
 
-func (f *httpFace) hears(label string) string {
+func (f *httpTestClient) receives(label string) string {
 	f.r.t.Helper()
 	p := f.of(label)
 	m := testkit.Receive(f.r.t, "a message of "+label, p.messages)
@@ -160,7 +160,7 @@ func (f *httpFace) hears(label string) string {
 	return m
 }
 
-func (f *httpFace) over(label, status string) {
+func (f *httpTestClient) over(label, status string) {
 	f.r.t.Helper()
 	p := f.of(label)
 	if m := testkit.Receive(f.r.t, "the end of "+label, p.messages); m != "" {
@@ -172,15 +172,15 @@ func (f *httpFace) over(label, status string) {
 	}
 }
 
-func (f *httpFace) leave(label string) {
+func (f *httpTestClient) leave(label string) {
 	p := f.of(label)
 	p.stop()
 	for range p.messages { // to its end
 	}
 }
 
-// channelFace is a client with one channel for all it hears: HTTP+SSE, or pipes.
-type channelFace struct {
+// channelClient is a client with one channel for all it hears: HTTP+SSE, or pipes.
+type channelClient struct {
 	t     *testing.T
 	write func(body string)
 	lines <-chan string
@@ -189,7 +189,7 @@ type channelFace struct {
 	isNow bool // the client is modern
 }
 
-func newSSEFace(r *rig) *channelFace {
+func newSSEChannelClient(r *rig) *channelClient {
 	c := r.sse("/sse")
 	lines := make(chan string, 1024)
 	done := make(chan struct{})
@@ -205,38 +205,38 @@ func newSSEFace(r *rig) *channelFace {
 		}
 	}()
 	r.t.Cleanup(func() { _ = c.res.Body.Close(); <-done })
-	return &channelFace{t: r.t, write: c.say, lines: lines, ids: map[string]json.RawMessage{}}
+	return &channelClient{t: r.t, write: c.send, lines: lines, ids: map[string]json.RawMessage{}}
 }
 
-func newPipeFace(t *testing.T, p *pipes) *channelFace {
-	return &channelFace{t: t, write: p.say, lines: p.lines, ids: map[string]json.RawMessage{}}
+func newPipeClient(t *testing.T, p *pipes) *channelClient {
+	return &channelClient{t: t, write: p.send, lines: p.lines, ids: map[string]json.RawMessage{}}
 }
 
-func (f *channelFace) open(version, caps string) {
+func (f *channelClient) open(version, caps string) {
 	f.t.Helper()
 	f.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, caps))
-	if got := f.hears(""); !matches(`{"jsonrpc":"2.0","id":"open","result":{…`, got) {
+	if got := f.receives(""); !matches(`{"jsonrpc":"2.0","id":"open","result":{…`, got) {
 		f.t.Fatalf("initialize: %s", got)
 	}
 	f.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-func (f *channelFace) say(label, body string) {
+func (f *channelClient) send(label, body string) {
 	f.t.Helper()
-	m := understand(f.t, body)
+	m := parseMessage(f.t, body)
 	if m.Method != "" && m.ID != nil {
 		f.ids[label], f.isNow = m.ID, m.modern
 	}
 	f.write(body)
 }
 
-func (f *channelFace) hears(label string) string {
+func (f *channelClient) receives(label string) string {
 	f.t.Helper()
 	return testkit.Receive(f.t, "a message for "+label, f.lines)
 }
 
 // over asks something that is answered by Dragoman alone: what comes first has been said before.
-func (f *channelFace) over(label, _ string) {
+func (f *channelClient) over(label, _ string) {
 	f.t.Helper()
 	f.pings++
 	body, want := fmt.Sprintf(`{"jsonrpc":"2.0","id":"over-%d","method":"ping"}`, f.pings), `{"jsonrpc":"2.0","id":"over-%d","result":{}}`
@@ -245,14 +245,14 @@ func (f *channelFace) over(label, _ string) {
 		want = `{"jsonrpc":"2.0","id":"over-%d","error":{"code":-32601,…`
 	}
 	f.write(body)
-	if got := f.hears(label); !matches(fmt.Sprintf(want, f.pings), got) {
+	if got := f.receives(label); !matches(fmt.Sprintf(want, f.pings), got) {
 		f.t.Errorf("more for %s: %s", label, got)
 	}
 }
 
-func (f *channelFace) leave(label string) {
+func (f *channelClient) leave(label string) {
 	f.t.Helper()
 	f.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, f.ids[label]))
 }
 
-func (f *channelFace) listen() {}
+func (f *channelClient) listen() {}

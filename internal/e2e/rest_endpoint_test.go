@@ -165,7 +165,7 @@ func TestRestNamesItsPaths(t *testing.T) {
 }
 
 // The state of the service is looked at once for all of its gauges.
-func TestStateLooksOnce(t *testing.T) {
+func TestStateIsReadOnce(t *testing.T) {
 	looks := 0
 	s := service.New(service.Options{Upstreams: func() []service.Dependency {
 		looks++
