@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What may not be used is in no list and is unknown, for every kind of client, and what is called otherwise is so everywhere.
+// A denied item is in no list and unknown for every kind of client, and a renamed one has its new name everywhere.
 func TestAccessAtEveryEndpoint(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// operators serves the admin listener of a rig, and gives a rig that asks it.
+// operators serves the admin listener of a rig, and returns a rig that calls it.
 func (r *rig) operators() *rig {
 	r.t.Helper()
 	srv, err := r.h.AdminServer()
@@ -46,7 +46,7 @@ func (r *rig) operators() *rig {
 	return &ops
 }
 
-// expect asks for a page and checks its status and what is in it.
+// expect gets a path and checks status and content.
 func (r *rig) expect(verb, path, body string, status int, parts ...string) {
 	r.t.Helper()
 	res := r.must(verb, path, body)
@@ -56,7 +56,7 @@ func (r *rig) expect(verb, path, body string, status int, parts ...string) {
 	mentions(r.t, res.body, parts...)
 }
 
-// What operators find on their listener, and only there.
+// The paths of the admin listener, which the main listener does not have.
 func TestAdminListener(t *testing.T) {
 	u := newUpstream(t, "modern")
 	toml := u.toml("headers = { Authorization = \"Bearer hidden-secret\" }")
@@ -107,7 +107,7 @@ func TestAdminListener(t *testing.T) {
 	}
 }
 
-// Where others than this machine reach the listener, the inside is closed unless that is wanted.
+// If other machines can reach the listener, configuration, log level and profiles are off unless allowed.
 func TestAdminListenerForAll(t *testing.T) {
 	const upstream = "[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n"
 	r := startRig(t, "admin.listen = \"0.0.0.0:0\"\nadmin.pprof = true\n"+upstream, false)
@@ -129,7 +129,7 @@ func TestAdminListenerForAll(t *testing.T) {
 	mentions(t, remote.logs.String(), "admin.allow_remote is on")
 }
 
-// The level of the log can be changed while requests are served, for all that logs, and goes back.
+// The log level can be changed while requests are served, for all loggers, and reverts.
 func TestLogLevelAtRunTime(t *testing.T) {
 	base := fallibleToml(t, "modern", "/no/such/file", "")
 	r := startRig(t, base, true)
@@ -194,8 +194,7 @@ func TestAccessLogModes(t *testing.T) {
 	}
 }
 
-// Calls over every face have their lines in the audit trail, also those that are denied, without what is secret; and the file can be
-// put away under it.
+// Calls over every endpoint have lines in the audit trail, also denied ones, without secrets; and the file can be rotated.
 func TestAuditTrail(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("tools/list", func(c *call) {

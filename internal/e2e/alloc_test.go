@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// mostAllocations is what a call of a modern client at a modern server may allocate in the steady state, in everything between the two
-// sockets, or a socket and a child's pipes: faces, policies, adapters, fasthttp. It can only be lowered.
+// mostAllocations is how much a call of a modern client at a modern server may allocate in the steady state, in everything between the two
+// sockets or a socket and a child's pipes: endpoints, policies, adapters, fasthttp. It may only be lowered.
 const mostAllocations = 0
 
-// frugal is a modern server, a client and nothing else that would allocate: what is counted is Dragoman's.
+// frugal is a modern server and a client that allocate nothing, so that only Dragoman is counted.
 type frugal struct {
 	answer  []byte // of a call, with its id at
 	at      int    // in it, or in request
@@ -29,7 +29,7 @@ type frugal struct {
 
 const frugalID = "1000000001"
 
-// serve answers calls by the book of nobody: it looks for the end of a message and for its id.
+// serve answers calls without parsing them: it looks for the end of a message and for its id.
 func (f *frugal) serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -73,7 +73,7 @@ func (f *frugal) serveConn(c net.Conn) {
 	}
 }
 
-// contentLength reads what a head says; 0: nothing.
+// contentLength reads the length from a head; 0: none.
 func contentLength(raw []byte) (n int) {
 	name := []byte("Content-Length: ")
 	at := bytes.Index(raw, name)
@@ -110,7 +110,7 @@ func (f *frugal) call() error {
 	}
 }
 
-// frugalServer is such a server's address.
+// frugalServer returns the address of such a server.
 func frugalServer(t *testing.T) string {
 	t.Helper()
 	f := &frugal{}
@@ -126,7 +126,7 @@ func frugalServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// newFrugal is such a client of a rig that stands before the upstream.
+// newFrugal is such a client of a rig in front of the upstream.
 func newFrugal(t *testing.T, upstream string) (*frugal, *rig) {
 	t.Helper()
 	f := &frugal{in: make([]byte, 64<<10)}
@@ -168,7 +168,7 @@ func TestAllocationsOfACall(t *testing.T) {
 	})
 }
 
-// overSSE has a client make its calls over HTTP+SSE: the answer to each is an event on another connection.
+// overSSE makes the calls over HTTP+SSE: the answer to each is an event on another connection.
 func (f *frugal) overSSE(t *testing.T, r *rig) {
 	c := r.sse("/sse")
 	c.send(stdioInit)
@@ -180,7 +180,7 @@ func (f *frugal) overSSE(t *testing.T, r *rig) {
 	f.at, f.events = bytes.Index(f.request, []byte(frugalID)), c.br
 }
 
-// post makes a call and reads both answers. Each has an id of its own: the same one again would be answered from memory.
+// post makes a call and reads both answers. Each has its own id: the same id again would be answered as a duplicate.
 func (f *frugal) post() error {
 	id := f.request[f.at : f.at+len(frugalID)]
 	for i := len(id) - 1; ; i-- {
@@ -211,12 +211,12 @@ func (f *frugal) post() error {
 	}
 }
 
-// mostOverSSE is what a call over HTTP+SSE may allocate: the text of its id, under which it is in flight in the session, that of its
-// correlation id, and the place and the bytes that remember it in case it comes again, until there are so many that those of others are
-// used. One more is for calls that find the one before still in flight: its answer is read before it is over, on a busy machine more often.
+// mostOverSSE is how much a call over HTTP+SSE may allocate: the text of its id in the session, that of its correlation id, and its entry
+// in the store of duplicates until entries are reused. One more is for calls that begin before the one before has ended: its answer is read
+// earlier, which happens more often on a busy machine.
 const mostOverSSE = 5
 
-// A call over HTTP+SSE to a legacy child of the session's own, and to one that all share.
+// A call over HTTP+SSE to a legacy child of the session, and to a shared one.
 func TestAllocationsOverSSE(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A key file that others can read is warned of; keys and secrets are printed nowhere; what is printed is a configuration again.
+// A key file that others can read causes a warning, keys and secrets are printed nowhere, and the printed configuration can be loaded.
 func TestAuthConfigIsPrinted(t *testing.T) {
 	a := newAuthority(t)
 	a.issue("listener", nothing)

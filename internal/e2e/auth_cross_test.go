@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Two callers, and what one of them has: nothing of it is the other's, whatever he knows of it. The same principal by another
-// credential has it.
+// One caller cannot use anything of another, whatever it knows of it. The same principal with another credential can.
 func TestNothingCrossesBetweenCallers(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true
@@ -20,7 +19,7 @@ func TestNothingCrossesBetweenCallers(t *testing.T) {
 			res := bob.must(ask.verb, "/mcp", ask.body, legacyHeaders(id)...)
 			other := bob.must(ask.verb, "/mcp", ask.body, legacyHeaders(strings.Repeat("A", len(id)))...)
 			if res.status != 404 || res.body != other.body {
-				t.Errorf("%s: %d %s; of a session that is not there: %s", ask.verb, res.status, res.body, other.body)
+				t.Errorf("%s: %d %s; an unknown session: %s", ask.verb, res.status, res.body, other.body)
 			}
 		}
 		if res := both.must("POST", "/mcp", list, legacyHeaders(id)...); res.status != 200 {
@@ -67,7 +66,7 @@ func TestCursorsDoNotCross(t *testing.T) {
 		switch {
 		case strings.Contains(c.body, `"cursor":"page2"`):
 			c.result(`{"tools":[{"name":"second","inputSchema":{"type":"object"}}]}`)
-		case strings.Contains(c.body, `"cursor"`): // what is sealed for somebody else comes as it is, and is no cursor of the server's
+		case strings.Contains(c.body, `"cursor"`): // a seal of another caller is passed on unchanged, and the server does not know it
 			c.error(200, `{"code":-32602,"message":"no such cursor"}`)
 		default:
 			c.result(`{"tools":[],"nextCursor":"page2"}`)
@@ -85,7 +84,7 @@ func TestCursorsDoNotCross(t *testing.T) {
 	}
 }
 
-// The same Idempotency-Key and the same request of two callers are two requests, and share no session with the server.
+// Two callers with the same Idempotency-Key and the same request make two requests, and share no session with the server.
 func TestRepeatsAndPoolsOfTwoCallers(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	var n atomic.Int32

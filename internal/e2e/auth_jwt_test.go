@@ -17,11 +17,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Tokens that must not count, each for its own reason; and what is asked of the issuer for them.
+// Invalid tokens, each for its own reason, and what is requested from the issuer for them.
 func TestHostileTokens(t *testing.T) {
 	u := newUpstream(t, "modern")
 	i := newIssuer(t, "rsa", "ec")
-	var lured int // how often a server that a token names was asked for its keys
+	var lured int // requests for keys at a URL that a token names
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		lured++
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: testKeys()["other"].Public(), KeyID: "other"}}})
@@ -42,7 +42,7 @@ func TestHostileTokens(t *testing.T) {
 		}
 	}
 	if lured != 0 {
-		t.Error("a token has had its own keys fetched")
+		t.Error("the keys that a token names were fetched")
 	}
 	if n := i.fetched(); n > 2 {
 		t.Errorf("%d fetches of the keys for a handful of bad tokens", n)
@@ -55,7 +55,7 @@ func TestHostileTokens(t *testing.T) {
 	}
 }
 
-// hostile are tokens that must not count, by what is wrong with them. lure is where some say that their keys are.
+// hostile returns invalid tokens by their fault. lure is the URL of keys that some of them name.
 func (i *issuer) hostile(t *testing.T, good, lure string) map[string]string {
 	t.Helper()
 	now := time.Now().Unix()
@@ -118,7 +118,7 @@ func (i *issuer) hostile(t *testing.T, good, lure string) map[string]string {
 	}
 }
 
-// With several servers, a token for one of them is good for that one only; one for the whole service, for all.
+// With several servers, a token for one of them is valid for that one only, and one for the whole service for all.
 func TestTokensOfOneServer(t *testing.T) {
 	a, b := newUpstream(t, "modern"), newUpstream(t, "modern")
 	i := newIssuer(t, "rsa")
@@ -143,8 +143,8 @@ func TestTokensOfOneServer(t *testing.T) {
 	challenged(t, "where to ask", res, 401, `/.well-known/oauth-protected-resource/servers/a/mcp"`)
 }
 
-// Keys that come are found, once; keys that go count no more; an issuer that is away takes nobody's rights for as long as is
-// configured, and one that never was there is no fault of the caller's.
+// New keys are fetched once, and removed keys are invalid. While the issuer is away its keys stay valid as long as configured; an issuer
+// that was never reached is no fault of the caller.
 func TestKeysOfTheIssuer(t *testing.T) {
 	u := newUpstream(t, "modern")
 	i := newIssuer(t, "rsa")
@@ -168,7 +168,7 @@ func TestKeysOfTheIssuer(t *testing.T) {
 	}
 }
 
-// A listen lasts no longer than the token that it was asked for with: it ends in good order, and the next one has to show another.
+// A listen ends with its token: it ends with a result, and the next one needs another token.
 func TestAListenEndsWithItsToken(t *testing.T) {
 	i, u := newIssuer(t, "rsa"), newUpstream(t, "modern")
 	u.on("subscriptions/listen", func(c *call) {

@@ -20,7 +20,7 @@ import (
 	"dragoman/policies"
 )
 
-// issuer is an authorization server: metadata, and keys that change and vanish as a test wants.
+// issuer is an authorization server with metadata and keys that the test changes.
 type issuer struct {
 	t   *testing.T
 	url string
@@ -49,7 +49,7 @@ func newIssuer(t *testing.T, kids ...string) *issuer {
 	return i
 }
 
-// publish makes the keys of these names the ones that there are; the names are their ids.
+// publish publishes the keys of these names, which are also their ids.
 func (i *issuer) publish(kids ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -84,7 +84,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claims are those of a token that is good for half an hour, with others over them.
+// claims returns the claims of a token that is valid for half an hour, with changes.
 func (i *issuer) claims(over map[string]any) map[string]any {
 	now := time.Now().Unix()
 	c := map[string]any{"iss": i.url, "aud": authResource + "/mcp", "sub": "alice", "exp": now + 1800, "iat": now - 1, "scope": "mcp:use"}
@@ -98,7 +98,7 @@ func (i *issuer) claims(over map[string]any) map[string]any {
 
 const authResource = "https://mcp.example.com"
 
-// token is one of these claims, signed with the key of a name.
+// token signs these claims with the key of a name.
 func (i *issuer) token(kid string, alg jose.SignatureAlgorithm, over map[string]any) string {
 	return sign(i.t, testKeys()[kid], alg, map[jose.HeaderKey]any{"kid": kid, "typ": "at+jwt"}, i.claims(over))
 }
@@ -125,12 +125,12 @@ func sign(t *testing.T, key any, alg jose.SignatureAlgorithm, head map[jose.Head
 	return text
 }
 
-// toml is the configuration that takes the issuer's tokens.
+// toml is the configuration that trusts the issuer.
 func (i *issuer) toml(extra string) string {
 	return "[security.jwt]\nissuer = \"" + i.url + "\"\nresource = \"" + authResource + "\"\nleeway = \"1s\"\n" + extra + "\n"
 }
 
-// keysToml is the configuration of an API key for each name, and the keys.
+// keysToml returns the configuration of an API key for each name, and the keys.
 func keysToml(names ...string) (toml string, keys map[string]string) {
 	keys = map[string]string{}
 	for _, name := range names {
@@ -145,13 +145,13 @@ func bearing(token string, headers []string) []string {
 	return append([]string{"Authorization", "Bearer " + token}, headers...)
 }
 
-// ask is a modern request that everybody may make.
+// ask is a modern request that needs no scope.
 func (r *rig) ask(headers ...string) *response {
 	r.t.Helper()
 	return r.must("POST", "/mcp", discoverBody, append(headers, modernHeaders("server/discover", "")...)...)
 }
 
-// challenged tells whether an answer is a refusal with this status and all of these in its challenge.
+// challenged checks that an answer is a refusal with this status and these parts of a challenge.
 func challenged(t *testing.T, what string, res *response, status int, parts ...string) {
 	t.Helper()
 	if res.status != status {
@@ -167,7 +167,7 @@ func challenged(t *testing.T, what string, res *response, status int, parts ...s
 	}
 }
 
-// as is the same proxy for a client that always shows this token.
+// as returns the same proxy for a client that always sends this token.
 func (r *rig) as(token string) *rig {
 	other := *r
 	other.http = &http.Client{Transport: bearerTransport{r.http.Transport, token}}

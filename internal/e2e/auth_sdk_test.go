@@ -14,8 +14,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// consent is the part of an SDK client that asks for tokens: it gets one for exactly what the challenge wants, as the metadata
-// says that it names.
+// consent is the OAuth handler of an SDK client: it gets a token for exactly the scopes of the challenge, at the server that the metadata
+// names.
 type consent struct {
 	t *testing.T
 	i *issuer
@@ -58,7 +58,7 @@ func (c *consent) Authorize(_ context.Context, _ *http.Request, res *http.Respon
 	return nil
 }
 
-// A client of the official SDK finds out by itself what it needs: first any token, then one that is good for more.
+// A client of the official SDK discovers by itself what it needs: first any token, then one with more scopes.
 func TestSDKClientWithTokens(t *testing.T) {
 	server := sdkServer(func(string) {})
 	behind := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))

@@ -14,7 +14,7 @@ import (
 	"dragoman/policies"
 )
 
-// API keys: either header, several of one client, expired ones, wrong ones; at every face.
+// API keys: in either header, several of one client, expired and wrong ones, at every endpoint.
 func TestAPIKeys(t *testing.T) {
 	u := newUpstream(t, "modern")
 	old, fresh, gone := policies.NewKey(), policies.NewKey(), policies.NewKey()
@@ -56,11 +56,11 @@ func TestAPIKeys(t *testing.T) {
 		res := r.must(ask.verb, ask.path, "{}", "Content-Type", jsonType)
 		challenged(t, ask.verb+" "+ask.path, res, 401, "Bearer realm")
 		if strings.Contains(res.header.Get("WWW-Authenticate"), "error") {
-			t.Errorf("%s: an error code, though nothing was shown: %s", ask.path, res.header.Get("WWW-Authenticate"))
+			t.Errorf("%s: an error code without a credential: %s", ask.path, res.header.Get("WWW-Authenticate"))
 		}
 	}
 	if n := len(u.all("server/discover")); n != asked {
-		t.Errorf("%d requests of strangers have reached the server", n-asked)
+		t.Errorf("%d unauthenticated requests have reached the server", n-asked)
 	}
 	for want, headers := range map[string][]string{`"code":"unauthenticated"`: nil, `"code":"invalid_credentials"`: {"X-API-Key", gone}} {
 		if res := r.must("GET", "/tools", "", headers...); !strings.Contains(res.body, want) || !strings.Contains(res.body, `"success":false`) {
@@ -78,7 +78,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// Without a credential on the loopback: only where that is configured, and not through a proxy.
+// Without a credential: only on the loopback, only if configured, and not through a proxy.
 func TestAnonymousOnLoopback(t *testing.T) {
 	u := newUpstream(t, "modern")
 	toml, keys := keysToml("ci")
@@ -95,7 +95,7 @@ func TestAnonymousOnLoopback(t *testing.T) {
 	_ = keys
 }
 
-// Bearer tokens: who they are for is told, what is found at the places told is served, and what they are good for counts.
+// Bearer tokens: the challenge names the audience, the metadata URLs it names are served, and scopes are enforced.
 func TestBearerTokens(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
@@ -147,8 +147,8 @@ func TestBearerTokens(t *testing.T) {
 	}
 }
 
-// A refusal for want of scopes is neither remembered nor are answers given out that were remembered: what a credential is good for
-// is judged each time. Legacy clients get the status, too.
+// A refusal for lack of scopes is not cached, and cached answers are not given without the scopes: they are checked each time. Legacy
+// clients get the status, too.
 func TestScopesComeBeforeRepeats(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("tools/call", func(c *call) { c.result(`{"content":[{"type":"text","text":"secret"}]}`) })
@@ -182,5 +182,5 @@ func (b bearerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(req)
 }
 
-// client is one that shows nothing.
+// client is a client without a credential.
 func (b bearerTransport) client() *http.Client { return &http.Client{Transport: b.RoundTripper} }

@@ -61,7 +61,7 @@ func (a *authority) write(name, kind string, der []byte) string {
 	return path
 }
 
-// issue makes a certificate, and files of it and its key called name.
+// issue makes a certificate, and files of it and its key with this name.
 func (a *authority) issue(name string, over func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -125,7 +125,7 @@ func (r *rig) showing(a *authority, certs ...tls.Certificate) *rig {
 	return &other
 }
 
-// A client is who its certificate says, at the listener with TLS; another authority's certificate, and none, are nobody's.
+// A client is identified by its certificate at a listener with TLS. Without one, or with one of another authority, it is anonymous.
 func TestClientCertificates(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
@@ -193,7 +193,7 @@ func thumbprint(c tls.Certificate) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// The listener speaks no TLS older than is configured, and says no word in the clear.
+// The listener accepts no TLS version older than configured, and answers nothing in plain text.
 func TestListenerTLS(t *testing.T) {
 	u := newUpstream(t, "modern")
 	a := newAuthority(t)
@@ -204,7 +204,7 @@ func TestListenerTLS(t *testing.T) {
 	}
 	address := strings.TrimPrefix(r.base, "https://")
 	serial := func() int64 {
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it is looked at, not trusted
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it is inspected, not trusted
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestListenerTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if serial() != before {
-		t.Error("half of a new certificate is shown")
+		t.Error("an incomplete new certificate is used")
 	}
 	a.issue("listener", func(c *x509.Certificate) { c.IPAddresses = append(c.IPAddresses, []byte{127, 0, 0, 1}) })
 	later := time.Now().Add(time.Minute) // clocks of file systems are coarse
@@ -224,7 +224,7 @@ func TestListenerTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if serial() == before {
-		t.Error("the new certificate is not shown")
+		t.Error("the new certificate is not used")
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
@@ -239,10 +239,10 @@ func TestListenerTLS(t *testing.T) {
 	}
 	clear := &rig{t: t, base: "http://" + address, http: &http.Client{}}
 	if res, err := clear.do(t.Context(), "GET", "/health", ""); err == nil && res.status == 200 {
-		t.Errorf("in the clear: %d %s", res.status, res.body)
+		t.Errorf("in plain text: %d %s", res.status, res.body)
 	}
 	clear.http.CloseIdleConnections()
 }
 
-// nothing is what a certificate says besides its common name.
+// nothing is a certificate with a common name only.
 func nothing(*x509.Certificate) {}

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// tokenServer gives out tokens t1, t2, … to who has the credentials.
+// tokenServer issues tokens t1, t2, … to clients with the credentials.
 type tokenServer struct {
 	mu    sync.Mutex
 	given int
-	valid string // the one that the upstream takes
+	valid string // the valid one at the upstream
 	forms []url.Values
 	down  bool
 }
@@ -41,7 +41,7 @@ func (s *tokenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guard lets nobody to a server but who shows the valid token.
+// guard admits only requests with the valid token to a server.
 func (s *tokenServer) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -58,8 +58,8 @@ func (s *tokenServer) guard(next http.Handler) http.Handler {
 func (s *tokenServer) revoke()    { s.mu.Lock(); s.valid = "nothing"; s.mu.Unlock() }
 func (s *tokenServer) count() int { s.mu.Lock(); defer s.mu.Unlock(); return s.given }
 
-// A server that wants tokens gets one, the same until it ends, and another when it takes that no more; the client's own
-// Authorization never reaches it.
+// A server that requires tokens gets one, the same until it expires, and another when the server refuses it. The client's own Authorization
+// never reaches it.
 func TestClientCredentials(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestClientCredentials(t *testing.T) {
 			s.revoke()
 			u.forget()
 			if res := call(); res.status != 200 || strings.Contains(res.body, "error") {
-				t.Errorf("after the server takes the token no more: %d %s", res.status, res.body)
+				t.Errorf("after the server refuses the token: %d %s", res.status, res.body)
 			}
 			if n := len(u.all("tools/call")); n != 1 || s.count() != 2 {
 				t.Errorf("%d calls, %d tokens", n, s.count())
@@ -101,7 +101,7 @@ func TestClientCredentials(t *testing.T) {
 			s.down = true
 			s.mu.Unlock()
 			if res := call(); !strings.Contains(res.body, `"code":"upstream_token_unavailable"`) {
-				t.Errorf("no token to be had: %d %s", res.status, res.body)
+				t.Errorf("without a token: %d %s", res.status, res.body)
 			}
 			for _, secret := range []string{"very/secret", "very%2Fsecret", "Bearer t", keys["alice"]} {
 				if strings.Contains(r.logs.String(), secret) {

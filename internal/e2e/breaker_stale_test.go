@@ -14,7 +14,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// glitch stands between the proxy and a server: streams through it can go silent, as those do that a network forgets.
+// glitch is a relay between the proxy and a server whose streams can go silent, like connections that a network has forgotten.
 type glitch struct {
 	ln    net.Listener
 	to    string
@@ -26,7 +26,7 @@ type glitch struct {
 // glitched is one connection through it.
 type glitched struct {
 	near, far     net.Conn
-	streams, dead atomic.Bool // a stream was asked for last; nothing comes back any more
+	streams, dead atomic.Bool // the last request opened a stream; nothing is returned any more
 }
 
 func newGlitch(t *testing.T, to string) *glitch {
@@ -98,7 +98,7 @@ func (c *glitched) answer() {
 	}
 }
 
-// silence makes the streams silent that there are; new ones work.
+// silence makes existing streams silent; new ones work.
 func (g *glitch) silence() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,8 +107,7 @@ func (g *glitch) silence() {
 	}
 }
 
-// A network that was away for a moment leaves streams on which nothing comes any more. That is found out, and clients open their
-// sessions anew (seed 004, EC-010).
+// A network failure leaves streams on which nothing arrives any more. It is detected, and clients open new sessions (seed 004, EC-010).
 func TestStaleStream(t *testing.T) {
 	m := newMortal(t, "sse")
 	g := newGlitch(t, m.addr)
@@ -117,7 +116,7 @@ func TestStaleStream(t *testing.T) {
 	session := r.open("2025-11-25", "{}")
 	n := 10
 	ask := func() *response {
-		n++ // an id that came before is a repeat
+		n++ // a used id is a duplicate
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
 		defer cancel()
 		res, err := r.do(ctx, "POST", "/mcp", legacyCall(strconv.Itoa(n), "ok"), legacyHeaders(session)...)
@@ -143,7 +142,7 @@ func TestStaleStream(t *testing.T) {
 	}
 }
 
-// A check costs a legacy server a ping: in a session that is there anyway, else in one that is opened once.
+// A check of a legacy server is a ping, in an existing session or else in one that is opened once.
 func TestCheckCost(t *testing.T) {
 	m := newMortal(t, "legacy")
 	r := startRig(t, m.toml(""), true)
@@ -171,7 +170,7 @@ func TestCheckCost(t *testing.T) {
 		m.lost[fmt.Sprintf("up-%d", i+1)] = true
 	}
 	m.upstream.mu.Unlock()
-	check(1) // the server has forgotten the session: another is opened, and nothing is wrong
+	check(1) // the server has forgotten the session: another one is opened, and the check succeeds
 	if s := r.state("default"); s.State != health.Connected || s.Failures != 0 || sessions() != before+2 {
 		t.Errorf("%+v, %d sessions", s, sessions()-before)
 	}

@@ -19,7 +19,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// mortal is a scripted server that can be killed, and comes back at the same address.
+// mortal is a scripted server that can be killed and restarted at the same address.
 type mortal struct {
 	*upstream
 	addr string
@@ -53,7 +53,7 @@ func (m *mortal) revive() {
 
 func (m *mortal) kill() { _ = m.srv.Close() }
 
-// askers are the kinds of clients, each with a whole conversation for one call: what came of it.
+// askers are the kinds of clients, each with a whole conversation for one call; they return its result.
 var askers = map[string]func(r *rig, tool string) (status int, body string){
 	"modern": func(r *rig, tool string) (int, string) {
 		res := r.must("POST", "/mcp", modernCall("1", tool, ""), modernHeaders("tools/call", tool)...)
@@ -89,7 +89,7 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 
 const anInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
-// state is how the proxy says its upstream is.
+// state returns the state of the proxy's upstream.
 func (r *rig) state(name string) health.Report { return r.h.Target(name).Monitor.Now() }
 
 // becomes waits for a state of the only upstream.
@@ -100,7 +100,7 @@ func (r *rig) becomes(want health.State) {
 
 var changed = regexp.MustCompile(`"from":"([A-Z]+)","to":"([A-Z]+)","reason":"[^"]+"`)
 
-// steps are the changes of state that the log tells of above debug.
+// steps returns the state changes in the log above debug.
 func (r *rig) steps() (all []string) {
 	for line := range strings.SplitSeq(r.logs.String(), "\n") {
 		if m := changed.FindStringSubmatch(line); m != nil && strings.Contains(line, "state of the upstream") && !strings.Contains(line, `"level":"debug"`) {
@@ -110,8 +110,8 @@ func (r *rig) steps() (all []string) {
 	return all
 }
 
-// A server dies and comes back: every kind of client is refused at once meanwhile, is told which server, why, since when and until
-// when, and is served again without anybody's doing (seed 004, BR-002, BR-006, EC-001).
+// A server dies and comes back: meanwhile every kind of client is refused at once with the server, the reason, the time and when to retry,
+// and is served again without intervention (seed 004, BR-002, BR-006, EC-001).
 func TestUpstreamDown(t *testing.T) {
 	for kind, ask := range askers {
 		for _, server := range []string{"modern", "legacy", "sse"} {
@@ -160,7 +160,7 @@ func TestUpstreamDown(t *testing.T) {
 	}
 }
 
-// What is under way when the connection is lost ends at once, with what was in progress (seed 004, EC-003).
+// Requests in flight end at once when the connection is lost, with what was in progress (seed 004, EC-003).
 func TestUpstreamLostInMidCall(t *testing.T) {
 	for kind, ask := range askers {
 		for _, server := range []string{"modern", "legacy", "sse"} {
@@ -195,8 +195,7 @@ func TestUpstreamLostInMidCall(t *testing.T) {
 	}
 }
 
-// A server that hangs, or answers with 5xx, is degraded, and in error once it does not pass a check either. A tool that does so is not
-// enough.
+// A server that hangs or answers with 5xx is degraded, and in error once a check fails too. A single tool that does so is not enough.
 func TestUpstreamDegraded(t *testing.T) {
 	const keys = "probe_timeout = \"500ms\"\nhealth_check_timeout = \"200ms\"\nretries = 0\nbreaker_failures = 0\n"
 	for _, sick := range []string{"hangs", "fails"} {
@@ -223,7 +222,7 @@ func TestUpstreamDegraded(t *testing.T) {
 				checked := r.state("default").CheckedAt
 				_, _ = ask(r, "ok")
 				testkit.Eventually(t, "a check", func() bool { return r.state("default").CheckedAt.After(checked) })
-				r.becomes(health.Connected) // it is only the tool
+				r.becomes(health.Connected) // only the tool fails
 				m.on("server/discover", ill)
 				m.on("ping", ill)
 				m.on("initialize", ill)
@@ -247,7 +246,7 @@ func TestUpstreamDegraded(t *testing.T) {
 	}
 }
 
-// health_check_url says how the server is: a 4xx is a warning, a 5xx a failure (BR-006, EC-005); it has the upstream's headers.
+// health_check_url shows the state of the server: a 4xx is a warning, a 5xx a failure (BR-006, EC-005). It gets the upstream's headers.
 func TestHealthCheckURL(t *testing.T) {
 	m := newMortal(t, "modern")
 	status, seenAuth := 404, make(chan string, 100)
@@ -289,8 +288,7 @@ func TestHealthCheckURL(t *testing.T) {
 	}
 }
 
-// What Dragoman shows to an upstream, the checks of it show, too: its headers and its token, however it is asked, and no header of
-// any client's. Another origin than the upstream's sees nothing of it.
+// Health checks of every kind send the upstream's headers and token, and no header of a client. Another origin gets none of them.
 func TestHealthChecksSendCredentials(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string // of checks: where, and with what
@@ -333,7 +331,7 @@ func TestHealthChecksSendCredentials(t *testing.T) {
 	}
 }
 
-// A server that answers every second call only trips the circuit breaker; after the pause one call shows that it is well.
+// A server that answers only every second call opens the circuit breaker; after the pause one call shows that it has recovered.
 func TestUpstreamBreaker(t *testing.T) {
 	m := newMortal(t, "modern")
 	r := startRig(t, m.toml("breaker_failures = 3\nbreaker_pause = \"1s\"\nretries = 0\n"), true)
@@ -370,7 +368,7 @@ func TestUpstreamBreaker(t *testing.T) {
 	}
 }
 
-// demo is a real server: the one that is built in, as a process of its own.
+// demo is a real server: the built-in one as a process.
 func demo(t *testing.T, addr string) (at string, kill func()) {
 	t.Helper()
 	c := testkit.Self(t, "main", "demo", "--http", addr)
@@ -404,14 +402,14 @@ func end(c *exec.Cmd) {
 	_ = c.Wait()
 }
 
-// The same with a real server that is killed and started anew: clients of a stream or session that it has forgotten open
-// another, those without have nothing to do.
+// The same with a real server that is killed and restarted: clients of a stream or session that it has forgotten open another, and clients
+// without have nothing to do.
 func TestDemoKilled(t *testing.T) {
 	at, kill := demo(t, "127.0.0.1:0")
 	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"http://%s/mcp\"\n", at), true)
 	session := r.open("2025-11-25", "{}")
 	id := 0
-	list := func() *response { // each with an id of its own: under an old one the answer would be the old one, too
+	list := func() *response { // each with its own id: an old one would get the old answer
 		id++
 		return r.must("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, id), legacyHeaders(session)...)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A list that the server lets be shared is asked for once; its notice of a change, heard for whatever client, drops it.
+// A list that may be shared is requested once; a change notification, for whatever client, drops it.
 func TestCacheAtEveryEndpoint(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[cache]\nbytes = \"1MiB\"\n[rest]\ntools_ttl = \"0s\"\n"+u.toml(""), true)

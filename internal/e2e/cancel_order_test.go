@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// In an array of messages (revision 2025-03-26) a cancellation finds the request before it; and a request that waits for its turn is
-// found by one that comes by another POST. Neither reaches the server.
+// In an array of messages (revision 2025-03-26) a cancellation finds the request before it, and a request that waits is found by a
+// cancellation in another POST. Neither reaches the server.
 func TestCancelInArray(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	r := startRig(t, u.toml(""), true)

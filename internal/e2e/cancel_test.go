@@ -17,11 +17,11 @@ import (
 
 var kinds = []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"}
 
-// promptly is how soon a modern client's leaving must have reached the server (design: 100 ms); the machine of a test
-// may be busy, so one of several attempts must be that quick, and each at all.
+// promptly is how soon a modern client's leaving must reach the server (design: 100 ms). The machine may be busy, so one of several
+// attempts must be that quick, and each must arrive.
 const promptly = 100 * time.Millisecond
 
-// hanging scripts a tool that says a number of events and then waits for its cancellation.
+// hanging scripts a tool that sends a number of events and then waits for its cancellation.
 func hanging(u *upstream, events int) chan *call {
 	started := make(chan *call, 16)
 	u.on("tools/call", func(c *call) {
@@ -53,7 +53,7 @@ func TestModernClientLeaves(t *testing.T) {
 					body := strings.Replace(modernCall("1", "slow", ""), `"_meta":{`, `"_meta":{"progressToken":5,`, 1)
 					_, _ = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 					c := testkit.Receive(t, "the call", started)
-					if events > 0 { // wait until the event is here, so that the answer has begun
+					if events > 0 { // wait for the event, so that the answer has begun
 						br := bufio.NewReader(conn)
 						for line := ""; !strings.Contains(line, "progressToken"); {
 							if line, err = br.ReadString('\n'); err != nil {
@@ -89,7 +89,7 @@ func TestModernClientLeaves(t *testing.T) {
 	}
 }
 
-// A legacy client that loses its connection has cancelled nothing (vector 45).
+// A legacy client that loses its connection has not cancelled anything (vector 45).
 func TestLegacyClientLosesItsConnection(t *testing.T) {
 	for _, kind := range kinds {
 		for _, events := range []int{0, 1} {
@@ -124,7 +124,7 @@ func TestLegacyClientLosesItsConnection(t *testing.T) {
 				select {
 				case <-ended:
 					t.Fatal("the call was cancelled")
-				case <-time.After(150 * time.Millisecond): // that nothing happens takes time to see
+				case <-time.After(150 * time.Millisecond): // the absence of an event takes time to observe
 				}
 				close(release)
 				if testkit.Receive(t, "the end of the call", ended) {
@@ -139,7 +139,7 @@ func TestLegacyClientLosesItsConnection(t *testing.T) {
 	}
 }
 
-// notifications/cancelled reaches the server, the client's POST ends, and no response comes (vectors 43, 44).
+// notifications/cancelled reaches the server, the client's POST ends, and no response is sent (vectors 43, 44).
 func TestLegacyClientCancels(t *testing.T) {
 	for _, kind := range kinds {
 		for _, events := range []int{0, 1} {
@@ -256,7 +256,7 @@ func (p *pipes) send(line string) {
 	}
 }
 
-// receives wants the next line to match, … standing for anything.
+// receives checks that the next line matches; … matches anything.
 func (p *pipes) receives(pattern string) {
 	p.t.Helper()
 	if got := testkit.Receive(p.t, "a line like "+pattern, p.lines); !matches(pattern, got) {
@@ -266,7 +266,7 @@ func (p *pipes) receives(pattern string) {
 
 const stdioInit = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
-// Cancellation, and the end of the input, of a client on pipes, in both eras.
+// Cancellation, and the end of the input, of a stdio client in both eras.
 func TestStdioClient(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -278,14 +278,14 @@ func TestStdioClient(t *testing.T) {
 			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			testkit.Receive(t, "its cancellation", c.cancelled)
 			p.send(`{"jsonrpc":"2.0","id":5,"method":"ping","params":{` + modernMeta + `}}`)
-			p.receives(`{"jsonrpc":"2.0","id":5,"error":{"code":-32601,…`) // and nothing of the cancelled call
+			p.receives(`{"jsonrpc":"2.0","id":5,"error":{"code":-32601,…`) // without an answer to the cancelled call
 			p.send(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`)
 			p.receives(`{"jsonrpc":"2.0","id":6,"error":{"code":-32600,…`)
 			p.send(stdioInit)
 			p.receives(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25",…`)
 			p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			p.send(legacyCall(`"1"`, "a"))
-			p.send(modernCall("1", "a", "")) // the same number in the other era
+			p.send(modernCall("1", "a", "")) // the same id in the other era
 			c1, c2 := testkit.Receive(t, "the legacy call", started), testkit.Receive(t, "the modern call", started)
 			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
 			select {
@@ -301,7 +301,7 @@ func TestStdioClient(t *testing.T) {
 	}
 }
 
-// GET streams: what belongs to no request reaches the client of that session, and a newer stream takes over.
+// GET streams: messages outside of requests reach the client of that session, and a newer stream takes over.
 func TestChangeNoticesReachTheSession(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// TestChaosAtRealWires is the property of the chaos test of adapters/era with real wires, the whole proxy between them and
-// real processes behind it: servers ask, are silent, break off and are killed; clients answer rightly, twice, wrongly or
-// never, cancel and leave. Every request is answered exactly once or was cancelled, what is asked reaches the call that
-// asked, no tool runs twice, and nothing is left. It runs two seconds a kind of server, or DRAGOMAN_TEST_SECONDS.
+// TestChaosAtRealWires tests the property of the chaos test of adapters/era with real transports, the whole proxy and real processes.
+// Servers ask, are silent, break off and are killed; clients answer correctly, twice, wrongly or never, cancel and leave. Every request is
+// answered exactly once or was cancelled, a question reaches the call in which it was asked, no tool runs twice, and nothing is left. It
+// runs two seconds for each kind of server, or DRAGOMAN_TEST_SECONDS.
 func TestChaosAtRealWires(t *testing.T) {
 	lasts := 2 * time.Second
 	if n, err := strconv.Atoi(os.Getenv("DRAGOMAN_TEST_SECONDS")); err == nil {
@@ -55,7 +55,7 @@ func TestChaosAtRealWires(t *testing.T) {
 	}
 }
 
-// children are the processes that this one has started.
+// children returns the child processes of this one.
 func children() (pids []int) {
 	lists, _ := os.ReadDir("/proc/self/task")
 	for _, task := range lists {
@@ -100,7 +100,7 @@ func (c *chaos) add(n *int, d int) int {
 
 func (c *chaos) number(n *int) int { return c.add(n, 0) }
 
-// received takes answers to the questions they are to.
+// received passes answers to their questions.
 func (c *chaos) received(s *seen, _ *stream) {
 	if s.method != "response" {
 		return
@@ -112,13 +112,13 @@ func (c *chaos) received(s *seen, _ *stream) {
 		case ch <- s.body:
 		default:
 			if strings.HasPrefix(c.u.kind, "modern") {
-				c.t.Errorf("an answer too many: %s", s.body)
+				c.t.Errorf("an unexpected answer: %s", s.body)
 			}
 		}
 	}
 }
 
-// serve is what the server does with a call.
+// serve handles a call at the server.
 func (c *chaos) serve(call *call) {
 	tag := textAfter(call.body, `"name":"`)
 	again := strings.Contains(call.body, `"inputResponses"`)
@@ -154,7 +154,7 @@ func (c *chaos) serve(call *call) {
 	c.finish(call, tag)
 }
 
-// rest lets some time pass.
+// rest waits for a random time.
 func (c *chaos) rest(call *call) {
 	select {
 	case <-call.cancelled:
@@ -162,7 +162,7 @@ func (c *chaos) rest(call *call) {
 	}
 }
 
-// ask asks in the middle of a call.
+// ask asks a question in a call.
 func (c *chaos) ask(call *call, tag string) (gone bool) {
 	c.add(&c.questions, 1)
 	id := strconv.Itoa(c.add(&c.next, 1))
@@ -203,7 +203,7 @@ func (c *chaos) finish(call *call, tag string) {
 	}
 }
 
-// reply is what is read of an answer.
+// reply is the part of an answer that is read.
 type reply struct {
 	ID     json.RawMessage
 	Method string
@@ -221,8 +221,8 @@ type reply struct {
 	}
 }
 
-// post sends a request and gives every message of its answer to told. It is cancelled by its client when the patience
-// ends; leave, if not nil, is how, and then the answer has to end.
+// post sends a request and passes every message of its answer to told. The client cancels it after the patience. leave, if not nil, is how;
+// then the answer must end.
 func (c *chaos) post(tag, body string, headers []string, leave func(), told func(m *reply)) (last *reply, status int) {
 	c.add(&c.calls, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
@@ -264,7 +264,7 @@ func (c *chaos) post(tag, body string, headers []string, leave func(), told func
 	return last, status
 }
 
-// read reads an answer to its end; there is one response in it at most.
+// read reads an answer to its end, with one response at most.
 func (c *chaos) read(tag string, res *http.Response, told func(m *reply)) (last *reply, err error) {
 	one := func(raw string) {
 		m := &reply{}
@@ -296,7 +296,7 @@ func (c *chaos) read(tag string, res *http.Response, told func(m *reply)) (last 
 	return last, lines.Err()
 }
 
-// judge looks at a response: it is the call's own.
+// judge checks that a response belongs to the call.
 func (c *chaos) judge(tag string, m *reply) {
 	switch {
 	case m == nil:
@@ -348,7 +348,7 @@ func (c *chaos) modern(name string) {
 	}
 }
 
-// twice sends two retries with one state: one counts.
+// twice sends two retries with one state: one is accepted.
 func (c *chaos) twice(tag, extra string) {
 	var group sync.WaitGroup
 	ends := make([]*reply, 2)
@@ -403,7 +403,7 @@ func (c *chaos) legacy(name string) {
 	}
 }
 
-// session opens one; the server may be dead, or be killed meanwhile.
+// session opens a session; the server may be dead or be killed meanwhile.
 func (c *chaos) session(name string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 	defer cancel()
@@ -435,7 +435,7 @@ func (c *chaos) reply(session, tag string, m *reply) {
 	name, _, _ := strings.Cut(tag, "-")
 	switch asks, _, _ := strings.Cut(m.Params.Message, "-"); {
 	case m.Params.Message == tag:
-	case c.u.kind == "legacy-stdio" && asks == name: // of a call before: between legacy parties a process's question names none
+	case c.u.kind == "legacy-stdio" && asks == name: // of an earlier call: between legacy parties a process's question names no call
 	default:
 		c.t.Errorf("%s is asked %q", tag, m.Params.Message)
 	}

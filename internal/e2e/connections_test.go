@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Where every connection of limits.connections is at work, who comes is told so, and what to do; streams are connections, too.
+// If all connections of limits.connections are in use, a new one is refused with the fix; streams count as connections.
 func TestConnectionsAreLimited(t *testing.T) {
 	const most = 3
 	u := newUpstream(t, "modern")

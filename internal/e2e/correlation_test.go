@@ -9,8 +9,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// Without tracing, what a client says of its trace passes as it came, whatever is translated on the way; of the headers passes what is
-// configured, and nothing is made up.
+// Without tracing, a client's trace context is passed on unchanged through translations. Of the headers, only configured ones are passed
+// on, and none is added.
 func TestTraceContextPassesUntouched(t *testing.T) {
 	const said = `"traceparent":"not even one","tracestate":7,"baggage":"k=v"`
 	for _, era := range []string{"modern", "legacy", "asked"} {
@@ -49,7 +49,7 @@ func TestTraceContextPassesUntouched(t *testing.T) {
 	}
 }
 
-// lines are the ids of the log's lines about a method.
+// lines returns the ids of the log's lines about a method.
 func (r *rig) lines(method string) (ids []string) {
 	for line := range strings.SplitSeq(r.logs.String(), "\n") {
 		if strings.Contains(line, `"method":"`+method+`"`) {
@@ -59,14 +59,14 @@ func (r *rig) lines(method string) (ids []string) {
 	return ids
 }
 
-// last is the id of the last of them, once there are so many.
+// last returns the id of the last of them, once there are this many.
 func (r *rig) last(method string, n int) string {
 	r.t.Helper()
 	testkit.Eventually(r.t, fmt.Sprintf("line %d about %s", n, method), func() bool { return len(r.lines(method)) >= n })
 	return r.lines(method)[n-1]
 }
 
-// A request has one id, in the answer and in the log: the client's if it is one, else one that is made, or the trace's.
+// A request has one id, in the answer and in the log: the client's if valid, else a generated one or that of the trace.
 func TestRequestID(t *testing.T) {
 	u := newUpstream(t, "modern")
 	answering(u)
@@ -113,7 +113,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// Where the answer leaves before the request is served, and where it is a stream, the id is the same.
+// The id is the same if the answer is sent before the request is processed, and if it is a stream.
 func TestRequestIDOfStreams(t *testing.T) {
 	for name, tracing := range map[string]bool{"plain": false, "traced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestRequestIDOfStreams(t *testing.T) {
 	}
 }
 
-// A REST caller's envelope has the id, which is a UUID there (seed 000).
+// A REST caller's envelope has the id, a UUID (seed 000).
 func TestRequestIDOfREST(t *testing.T) {
 	for name, tracing := range map[string]bool{"plain": false, "traced": true} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// fallible is a stdio server written in shell. It does not start as long as there is the file of $1. Of its tools "ok"
-// answers, "hang" does not, and "crash" takes the process down. The placeholders are its answers to server/discover and
-// to initialize.
+// fallible is a stdio server written in shell. It does not start while the file $1 exists. Of its tools "ok" answers, "hang" does not, and
+// "crash" exits. The placeholders are its answers to server/discover and initialize.
 const fallible = `[ -e "$1" ] && { echo "no database" >&2; exit 7; }
 while read -r line; do
   id=${line#*\"id\":}; id=${id%%%%[,\}]*}
@@ -33,7 +32,7 @@ while read -r line; do
   esac
 done`
 
-// client is one of either era, that calls tools.
+// client is a client of either era that calls tools.
 type crashClient struct {
 	r   *rig
 	era string
@@ -55,7 +54,7 @@ func (c *crashClient) call(ctx context.Context, id, tool string) (*response, err
 	return c.r.do(ctx, "POST", "/mcp", modernCall(id, tool, ""), modernHeaders("tools/call", tool)...)
 }
 
-// crashFailure is an error response, in whatever form it came.
+// crashFailure is an error response in any form.
 type crashFailure struct {
 	ID    json.RawMessage
 	Error struct {
@@ -82,7 +81,7 @@ func failureOf(t *testing.T, res *response) (f crashFailure) {
 	return f
 }
 
-// A server that crashes fails the calls in flight at once, with its exit code and its last words; then it is started anew.
+// A server that crashes fails the calls in flight at once, with its exit code and the end of its stderr, and is then restarted.
 func TestCrashInMidCall(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		for _, client := range []string{"legacy", "modern"} {
@@ -107,10 +106,10 @@ func TestCrashInMidCall(t *testing.T) {
 					}
 				}
 				if took := time.Since(from); took > testkit.Patient/2 {
-					t.Errorf("told after %v", took)
+					t.Errorf("failed after %v", took)
 				}
 				res, err := c.call(ctx, "4", "ok")
-				if client == "legacy" && server == "legacy" { // the server's session is lost, and the client's with it
+				if client == "legacy" && server == "legacy" { // the server's session is lost, and so is the client's
 					if err != nil || res.status != 404 {
 						t.Fatalf("%v %+v", err, res)
 					}
@@ -129,7 +128,7 @@ func TestCrashInMidCall(t *testing.T) {
 	}
 }
 
-// callTo calls a tool and hands the answer on.
+// callTo calls a tool and sends the answer to a channel.
 func callTo(ctx context.Context, c *crashClient, id, tool string, to chan<- *response) {
 	res, err := c.call(ctx, id, tool)
 	if err != nil {
@@ -138,8 +137,8 @@ func callTo(ctx context.Context, c *crashClient, id, tool string, to chan<- *res
 	to <- res
 }
 
-// A server that does not stay up is not started again and again: clients of both eras are told why and when to come back,
-// it shows in health, and one good start is the end of it.
+// A crash-looping server is not restarted all the time: clients of both eras get the reason and when to retry, health shows it, and one
+// good start ends it.
 func TestCrashLoop(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		t.Run(server, func(t *testing.T) {
@@ -190,7 +189,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// A server that does not begin to answer is told apart from one that is not there: by its last words.
+// The error of a server that never answers has the end of its stderr, and differs from that of a missing one.
 func TestSilentServer(t *testing.T) {
 	command := "[upstreams.default]\ncommand = [\"/bin/sh\", \"-c\", \"echo fetching the index >&2; cat >/dev/null\"]\nprobe_timeout = \"2s\"\nstop_grace = \"500ms\"\n"
 	r := startRig(t, command+"start_timeout = \"2500ms\"\n", false)
@@ -216,7 +215,7 @@ func fallibleToml(t *testing.T, era, flag, extra string) string {
 	return fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"500ms\"\n%s\n", command, extra)
 }
 
-// A child is not started to find out whether it could be, and an idle one is not down.
+// A child is not started for a health check, and an idle child is not down.
 func TestChildIsNotChecked(t *testing.T) {
 	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "idle_exit = \"1s\""), true)
 	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// For the time of drain_delay it says that it is not ready, and serves: the answer to each request ends its connection, new ones are
-// taken. After that nobody is let in.
+// During drain_delay it is not ready but serves: each answer closes its connection, and new connections are accepted. After that none is.
 func TestDrainDelay(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
@@ -58,6 +57,6 @@ func TestDrainDelay(t *testing.T) {
 		t.Errorf("it has ended after %v", took)
 	}
 	if _, err := r.do(t.Context(), "GET", "/health", ""); err == nil {
-		t.Error("somebody is still there")
+		t.Error("a connection is still open")
 	}
 }

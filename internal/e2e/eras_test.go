@@ -16,11 +16,11 @@ func initAs(version string) string {
 
 const (
 	modernDiscover = `{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{` + modernMeta + `}}`
-	// noInitialize is what a listener without a legacy revision says to initialize.
+	// noInitialize is the answer to initialize of a listener without legacy revisions.
 	noInitialize = `{"jsonrpc":"2.0","id":"i","error":{"code":-32022,"message":"initialize is not served here; send single requests of revision 2026-07-28","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`
 )
 
-// A listener without legacy revisions answers as a modern-only server does, whatever stands behind it.
+// A listener without legacy revisions answers like a modern-only server, whatever the server behind it speaks.
 func TestModernOnlyListener(t *testing.T) {
 	for _, kind := range kinds {
 		for _, list := range []string{`["modern"]`, `["2026-07-28"]`} {
@@ -53,8 +53,8 @@ func TestModernOnlyListener(t *testing.T) {
 	}
 }
 
-// A listener without modern revisions answers as a server does that has never heard of them: with a 400 that is none of
-// the modern errors, upon which clients that speak both say initialize.
+// A listener without modern revisions answers like a legacy server: with a 400 that is no modern error, after which clients of both eras
+// send initialize.
 func TestLegacyOnlyListener(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestLegacyOnlyListener(t *testing.T) {
 	}
 }
 
-// A list of revisions limits what initialize settles on, before any server and over every transport.
+// A list of revisions limits what initialize negotiates, at every server and over every transport.
 func TestListenerRevisions(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestListenerRevisions(t *testing.T) {
 	}
 }
 
-// A server that settles on a revision that the listener does not serve: the handshake fails, and no session stays.
+// If the server negotiates a revision that the listener does not serve, the handshake fails and no session is left.
 func TestServerNegotiatesAnotherRevision(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		u := newUpstream(t, kind)
@@ -130,7 +130,7 @@ func TestServerNegotiatesAnotherRevision(t *testing.T) {
 	}
 }
 
-// A client on pipes meets the same policy, request by request.
+// The policy applies to each request of a stdio client.
 func TestStdioEras(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestStdioEras(t *testing.T) {
 	}
 }
 
-// server/discover promises no revision that initialize would refuse.
+// server/discover offers no revision that initialize would refuse.
 func TestDiscoverNamesWhatIsServed(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("server/discover", func(c *call) {
@@ -165,7 +165,7 @@ func TestDiscoverNamesWhatIsServed(t *testing.T) {
 	}
 }
 
-// What may be spoken to a server: an era that is excluded is not even tried, a revision is not asked for.
+// The eras of a server: an excluded era is not probed, and an excluded revision is not requested.
 func TestUpstreamEras(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		t.Run(kind, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestUpstreamEras(t *testing.T) {
 	}
 }
 
-// A server that has none of the revisions that may be spoken to it is not used with another.
+// A server without an allowed revision is not used with another one.
 func TestUpstreamNegotiatesAnotherRevision(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("initialize", func(c *call) { c.result(fmt.Sprintf(welcomed, "2024-11-05")) })
@@ -213,7 +213,7 @@ func TestUpstreamNegotiatesAnotherRevision(t *testing.T) {
 	}
 }
 
-// The errors that the specification sends with 400 and 404: the same body under 200 where error_status is compat.
+// The errors that the specification sends with 400 and 404 have status 200 and the same body if error_status is compat.
 func TestErrorStatus(t *testing.T) {
 	cases := []struct {
 		name, body, want string
@@ -258,7 +258,7 @@ func TestErrorStatus(t *testing.T) {
 	}
 }
 
-// What is lost is logged once the verdict is known: a line for operators, and the table for who looks closer.
+// What is lost is logged once the server profile is known: a line for operators, and the table at debug.
 func TestDegradationsAreLogged(t *testing.T) {
 	f := func(kind, head, want, not string) {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy"
 )
 
-// unreached are the rows of the error table that no test of this package brings about, each with the reason.
+// unreached lists the rows of the error table that no test of this package produces, each with the reason.
 var unreached = map[string]string{
 	"cancelled":          "its client has left or has cancelled: it is answered to nobody, and counted",
 	"request_incomplete": "a client that stops in the middle of its request is waited for half a minute; httpd's tests cover it",
@@ -23,7 +23,7 @@ var unreached = map[string]string{
 	"shutting_down":      "between the end of draining and the end of the process; TestShutdownAnswers of proxy/session covers it",
 }
 
-// rows reads the error table's names from the source, so that a new row cannot be forgotten.
+// rows reads the error table's names from the source, so that no new row is forgotten.
 func rows(t *testing.T) map[string]bool {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "proxy/error.go", nil, 0)
@@ -47,8 +47,7 @@ func rows(t *testing.T) map[string]bool {
 	return names
 }
 
-// judge tells whether an answer is what a row promises: its code, a message, and for Dragoman's own failures data.code and
-// data.retryable.
+// judge checks an answer against a row: its code, a message, and for Dragoman's own failures data.code and data.retryable.
 func judge(t *testing.T, fault proxy.Fault, status int, res *response) {
 	t.Helper()
 	var m struct {
@@ -69,7 +68,7 @@ func judge(t *testing.T, fault proxy.Fault, status int, res *response) {
 	}
 }
 
-// Every row of the error table is brought about: here, or by a test or transcript that asserts its data.code.
+// Every row of the error table is produced here, or by a test or transcript that checks its data.code.
 func TestErrorTable(t *testing.T) {
 	reached := map[string]bool{}
 	f := func(fault proxy.Fault, status int, res *response) {
@@ -97,7 +96,7 @@ func TestErrorTable(t *testing.T) {
 	}
 	for name := range unreached {
 		if !rows(t)[name] {
-			t.Errorf("%s is no row any more", name)
+			t.Errorf("%s is no longer a row", name)
 		}
 	}
 }
@@ -144,7 +143,7 @@ func clientMistakes(t *testing.T, f func(proxy.Fault, int, *response)) {
 	<-done
 }
 
-// ownFailures are those that no transcript brings about, because they need a server that is not there, or time.
+// ownFailures are rows that no transcript produces because they need a missing server or time.
 func ownFailures(t *testing.T, f func(proxy.Fault, int, *response)) {
 	ask := func(r *rig) *response {
 		return r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...)

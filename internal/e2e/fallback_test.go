@@ -11,7 +11,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// fallbacks is a server that can be killed, and another that takes its place.
+// fallbacks is a server that can be killed and another that takes over.
 func fallbacks(t *testing.T, kind string) (m *mortal, other *upstream, r *rig) {
 	t.Helper()
 	m, other = newMortal(t, kind), newUpstream(t, "modern")
@@ -22,7 +22,7 @@ func fallbacks(t *testing.T, kind string) (m *mortal, other *upstream, r *rig) {
 	return m, other, startRig(t, m.toml("fallback = \"other\"")+strings.Replace(other.toml(""), "default", "other", 1), true)
 }
 
-// on answers the path of a server.
+// on returns the path of a server.
 func on(server string, ask func(r *rig, tool string) (int, string)) func(r *rig, tool string) (int, string) {
 	return func(r *rig, tool string) (int, string) {
 		at := *r
@@ -31,8 +31,8 @@ func on(server string, ask func(r *rig, tool string) (int, string)) func(r *rig,
 	}
 }
 
-// While a server is in error, new requests and sessions go to its fallback; a session that was opened there ends there, and one of
-// the dead server's stays the dead server's. When it is back, what is new goes to it again.
+// While a server is in error, new requests and sessions go to its fallback. A session that was opened there stays there, and one of the
+// dead server stays with it. When the server is back, new requests go to it again.
 func TestFallback(t *testing.T) {
 	for kind, ask := range askers {
 		if kind == "sse" {
@@ -55,7 +55,7 @@ func TestFallback(t *testing.T) {
 					t.Error(body)
 				}
 				if !strings.Contains(r.logs.String(), `"server":"other"`) || r.sum("dragoman_fallback_requests_total") == 0 {
-					t.Error("nothing tells where it went")
+					t.Error("nothing shows where it went")
 				}
 				m.revive()
 				r.becomes(health.Connected)
@@ -89,7 +89,7 @@ func (r *rig) sum(name string, servers ...string) (sum float64) {
 	return sum
 }
 
-// A legacy session is where it was opened, whatever becomes of either server.
+// A legacy session stays at the server where it was opened, whatever the state of either server.
 func TestFallbackSessions(t *testing.T) {
 	m, other, r := fallbacks(t, "legacy")
 	r.base += "/servers/default"
@@ -125,7 +125,7 @@ func TestFallbackSessions(t *testing.T) {
 	testkit.Eventually(t, "it is forgotten", func() bool { return r.sum("dragoman_fallback_sessions") == 0 })
 }
 
-// Fallbacks that lead nowhere, or in a circle, are mistakes.
+// Unknown fallbacks and circles of fallbacks are mistakes.
 func TestFallbackConfig(t *testing.T) {
 	f := func(want string, pairs ...string) {
 		t.Helper()

@@ -14,9 +14,9 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// What becomes of a bad network between Dragoman and a server is tried by conformance/faults. Here is what was found there.
+// conformance/faults tests a bad network between Dragoman and a server. These are findings of it.
 
-// A server of 2024-11-05 may do the work before it acknowledges the POST, or never do that: the answer on the stream counts.
+// A server of 2024-11-05 may do the work before it acknowledges the POST, or never acknowledge it: the answer on the stream counts.
 func TestLateAcknowledgement(t *testing.T) {
 	u := newUpstream(t, "sse")
 	release := make(chan struct{})
@@ -49,11 +49,11 @@ func TestLateAcknowledgement(t *testing.T) {
 	}
 	close(release)
 	if n := len(u.all("tools/call")); n != 2 {
-		t.Errorf("%d calls came", n)
+		t.Errorf("%d calls received", n)
 	}
 }
 
-// A legacy client over stdio whose session is lost with the server's may open another one in the same process.
+// A legacy client over stdio whose session is lost can open another one in the same process.
 func TestStdioClientOpensAnother(t *testing.T) {
 	u := newUpstream(t, "sse")
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
@@ -96,7 +96,7 @@ func TestStdioClientOpensAnother(t *testing.T) {
 	if line := ask(stdioInit); !strings.Contains(line, `"error"`) {
 		t.Errorf("a session is open: %s", line)
 	}
-	u.on("initialize", func(c *call) { c.result(strings.Replace(welcomed, "%s", "2024-11-05", 1)) }) // else another is opened unasked
+	u.on("initialize", func(c *call) { c.result(strings.Replace(welcomed, "%s", "2024-11-05", 1)) }) // otherwise another is opened automatically
 	u.mu.Lock()
 	for _, s := range u.streams {
 		close(s.done)
@@ -116,7 +116,7 @@ func TestStdioClientOpensAnother(t *testing.T) {
 	}
 }
 
-// What is in flight when a session is lost is answered before its client's stream ends, also where the answers come on that stream.
+// Requests in flight are answered before the client's stream ends when a session is lost, also if the answers are sent on that stream.
 func TestSSEClientLearnsOfALostSession(t *testing.T) {
 	for range 10 {
 		u := newUpstream(t, "sse")

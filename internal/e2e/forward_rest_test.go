@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A service that speaks the REST envelope gets them too, and its health is asked for without.
+// A REST service gets them too, and its health check is sent without them.
 func TestForwardREST(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string][]string{}
@@ -63,7 +63,7 @@ func TestForwardREST(t *testing.T) {
 	}
 }
 
-// What would be ambiguous, or would let callers share what only one may have, is told before anything is served.
+// Ambiguous settings, and those that would share one caller's data, are refused before anything is served.
 func TestForwardConfig(t *testing.T) {
 	f := func(toml, want string) {
 		t.Helper()

@@ -19,12 +19,12 @@ import (
 	"dragoman/proxy"
 )
 
-// userToken is what clients send, Authorization what the server gets it as.
+// userToken is the header that clients send; the server gets it as Authorization.
 const userToken = "X-User-Token"
 
 const forwarding = "forward_headers = { x-user-TOKEN = \"Authorization\", X-Tenant = \"X-Tenant\" }\n"
 
-// tollgate is a scripted server behind a guard that wants a token of every request, and remembers whose each session is.
+// tollgate is a scripted server behind a guard that requires a token of every request, and records which token opened each session.
 type tollgate struct {
 	*upstream
 	t *testing.T
@@ -35,7 +35,7 @@ type tollgate struct {
 	open     func(r *http.Request) bool
 }
 
-// newTollgate starts one of a kind; tokens begin with "good".
+// newTollgate starts one of a kind; valid tokens begin with "good".
 func newTollgate(t *testing.T, kind string) *tollgate {
 	g := &tollgate{upstream: newUpstream(t, kind), t: t, sessions: map[string]string{}}
 	srv := httptest.NewServer(g)
@@ -80,7 +80,7 @@ func (g *tollgate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (g *tollgate) refusals() int { g.mu.Lock(); defer g.mu.Unlock(); return len(g.refused) }
 
-// strangers are requests in a session that another token has opened.
+// strangers counts requests in a session that another token has opened.
 func (g *tollgate) strangers() (out []string) {
 	g.upstream.mu.Lock()
 	defer g.upstream.mu.Unlock()
@@ -94,7 +94,7 @@ func (g *tollgate) strangers() (out []string) {
 	return out
 }
 
-// sending is the same proxy for a client that always sends these headers, name and value in turn.
+// sending returns the same proxy for a client that always sends these headers: name, value, …
 func (r *rig) sending(headers ...string) *rig {
 	other := *r
 	other.http = &http.Client{Transport: headerTransport{r.http.Transport, headers}}
@@ -119,7 +119,7 @@ func (r *rig) callModern() *response {
 	return r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...)
 }
 
-// callLegacy calls under an id that no other call has.
+// callLegacy calls with an unused id.
 func (r *rig) callLegacy(session string) *response {
 	r.t.Helper()
 	return r.must("POST", "/mcp", legacyCall(strconv.FormatUint(forwardIDs.Add(1), 10), "a"), legacyHeaders(session)...)
@@ -134,8 +134,8 @@ func (r *rig) said(what string, res *response, text string) {
 	}
 }
 
-// Every request that is made for a client, of whatever transport, has what the client sent, under the name that is
-// configured, and nothing else of his headers; those that belong to no request of his too.
+// Every request that is made for a client, over every transport and outside of its own requests too, has the forwarded headers under their
+// configured names, and no other header of the client.
 func TestForwardHeaders(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestForwardHeaders(t *testing.T) {
 	}
 }
 
-// Callers of whom nothing is known but their tokens have nothing in common: not sessions, not lists, not answers.
+// Callers that are known by their tokens only share nothing: no sessions, lists or answers.
 func TestForwardKeepsApart(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -231,21 +231,21 @@ func TestForwardKeepsApart(t *testing.T) {
 				t.Errorf("another's session: %d %s", res.status, res.body)
 			}
 			if res := r.callLegacy(session); res.status != 404 {
-				t.Errorf("a session of whoever had a token, without one: %d %s", res.status, res.body)
+				t.Errorf("a session that was opened with a token, used without one: %d %s", res.status, res.body)
 			}
 			g.forget()
 			if res := r.callModern(); !strings.Contains(res.body, "upstream_refused_credentials") || strings.Contains(res.body, "good-") {
 				t.Errorf("no token: %d %s", res.status, res.body)
 			}
 			if n := len(g.all("tools/call")); n != 0 {
-				t.Errorf("%d calls came with somebody's token", n)
+				t.Errorf("%d calls came with a token", n)
 			}
 		})
 	}
 }
 
-// Who is known by something else stays who he is when his tokens change: his legacy session goes on, with the token of each
-// request; sessions that calls share are of one token each.
+// A caller with another credential keeps its identity when its tokens change: its legacy session goes on with the token of each request,
+// and pooled sessions are of one token each.
 func TestForwardRotation(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestForwardRotation(t *testing.T) {
 	}
 }
 
-// A server that says nothing without a token is found out with the first caller's that it takes; those that it does not take, and
-// probes of nobody's, neither make it down nor hide what it is from others.
+// A server that answers nothing without a token is probed with the first accepted token. Refused tokens and probes without a caller neither
+// mark it as down nor hide its era from others.
 func TestForwardProbe(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestForwardProbe(t *testing.T) {
 			began := time.Now()
 			_, err := r.h.Upstreams()[0].Profile(t.Context())
 			if !errors.As(err, &e) || e.Name != proxy.Refused.Name || !strings.Contains(e.Message, "forward_headers") {
-				t.Fatalf("a probe of nobody's: %v", err)
+				t.Fatalf("a probe without a caller: %v", err)
 			}
 			check := checkOf(t, r)
 			for range 5 {
@@ -318,7 +318,7 @@ func TestForwardProbe(t *testing.T) {
 				}
 			}
 			if !r.h.Upstreams()[0].Ready() {
-				t.Error("a server that is there, and wants a token, is not ready")
+				t.Error("a server that is up and requires a token is not ready")
 			}
 			good, bad := r.sending(userToken, "Bearer good"), r.sending(userToken, "Bearer bad")
 			for range 8 {
@@ -337,7 +337,7 @@ func TestForwardProbe(t *testing.T) {
 			good.said("legacy", good.callLegacy(session), "Bearer good ")
 			v, err := r.h.Upstreams()[0].Profile(t.Context())
 			if err := checkOf(t, r)(t.Context()); kind == "modern" && err == nil {
-				t.Error("a health check went with somebody's token")
+				t.Error("a health check sent a caller's token")
 			}
 			if err != nil || v.Modern != (kind == "modern") {
 				t.Fatalf("%+v, %v", v, err)
@@ -350,14 +350,13 @@ func TestForwardProbe(t *testing.T) {
 			}
 			good.said("after bad tokens", good.callModern(), "Bearer good ")
 			if g.refusals() == 0 {
-				t.Error("the guard has refused nobody")
+				t.Error("the guard has refused nothing")
 			}
 		})
 	}
 }
 
-// A server that lets anybody initialize, and knows nobody of the modern era but who has a token, is not taken for legacy by those
-// who have one.
+// A server that accepts initialize from everybody, and modern requests with a token only, is not taken for legacy by callers with a token.
 func TestForwardHalfOpen(t *testing.T) {
 	g := newTollgate(t, "modern")
 	g.open = func(r *http.Request) bool { return r.Header.Get("Mcp-Method") == "" }
@@ -376,7 +375,7 @@ func TestForwardHalfOpen(t *testing.T) {
 	}
 }
 
-// What cannot be one value of one field is refused before anything is sent; what says nothing of who asks makes nobody another.
+// A value that cannot be one header field is refused before anything is sent. Tracing headers do not change a caller's identity.
 func TestForwardHostile(t *testing.T) {
 	g := newTollgate(t, "legacy")
 	r := startRig(t, g.toml("forward_headers = { X-User-Token = \"Authorization\", traceparent = \"traceparent\" }\n"), false)
@@ -434,7 +433,7 @@ func TestForwardHostile(t *testing.T) {
 	}
 }
 
-// Anonymous callers are no more for making tokens up, as far as limits go.
+// Anonymous callers do not escape limits by making up tokens.
 func TestForwardRate(t *testing.T) {
 	g := newTollgate(t, "modern")
 	r := startRig(t, "rate_limit_burst = 5\n[security]\nrate_limiting = \"on\"\nrate_limit = 10\n"+g.toml(forwarding), false)
@@ -444,11 +443,11 @@ func TestForwardRate(t *testing.T) {
 		limited = limited || strings.Contains(c.callModern().body, "rate_limited")
 	}
 	if !limited {
-		t.Error("who makes up a token for each request is not limited")
+		t.Error("a caller with a new token for each request is not limited")
 	}
 }
 
-// Pages may send what goes on.
+// Pages may send forwarded headers.
 func TestForwardCORS(t *testing.T) {
 	g := newTollgate(t, "modern")
 	r := startRig(t, "[security]\nallowed_origins = [\"https://app.example\"]\n"+g.toml(forwarding), false)
@@ -458,7 +457,7 @@ func TestForwardCORS(t *testing.T) {
 	}
 }
 
-// checkOf is how the only upstream is checked.
+// checkOf returns the check of the only upstream.
 func checkOf(t *testing.T, r *rig) func(context.Context) error {
 	t.Helper()
 	return r.h.Target(r.h.Cfg.Upstreams[0].Name).Check

@@ -11,7 +11,7 @@ import (
 
 const discoverBody = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta + `}}`
 
-// A page in a browser, on another origin: preflight, request, refusal.
+// A page of another origin in a browser: preflight, request, refusal.
 func TestBrowsersOnOtherOrigins(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[security]\nallowed_origins = [\"https://App.example\"]\n"+u.toml(""), true)
@@ -44,7 +44,7 @@ func TestBrowsersOnOtherOrigins(t *testing.T) {
 	}
 }
 
-// Behind a proxy that is trusted, its word counts for the host; from anybody else it does not.
+// The host that a trusted proxy forwards is used; from other clients it is not.
 func TestTrustedProxies(t *testing.T) {
 	u := newUpstream(t, "modern")
 	common := "allowed_hosts = [\"app.example\"]\n"
@@ -57,7 +57,7 @@ func TestTrustedProxies(t *testing.T) {
 	}
 }
 
-// A request that no gate lets in is refused before its body has come, at every path and in the words of each.
+// A request that a gate refuses is refused before its body has arrived, at every path and in the form of each.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, u.toml(""), true)

@@ -22,8 +22,8 @@ type healthAnswer struct {
 	}
 }
 
-// Seed 000, State Transitions: from INITIALIZING over HEALTHY and DEGRADED to SHUTTING_DOWN and STOPPED, as GET /health and the
-// metrics tell it, with upstreams and configured dependencies.
+// Seed 000, State Transitions: from INITIALIZING over HEALTHY and DEGRADED to SHUTTING_DOWN and STOPPED, in GET /health and the metrics,
+// with upstreams and configured dependencies.
 func TestServiceHealth(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,6 +100,6 @@ func TestServiceHealth(t *testing.T) {
 	r.h.Service().Stop()
 	state("STOPPED")
 	if !strings.Contains(r.logs.String(), "dependencies.vague") {
-		t.Error("a dependency that nothing can be known of is not told of")
+		t.Error("a dependency without an address is not reported")
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Requests that come a byte at a time, or stop: each is told so within limits.read_time, and a good client is served meanwhile.
+// Requests that arrive byte by byte, or stop, get an error within limits.read_time, and a well-behaved client is served meanwhile.
 func TestSlowClients(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[limits]\nread_time = \"1s\"\n"+u.toml(""), true)
@@ -69,7 +69,7 @@ func TestSlowClients(t *testing.T) {
 	testkit.Eventually(t, "what served them has gone", func() bool { return runtime.NumGoroutine() <= begun+10 })
 }
 
-// trickle sends a byte now and then.
+// trickle sends a byte at intervals.
 func trickle(c *wireClient, until <-chan struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -85,7 +85,7 @@ func trickle(c *wireClient, until <-chan struct{}) {
 	}
 }
 
-// Clients that go, half or by force, in the middle of everything.
+// Clients that close their side, or reset the connection, at every point.
 func TestHalfOpenConnections(t *testing.T) {
 	u := newUpstream(t, "modern")
 	began, free := u.hold(t)
@@ -124,10 +124,9 @@ func TestHalfOpenConnections(t *testing.T) {
 	testkit.Eventually(t, "what served them has gone", func() bool { return runtime.NumGoroutine() <= idle+10 })
 }
 
-// As many idle connections as there are descriptors for, and more: what each takes, and whether others are still served. Those that
-// only wait give way.
+// As many idle connections as there are descriptors, and more: what each costs, and whether others are still served. Idle ones give way.
 func TestManyIdleConnections(t *testing.T) {
-	const serverLimit = 2000 // descriptors of the server; its clients' are ours
+	const serverLimit = 2000 // descriptors of the server; this process has those of the clients
 	u := newUpstream(t, "modern")
 	file := testkit.WriteFile(t, "idle.toml", "listen = \"127.0.0.1:0\"\n[admin]\nlisten = \"off\"\n"+u.toml(""))
 	for what, n := range map[string]int{"within the limit": idleConnections(t), "beyond the limit": serverLimit + 500} {
@@ -147,14 +146,14 @@ func TestManyIdleConnections(t *testing.T) {
 			}()
 			for i := range n {
 				c := r.wire()
-				if i%2 == 0 && limit == 0 { // the other half has never said a word
+				if i%2 == 0 && limit == 0 { // the other half has never sent anything
 					c.send("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
 					if res, err := c.receive(); err != nil || res.status != 404 {
 						t.Fatalf("connection %d: %v %v", i, res, err)
 					}
 				}
 				if open = append(open, c); i%500 == 0 {
-					r.http.CloseIdleConnections() // a client that comes now
+					r.http.CloseIdleConnections() // a new client
 					r.good(fmt.Sprintf("%d idle connections", i))
 				}
 			}
@@ -162,7 +161,7 @@ func TestManyIdleConnections(t *testing.T) {
 			r.good("all connections")
 			if limit > 0 {
 				if fds := descriptorsOf(pid); fds > limit*7/8 {
-					t.Errorf("%d descriptors are used of %d: too few are left for the way to the servers", fds, limit)
+					t.Errorf("%d of %d descriptors are used: too few are left for the servers", fds, limit)
 				}
 				return
 			}
@@ -188,7 +187,7 @@ func idleConnections(t *testing.T) int {
 	return min(n, int(limit.Cur)/4*3-100)
 }
 
-// startChild starts the program itself, with so many descriptors if that is not 0.
+// startChild starts the program itself, with this many descriptors if not 0.
 func startChild(t *testing.T, file string, descriptors int) (*rig, int) {
 	t.Helper()
 	self := testkit.Self(t, "main")
@@ -196,7 +195,7 @@ func startChild(t *testing.T, file string, descriptors int) (*rig, int) {
 	if descriptors > 0 {
 		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, descriptors)}, args...)
 	}
-	c := exec.Command(args[0], args[1:]...) // it ends when it is told to, not with the test's context
+	c := exec.Command(args[0], args[1:]...) // it ends with the test, not with the test's context
 	c.Env = self.Env
 	out, err := c.StderrPipe()
 	if err != nil {
@@ -229,7 +228,7 @@ func startChild(t *testing.T, file string, descriptors int) (*rig, int) {
 	return &r, c.Process.Pid
 }
 
-// resident is the memory that a process has, in bytes; 0 where that cannot be known.
+// resident is the resident memory of a process in bytes; 0 if unknown.
 func resident(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -248,7 +247,7 @@ func descriptorsOf(pid int) int {
 	return len(all)
 }
 
-// Sessions without end by one principal: its own go, nobody else's.
+// Unlimited sessions of one principal evict its own sessions, and no other's.
 func TestSessionsOfOnePrincipal(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	toml, keys := keysToml("alice", "bob")
@@ -280,8 +279,8 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 	testkit.Eventually(t, "the server is told of the ends", func() bool { return len(u.all("DELETE")) >= 45 })
 }
 
-// Listens without end by one principal, and more requests than may wait: the one that is too many is told what to raise, others
-// are not touched, and all is free afterwards.
+// Unlimited listens of one principal, and more requests than may wait: the excess one gets an error with the key to raise, others are not
+// affected, and everything is released afterwards.
 func TestFloodsOfListensAndCalls(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("subscriptions/listen", func(c *call) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A tool that may not be used is not used by a notification, an array, a strange spelling, or another face either.
+// A denied tool cannot be called by a notification, an array, a strange spelling, or another endpoint.
 func TestNoWayAroundWhatIsDenied(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		u := newUpstream(t, kind)
@@ -45,7 +45,7 @@ func TestNoWayAroundWhatIsDenied(t *testing.T) {
 	}
 }
 
-// Heads up to the limit, of one large field or of thousands of tiny ones, are answered in time; larger ones with 431.
+// Heads up to the limit, with one large field or thousands of tiny ones, are answered in time; larger ones with 431.
 func TestGiantHeads(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[limits]\nheader = \"64KiB\"\n"+u.toml(""), true)
@@ -95,8 +95,8 @@ func many(format string, n int) string {
 	return b.String()
 }
 
-// Nothing that a client writes becomes a field of its own on the way to the server, and fields that mean something between us and
-// the server, or to a proxy there, do not come from clients.
+// Nothing that a client sends becomes a separate field towards the server, and fields with a meaning between Dragoman and the server, or
+// for a proxy there, are not accepted from clients.
 func TestNothingIsInjectedUpstream(t *testing.T) {
 	u := newUpstream(t, "modern")
 	ok := func(c *call) { c.result(`{"resultType":"complete","content":[]}`) }
@@ -152,7 +152,7 @@ func TestNothingIsInjectedUpstream(t *testing.T) {
 	r.good("all that")
 }
 
-// Names that a page may come by, and what looks like ours and is not.
+// Host names that a page may use, and names that look like ours and are not.
 func TestHostsAndOriginsOfPages(t *testing.T) {
 	u := newUpstream(t, "modern")
 	local := startRig(t, u.toml(""), true)
@@ -195,8 +195,7 @@ func TestHostsAndOriginsOfPages(t *testing.T) {
 	local.good("all that")
 }
 
-// What somebody says of the way by which a request has come counts only if it is a proxy that is trusted, and then only what that
-// proxy has seen itself.
+// Forwarding headers count only from a trusted proxy, and then only the part that the proxy has added.
 func TestSpoofedWays(t *testing.T) {
 	u := newUpstream(t, "modern")
 	spoof := func(i int) []string {
@@ -226,7 +225,7 @@ func TestSpoofedWays(t *testing.T) {
 	}
 }
 
-// JSON that costs more to read than to write: refused or served in time, by every face.
+// JSON that is expensive to read is refused or served in time by every endpoint.
 func TestJSONBombs(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
@@ -270,7 +269,7 @@ func TestJSONBombs(t *testing.T) {
 	}
 }
 
-// bombTime is what 3 MiB of the worst may take. Instrumented by the race detector, code takes some ten times as long.
+// bombTime is how long 3 MiB of the worst may take. The race detector makes code some ten times slower.
 func bombTime() time.Duration {
 	if raceDetector {
 		return 6 * soonEnough

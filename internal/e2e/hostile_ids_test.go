@@ -9,8 +9,8 @@ import (
 
 const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// Session ids that are somebody's, were, or might be: only the one who opened it uses a session, on the transport and under the
-// prefix where it was opened; and no answer tells why not.
+// Guessed, foreign and ended session ids: a session can be used only by the caller that opened it, on its transport and path; and no answer
+// says why not.
 func TestGuessedSessions(t *testing.T) {
 	a, b := newUpstream(t, "legacy"), newUpstream(t, "legacy")
 	toml := strings.Replace(a.toml(""), "upstreams.default", "upstreams.a", 1) + strings.Replace(b.toml(""), "upstreams.default", "upstreams.b", 1)
@@ -73,8 +73,7 @@ func swapCase(s string) string {
 	}, s)
 }
 
-// A state or cursor of which a byte is not as it was sealed is refused as one that was never given out, and the server hears nothing
-// of it; the whole one counts afterwards.
+// A state or cursor with one changed byte is refused like an unknown one without reaching the server; the unchanged one is still valid.
 func TestTamperedSeals(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true
@@ -111,7 +110,7 @@ func TestTamperedSeals(t *testing.T) {
 		}
 	}
 	if n := len(u.all("tools/call")) + len(u.all("response")); n != 0 {
-		t.Errorf("the server heard of %d of these", n)
+		t.Errorf("%d of these reached the server", n)
 	}
 	for i := range len(cursor) {
 		if res := list(fmt.Sprintf(`"cursor":%q,`, flip(cursor, i))); !strings.Contains(res.body, `"error":{"code":-32602`) {
@@ -131,7 +130,7 @@ func TestTamperedSeals(t *testing.T) {
 	}
 }
 
-// flip gives s with another character of base64 at i.
+// flip returns s with another base64 character at i.
 func flip(s string, i int) string {
 	c := byte('A')
 	if s[i] == c {
@@ -140,7 +139,7 @@ func flip(s string, i int) string {
 	return s[:i] + string(c) + s[i+1:]
 }
 
-// Event ids that were never given out, or to somebody else: nothing of another session is told.
+// Unknown event ids and those of other sessions reveal nothing of another session.
 func TestGuessedEvents(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.on("tools/call", func(c *call) {
@@ -185,7 +184,7 @@ func textUpTo(s, after, end string) string {
 	return s
 }
 
-// Arrays of 2025-03-26, the only revision that has them: too many, nested, empty, with what must not be in them.
+// Arrays, of 2025-03-26 only: too many messages, nested, empty, with forbidden messages.
 func TestHostileArrays(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	r := startRig(t, u.toml(""), true)
@@ -218,7 +217,7 @@ func TestHostileArrays(t *testing.T) {
 	f("another revision", current, "["+ping(1)+"]", "2025-03-26 only")
 	f("no session", "", "["+ping(1)+"]", "")
 	if n := len(u.seen); n != 0 {
-		t.Errorf("the server heard of %d of these", n)
+		t.Errorf("%d of these reached the server", n)
 	}
 	if res := r.must("POST", "/mcp", "["+strings.Join(many[:100], ",")+"]", legacyHeaders(old)...); res.status != 200 || strings.Count(res.body, `"result":{}`) != 100 {
 		t.Errorf("as many as may be: %d %.300s", res.status, res.body)

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// soonEnough is within what a good client must be served after an attack, and an attacker be told or let go, where no configured
-// time is waited out. It is generous: machines are busy.
+// soonEnough is within what a well-behaved client must be served after an attack, and an attacker be refused, if no configured time
+// applies. It is generous: machines are busy.
 const soonEnough = 5 * time.Second
 
-// wireClient is a connection that says what it likes.
+// wireClient is a connection with raw bytes.
 type wireClient struct {
 	net.Conn
 	t  *testing.T
@@ -36,10 +36,10 @@ func (r *rig) wire() *wireClient {
 	return c
 }
 
-// send writes, and does not mind that the other side may have had enough.
+// send writes, and ignores errors: the other side may have closed the connection.
 func (c *wireClient) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
-// receive reads one answer; nil where there is none, with how the connection ended.
+// receive reads one answer; nil if there is none, with the error of the connection.
 func (c *wireClient) receive() (*response, error) {
 	res, err := http.ReadResponse(c.br, nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *wireClient) receive() (*response, error) {
 	return &response{res.StatusCode, res.Header, string(body)}, err
 }
 
-// rest reads all further answers until the connection ends, or nothing comes for a while, which it tells.
+// rest reads all further answers until the connection ends or nothing arrives for a while, and reports which.
 func (c *wireClient) rest(silence time.Duration) (all []*response, ended bool) {
 	for {
 		_ = c.SetReadDeadline(time.Now().Add(silence))
@@ -66,7 +66,7 @@ func (c *wireClient) rest(silence time.Duration) (all []*response, ended bool) {
 	}
 }
 
-// good checks that a good client is served at once, in both eras.
+// good checks that a well-behaved client is served at once in both eras.
 func (r *rig) good(after string) {
 	r.t.Helper()
 	began := time.Now()

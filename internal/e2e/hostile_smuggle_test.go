@@ -10,19 +10,19 @@ import (
 const wireHead = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
 	"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: server/discover\r\n"
 
-// smuggled is a request that must never be one: it is written where a body, or nothing, belongs.
+// smuggled is a request that must never run: it is sent in the place of a body or of nothing.
 var smuggled = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\n" +
 	fmt.Sprintf("Mcp-Method: tools/call\r\nMcp-Name: evil\r\nContent-Length: %d\r\n\r\n%s", len(modernCall("666", "evil", "")), modernCall("666", "evil", ""))
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// sized and pieces are a body with its framing.
+// sized and pieces make a body with its framing.
 var sized = fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody))
 
 const inPieces = "Transfer-Encoding: chunked\r\n"
 
-// Heads and bodies of which two readers might make different requests. What is right is answered once; all else is told 400, or 413,
-// 431, on a connection that is then closed. What is hidden in it is never run.
+// Heads and bodies that two readers may parse as different requests. A valid one is answered once; everything else gets 400, 413 or 431 and
+// the connection is closed. A hidden request never runs.
 func TestRequestSmuggling(t *testing.T) {
 	whole := chunk(discoverBody) + "0\r\n\r\n"
 	wrong := map[string][2]string{
@@ -123,7 +123,7 @@ func TestRequestSmuggling(t *testing.T) {
 	r.good("all that")
 }
 
-// onePiece is a body in chunks of a byte.
+// onePiece is a body in chunks of one byte.
 func onePiece(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -132,7 +132,7 @@ func onePiece(s string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// Bodies of methods that have none, and of versions that are none: never the next request.
+// Bodies of methods without a body, and other HTTP versions, are never taken for the next request.
 func TestBodiesWhereNoneBelong(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, u.toml(""), true)
@@ -167,7 +167,7 @@ func TestBodiesWhereNoneBelong(t *testing.T) {
 			t.Errorf("%.60q: %v %v, want %d", request, res, err, want)
 			continue
 		}
-		if want == 405 || want == 404 || strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") { // it goes on, behind the body
+		if want == 405 || want == 404 || strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") { // the connection goes on after the body
 			go c.send(wireHead + sized + "\r\n" + discoverBody)
 			if res, err := c.receive(); err != nil || res.status != 200 {
 				t.Errorf("%.60q: the next request gets %v %v", request, res, err)
@@ -182,7 +182,7 @@ func TestBodiesWhereNoneBelong(t *testing.T) {
 	r.good("all that")
 }
 
-// Targets that mean one thing to one reader and another to the next: the router and all that judges go by the bytes that came.
+// Targets that readers may interpret differently: the router and the policies use the bytes as received.
 func TestPathTricks(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, u.toml(""), true)

@@ -12,8 +12,8 @@ import (
 
 var deep = strings.Repeat(`{"a":`, 10000) + "1" + strings.Repeat("}", 10000)
 
-// hostileBodies are bodies that no face may take for a message, with the code and, where it can be read, the id of the
-// answer. $META is put in for modern clients only.
+// hostileBodies are bodies that no endpoint may accept as a message, with the code and, if it can be read, the id of the answer. $META is
+// filled in for modern clients only.
 var hostileBodies = []struct{ name, body, code string }{
 	{"empty", ``, "-32700"},
 	{"space", " \r\n\t ", "-32700"},
@@ -121,8 +121,7 @@ func TestHostileLines(t *testing.T) {
 	p.receives(`{"jsonrpc":"2.0","id":3,"result":{…"tools":[]…`)
 }
 
-// What a child prints beside messages is skipped; lines that break off a call's answer end that call; the next request is
-// served by the same child.
+// Other output of a child is skipped; lines that break a call's answer end that call; and the same child serves the next request.
 func TestHostileChildren(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, "[limits]\nline = \"64KiB\"\n"+u.toml(""), true)
@@ -171,7 +170,7 @@ func TestHostileChildren(t *testing.T) {
 	}
 }
 
-// Answers over HTTP beyond the limits, or of no sense: an error that names the limit, and the next request is served.
+// Answers over HTTP beyond the limits, or invalid ones: an error that names the limit, and the next request is served.
 func TestHostileServers(t *testing.T) {
 	big := strings.Repeat("x", 100<<10)
 	tooLarge := func(limit string) string {
@@ -223,7 +222,7 @@ func TestHostileServers(t *testing.T) {
 	}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…","data":{"code":"upstream_…","retryable":false}}}`)
 }
 
-// A body, a head, beyond the limit; and requests that are no HTTP.
+// A body or head beyond the limit, and requests that are no HTTP.
 func TestRequestLimits(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[limits]\nrequest_body = \"4KiB\"\nheader = \"4KiB\"\n"+u.toml(""), true)
@@ -235,7 +234,7 @@ func TestRequestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		go func() { _, _ = io.WriteString(conn, request) }() // may break off: the answer comes before the whole is read
+		go func() { _, _ = io.WriteString(conn, request) }() // may fail: the answer comes before everything is read
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			return 0, err.Error()
@@ -272,7 +271,7 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// Names and values that would be lines of a header, had they not been encoded.
+// Names and values that would be header lines if they were not encoded.
 func TestHeaderInjection(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/list", func(c *call) {

@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// countMain is this process as an SDK server on pipes whose tool writes down each call of it, a line in a file that several
-// such processes may share. A call takes a moment, as calls do.
+// countMain is this process as an SDK server on stdio whose tool records each call in a file that several such processes may share. A call
+// takes a moment.
 func countMain() {
 	book, err := os.OpenFile(os.Getenv("DRAGOMAN_TEST_BOOK"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -38,8 +38,8 @@ func countMain() {
 	os.Exit(0)
 }
 
-// Ten thousand requests, many at a time, that are a few hundred calls sent again and again, under a key or as one id of a
-// session: each reaches the server once, and everybody gets the answer, under the id that they asked with.
+// Ten thousand concurrent requests that are a few hundred calls sent repeatedly, under a key or as one id of a session: each reaches the
+// server once, and every client gets the answer under its own id.
 func TestDuplicatesReachTheServerOnce(t *testing.T) {
 	calls, each, clients := 250, 40, 200
 	if raceDetector {
@@ -48,7 +48,7 @@ func TestDuplicatesReachTheServerOnce(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		for _, by := range []string{"key", "id"} {
 			if raceDetector && (by == "key") != (era == "modern") {
-				continue // one of each will do where everything takes ten times as long
+				continue // one of each is enough if everything takes ten times as long
 			}
 			t.Run(by+" at a "+era+" server", func(t *testing.T) {
 				book := filepath.Join(t.TempDir(), "book")
@@ -95,7 +95,7 @@ func TestDuplicatesReachTheServerOnce(t *testing.T) {
 	}
 }
 
-// counted makes one of the requests and checks its answer; true if that says that it was given before.
+// counted makes one of the requests and checks its answer; it returns true if the answer was replayed.
 func (r *rig) counted(by, session string, n, copy int) bool {
 	id := fmt.Sprint(n)
 	headers, meta := legacyHeaders(session), ""
@@ -118,7 +118,7 @@ func (r *rig) counted(by, session string, n, copy int) bool {
 	return again
 }
 
-// A repeat that comes while the call runs is answered with it, whatever the face; a cancellation of the id is one of both.
+// A duplicate during the call gets its answer, at every endpoint; cancelling the id cancels both.
 func TestRepeatWhileItRuns(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy-stdio"} {
 		for _, how := range []string{"http", "sse", "stdio"} {
@@ -148,7 +148,7 @@ func TestRepeatWhileItRuns(t *testing.T) {
 					f.send("cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 					waits(0)
 				}
-				f.send("first", legacyCall("7", "a")) // what was cancelled is forgotten
+				f.send("first", legacyCall("7", "a")) // a cancelled call is not cached
 				testkit.Receive(t, "the call", began)
 				f.send("again", legacyCall("7", "a"))
 				waits(1)
@@ -174,8 +174,8 @@ func TestRepeatWhileItRuns(t *testing.T) {
 	}
 }
 
-// A modern client that leaves has cancelled: who waits for its call makes it anew. One that has waited for long by then has
-// been kept alive on an event stream, and the answer says there that it is not the first one's.
+// A modern client that leaves has cancelled its call: a waiting duplicate runs it again. A duplicate that has waited for long has been kept
+// alive on an event stream, and its answer says that it is not a replay.
 func TestRepeatTakesOver(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "modern")
@@ -215,8 +215,8 @@ func TestRepeatTakesOver(t *testing.T) {
 	}
 }
 
-// A key counts over HTTP+SSE too, and in another session than the first call's: whoever has lost that with its answer gets it
-// in the next.
+// A key is valid over HTTP+SSE too, and in another session than the first call's: a client that has lost its session with the answer gets
+// it in the next one.
 func TestKeyOutlivesItsSession(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"content":[{"type":"text","text":"x"}]}`) })

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// running tells how many processes of the upstream there are.
+// running returns the number of the upstream's processes.
 func (r *rig) running() int { return r.h.Target("default").Dialer.Stats().Running }
 
-// hold makes calls of a tool wait until the test lets them go.
+// hold makes calls of a tool wait for the test.
 func (u *upstream) hold(t *testing.T) (began <-chan string, free func()) {
 	t.Helper()
 	in, out := make(chan string, 64), make(chan struct{})
@@ -79,7 +79,7 @@ func TestPoolSpreads(t *testing.T) {
 	}
 }
 
-// A legacy client of a pool, or of a process that its principal's clients share, finds its session in good order.
+// A legacy client of a pool, or of a process shared by its principal, has a working session.
 func TestMixedIsolation(t *testing.T) {
 	for _, isolation := range []string{"pool(3)", "principal", "shared"} {
 		t.Run(isolation, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestMixedIsolation(t *testing.T) {
 	}
 }
 
-// Within one principal a server that is told that it may ask can: a lease tells whom it means, and the next call that may be
-// asked waits for it. Legacy clients are asked too.
+// Within one principal a server that may ask can do so: the lease shows which client it means, and the next such call waits for the lease.
+// Legacy clients are asked too.
 func TestPrincipalIsAsked(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, u.toml("isolation = \"principal\"\ndeclare = \"all\""), true)
@@ -127,7 +127,7 @@ func TestPrincipalIsAsked(t *testing.T) {
 	}
 }
 
-// At max_processes the longest unused session of a legacy client gives way to a new one; those in use do not.
+// At max_processes the session of a legacy client that was unused longest is evicted for a new one; those in use are not.
 func TestProcessLimit(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	began, free := u.hold(t)
@@ -156,7 +156,7 @@ func TestProcessLimit(t *testing.T) {
 	calls.Wait()
 }
 
-// idle_exit stops the process of an idle session; its next request finds another, told what the client had said.
+// idle_exit stops the process of an idle session; its next request starts another, which gets the client's handshake.
 func TestIdleExitOfSession(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
@@ -176,11 +176,11 @@ func TestIdleExitOfSession(t *testing.T) {
 		t.Errorf("got %s\nwant %s", res.body, want)
 	}
 	if got := fmt.Sprint(u.all("initialize")[0].body, len(u.all("notifications/initialized")), u.all("logging/setLevel")[0].body); strip(got) != strip(want) {
-		t.Errorf("the second process was told\n%s\nthe first\n%s", got, want)
+		t.Errorf("the second process received\n%s\nthe first\n%s", got, want)
 	}
 }
 
-// strip takes out ids, which count on.
+// strip removes ids, which differ.
 func strip(text string) string {
 	for _, id := range []string{"1", "2", "3"} {
 		text = strings.ReplaceAll(text, `"id":`+id+",", `"id":n,`)
@@ -188,7 +188,7 @@ func strip(text string) string {
 	return text
 }
 
-// idle_exit stops a modern server that is not called, and the next call starts it.
+// idle_exit stops an unused modern server, and the next call starts it.
 func TestIdleExitOfModernServer(t *testing.T) {
 	u := newUpstream(t, "modern-stdio")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
@@ -201,8 +201,7 @@ func TestIdleExitOfModernServer(t *testing.T) {
 	}
 }
 
-// A modern client's listen at a process goes on when that crashes: made again at the next, with everything told to have
-// changed.
+// A modern client's listen at a process survives a crash: it is reopened at the next process, and everything is reported as changed.
 func TestListenOutlivesProcess(t *testing.T) {
 	u := newUpstream(t, "modern-stdio")
 	u.on("subscriptions/listen", func(c *call) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Too many requests of one client: every kind of client is told so in its own words, and when to come back.
+// Too many requests of one client: every kind of client gets an error in its own form, and when to retry.
 func TestRateLimitsAtEveryEndpoint(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	r := startRig(t, "profile = \"production\"\nrate_limit_burst = 4\n[security]\nrate_limit = 10\n"+u.toml(""), true)
@@ -48,14 +48,14 @@ func TestRateLimitsAtEveryEndpoint(t *testing.T) {
 		t.Errorf("rest: %d %v %s", res.status, res.header, res.body)
 	}
 	if res := r.must("GET", "/health", ""); res.status != 200 {
-		t.Errorf("whether it is well may be asked at any time: %d %s", res.status, res.body)
+		t.Errorf("the health check is not limited: %d %s", res.status, res.body)
 	}
 	if n := len(u.all("tools/call")); n != 3 {
 		t.Errorf("the server saw %d calls, want 3", n)
 	}
 }
 
-// One address that floods is stopped at the head.
+// Requests of an address that floods are refused at the head.
 func TestAddressesThatFlood(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[security]\naddress_rate_limit = 10\n"+u.toml(""), true)
@@ -71,7 +71,7 @@ func TestAddressesThatFlood(t *testing.T) {
 	}
 }
 
-// What runs at a time is bounded, for all and for a server that is not thread-safe; who finds the queue full is told.
+// Concurrent requests are limited, in total and for a server that is not thread-safe; a request at a full queue gets an error.
 func TestWhatRunsAtATimeIsBounded(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[limits]\nin_flight = 4\nqueue = 2\n"+u.toml("concurrency = 3\n")+"[upstreams.default.tools.frail]\nconcurrency = 1\n", true)
@@ -145,7 +145,7 @@ func TestWhatRunsAtATimeIsBounded(t *testing.T) {
 	testkit.Eventually(t, "nothing runs", func() bool { return metric(t, r, "dragoman_requests_running") == 0 })
 }
 
-// metric is the sum of a metric's values.
+// metric returns the sum of a metric's values.
 func metric(t *testing.T, r *rig, name string) (sum float64) {
 	t.Helper()
 	families, err := r.h.Metrics.Gather()

@@ -18,7 +18,7 @@ func listenBody(id, filter string) string {
 
 const ackPattern = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{%s}}}`
 
-// lose breaks what connects a legacy server to the proxy, and forgets all sessions.
+// lose breaks the connections of a legacy server to the proxy, and makes it forget all sessions.
 func (u *upstream) lose() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -35,15 +35,15 @@ func (u *upstream) lose() {
 	u.procs = nil
 }
 
-// wants checks the next message of a face.
+// wants checks the next message of a client.
 func wants(t *testing.T, f testClient, label, pattern string) {
 	t.Helper()
 	if got := strings.TrimSpace(f.receives(label)); !matches(pattern, got) {
-		t.Fatalf("heard\n  %s\nwant\n  %s", got, pattern)
+		t.Fatalf("received\n  %s\nwant\n  %s", got, pattern)
 	}
 }
 
-// eitherClient runs a test with a client on HTTP and with one on pipes, before each kind of legacy server.
+// eitherClient runs a test with an HTTP client and with a stdio client, at each kind of legacy server.
 func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing.T, u *upstream, client testClient)) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -63,7 +63,7 @@ func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing
 	}
 }
 
-// A listen outlives the server's session: it is opened again, and what may have been missed is said to have changed.
+// A listen outlives the server's session: it is reopened, and everything that may have been missed is reported as changed.
 func TestListenServerGone(t *testing.T) {
 	eitherClient(t, "", legacyKinds, func(t *testing.T, u *upstream, client testClient) {
 		u.on("resources/subscribe", func(c *call) { c.result("{}") })
@@ -83,7 +83,7 @@ func TestListenServerGone(t *testing.T) {
 	})
 }
 
-// A server without a GET stream, where nobody is to look for changes either, is promised nothing for.
+// A listen at a server without a GET stream and without polling is not acknowledged.
 func TestListenWithoutGET(t *testing.T) {
 	for _, poll := range []string{"0s", "1h"} {
 		u := newUpstream(t, "legacy")
@@ -91,7 +91,7 @@ func TestListenWithoutGET(t *testing.T) {
 		discover := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`, modernHeaders("server/discover", "")...)
 		promised := strings.Contains(discover.body, "listChanged") || strings.Contains(discover.body, "subscribe")
 		if promised != (poll != "0s") {
-			t.Errorf("poll_changes %s: promised %s", poll, discover.body)
+			t.Errorf("poll_changes %s: acknowledged %s", poll, discover.body)
 		}
 		client := newHTTPTestClient(r)
 		client.send("L", listenBody(`1`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
@@ -104,13 +104,13 @@ func TestListenWithoutGET(t *testing.T) {
 			client.leave("L")
 		}
 		if n := len(u.all("resources/subscribe")); n != 0 {
-			t.Errorf("subscribed %d times with nothing to tell it on", n)
+			t.Errorf("subscribed %d times without a stream", n)
 		}
 	}
 }
 
-// When the proxy is about to end, a listen ends as a server ends it: over HTTP by its result, on pipes by its result and a
-// cancellation (vector 76; 2026-07-28 cancellation).
+// When the proxy ends, a listen ends like at a server: over HTTP with its result, on stdio with its result and a cancellation (vector 76;
+// 2026-07-28 cancellation).
 func TestListenDrains(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -178,13 +178,13 @@ func TestListenDrains(t *testing.T) {
 				`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}}` + "\n" +
 				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n"
 			if said() != want {
-				t.Errorf("said\n%s\nwant\n%s", said(), want)
+				t.Errorf("received\n%s\nwant\n%s", said(), want)
 			}
 		})
 	}
 }
 
-// A listen has no response while it lasts: the bound on requests is none on it.
+// A listen has no response while it lasts, so the limit on requests does not apply.
 func TestListenOutlivesRequestTime(t *testing.T) {
 	eitherClient(t, "[limits]\nrequest_time = \"1s\"\n", []string{"legacy", "legacy-stdio"}, func(t *testing.T, u *upstream, client testClient) {
 		hanging(u, 0)
@@ -197,8 +197,7 @@ func TestListenOutlivesRequestTime(t *testing.T) {
 	})
 }
 
-// A client that leaves is noticed though nothing is written: the server is told, and nothing is held for it. So it is with
-// many at once.
+// A leaving client is noticed although nothing is written: the server is notified and nothing is left, also with many at once.
 func TestListenManyLeave(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -235,7 +234,7 @@ func TestListenManyLeave(t *testing.T) {
 	}
 }
 
-// A server that dies, stays away, and comes back is reached again; a client that leaves meanwhile is not waited for.
+// A server that dies, stays away and comes back is reached again; a client that leaves meanwhile is not waited for.
 func TestListenChildDies(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, u.toml(""), true)
@@ -245,7 +244,7 @@ func TestListenChildDies(t *testing.T) {
 	client.send("b", listenBody("2", `"toolsListChanged":true`))
 	wants(t, client, "b", fmt.Sprintf(ackPattern, "2", `"toolsListChanged":true`))
 	silent := make(chan struct{})
-	u.on("initialize", func(c *call) { // says nothing, and dies
+	u.on("initialize", func(c *call) { // answers nothing, and dies
 		<-silent
 		_ = c.out.conn.Close()
 	}, u.welcome)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Each request has its line in the access log, though the lines are written together; also those that come right before the end.
+// Each request has its line in the access log although lines are written together, also requests right before the end.
 func TestAccessLogIsWholeAtTheEnd(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })

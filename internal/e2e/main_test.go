@@ -9,7 +9,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// TestMain lets the test binary be Dragoman, or a server that a test starts, and looks for goroutines that tests leave behind.
+// TestMain lets the test binary be Dragoman or a server that a test starts, and finds leaked goroutines.
 func TestMain(m *testing.M) {
 	if reaper.Called(os.Args) {
 		os.Exit(reaper.Main())

@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// Sizes of what passes here, in bytes.
+// Sizes of messages in bytes.
 const (
 	swellPiece = 256 << 10
 )
 
-// swellMain is a modern child whose answers have as many bytes as the call says: params.arguments.n.
+// swellMain is a modern child whose answers have the size that the call names in params.arguments.n.
 func swellMain() {
 	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, swellPiece)
 	id, size := regexp.MustCompile(`"id":("[^"]*"|\d+)`), regexp.MustCompile(`"n":(\d+)`)
@@ -60,7 +60,7 @@ func swellMain() {
 	}
 }
 
-// swollen is Dragoman as a process of its own before such a child.
+// swollen is Dragoman as a process in front of such a child.
 type swollen struct {
 	t    *testing.T
 	url  string
@@ -111,7 +111,7 @@ func startSwollen(t *testing.T) *swollen {
 	return &swollen{t: t, pid: cmd.Process.Pid, url: "http://" + testkit.Receive(t, "the address", found) + "/mcp", http: &http.Client{Transport: transport}}
 }
 
-// call asks for an answer of n bytes, with pad bytes in the request, and reads it. begun is called when it has begun.
+// call requests an answer of n bytes, with pad bytes in the request, and reads it. begun is called when the answer has begun.
 func (s *swollen) call(n, pad int, begun func()) error {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"swell","arguments":{"n":%d},%s,"pad":"%s"}}`, n, modernMeta, strings.Repeat("p", pad))
 	req, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url, strings.NewReader(body))
@@ -149,13 +149,13 @@ func (s *swollen) call(n, pad int, begun func()) error {
 	return nil
 }
 
-// calls makes count calls, some at a time.
+// calls makes count calls, a few at a time.
 func (s *swollen) calls(count, atOnce, n, pad int) {
 	s.t.Helper()
 	s.slowCalls(count, atOnce, n, pad, func() {})
 }
 
-// slowCalls is calls of clients that call begun before they read on.
+// slowCalls makes calls of clients that call begun before they read on.
 func (s *swollen) slowCalls(count, atOnce, n, pad int, begun func()) {
 	s.t.Helper()
 	var group sync.WaitGroup
@@ -192,7 +192,7 @@ func (s *swollen) memory(key string) int {
 	return 0
 }
 
-// peak is by how much the memory in use grew at most while f ran.
+// peak is the largest growth of memory while f runs.
 func (s *swollen) peak(f func()) int {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0); err != nil {
@@ -203,7 +203,7 @@ func (s *swollen) peak(f func()) int {
 	return s.memory("VmHWM") - before
 }
 
-// A large answer of a child is held once on its way, and a little beside it; a request in the buffer that it is read into.
+// A large answer of a child is in memory once on its way, with little besides; a request is in the buffer that it is read into.
 func TestLargeAnswerIsHeldOnce(t *testing.T) {
 	f := func(name string, slow bool, count, size, pad, most int) {
 		t.Helper()
@@ -230,7 +230,7 @@ func TestLargeAnswerIsHeldOnce(t *testing.T) {
 	f("10 requests of 4 MiB", false, 10, 100, 4*field.Mib, 100*field.Mib)
 }
 
-// What large messages have cost is given back soon, though the collector has no reason to run.
+// The memory of large messages is returned soon although the collector has no reason to run.
 func TestLargeAnswersLeaveNothing(t *testing.T) {
 	s := startSwollen(t)
 	s.calls(8, 8, 100, 0)

@@ -20,7 +20,7 @@ var updateMetrics = flag.Bool("update-metrics", false, "write "+metricsFile)
 // metricsFile lists every metric with its type and labels, for the tests of the dashboard and the alert rules.
 const metricsFile = "deploy/prometheus/metrics.tsv"
 
-// borrowed are metrics of Go and of the process that dashboards may count on.
+// borrowed lists the metrics of Go and of the process that dashboards may use.
 var borrowed = []string{"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_max_fds", "process_start_time_seconds",
 	"go_goroutines", "go_memstats_heap_inuse_bytes", "go_gc_duration_seconds"}
 
@@ -29,7 +29,7 @@ type listedMetric struct{ kind, labels, help string }
 
 var descText = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "(.*?)"(?:, unit: "[^"]*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// describedBy adds what a collector may show.
+// describedBy adds the metrics that a collector describes.
 func describedBy(t *testing.T, all map[string]listedMetric, c prometheus.Collector) {
 	t.Helper()
 	kind := "gauge"
@@ -51,7 +51,7 @@ func describedBy(t *testing.T, all map[string]listedMetric, c prometheus.Collect
 	for d := range descs {
 		m := descText.FindStringSubmatch(d.String())
 		if m == nil {
-			t.Fatalf("what does this mean: %s", d)
+			t.Fatalf("cannot parse: %s", d)
 		}
 		labels := strings.FieldsFunc(m[4], func(r rune) bool { return r == ',' })
 		for _, pair := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[3], -1) {
@@ -65,7 +65,7 @@ func describedBy(t *testing.T, all map[string]listedMetric, c prometheus.Collect
 	}
 }
 
-// collected is the type of what a collector shows now; empty if that is nothing.
+// collected is the type of what a collector returns now; empty if that is nothing.
 func collected(t *testing.T, c prometheus.Collector) (kind string) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
@@ -82,7 +82,7 @@ func collected(t *testing.T, c prometheus.Collector) (kind string) {
 	return kind
 }
 
-// everythingOn is a configuration in which nothing is off that has metrics.
+// everythingOn is a configuration with everything on that has metrics.
 func everythingOn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,10 +124,10 @@ spares = 1
 `, filepath.Join(dir, "audit.log"), jwks)
 }
 
-// The list of metrics is what a Dragoman has in which everything is on.
+// The list of metrics is that of a Dragoman with everything on.
 func TestMetricsList(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("what is known of the process differs by system")
+		t.Skip("the metrics of the process differ by system")
 	}
 	h, _ := startApp(t, everythingOn(t))
 	all := map[string]listedMetric{}
@@ -167,6 +167,6 @@ func TestMetricsList(t *testing.T) {
 	}
 	want, err := os.ReadFile(metricsFile)
 	if err != nil || string(want) != b.String() {
-		t.Errorf("%s is not what there is (%v); look at the change with: go test ./internal/e2e -run TestMetricsList -update-metrics && git diff %s", metricsFile, err, metricsFile)
+		t.Errorf("%s differs from the metrics (%v); see the difference with: go test ./internal/e2e -run TestMetricsList -update-metrics && git diff %s", metricsFile, err, metricsFile)
 	}
 }

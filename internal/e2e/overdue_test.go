@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// limits.request_time ends a request wherever it waits: for the probe of a silent server, for a child that does not read,
-// for an answer. The error says so, and the handshake's is no empty stream.
+// limits.request_time ends a request wherever it waits: for the probe of a silent server, for a child that does not read, for an answer.
+// Its error says so, and that of the handshake is no empty stream.
 func TestRequestTimeEndsAllWaiting(t *testing.T) {
 	const overdue = `"message":"no response in 1s, the most that limits.request_time allows","data":{"code":"upstream_timeout","retryable":false}}}`
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
@@ -27,7 +27,7 @@ func TestRequestTimeEndsAllWaiting(t *testing.T) {
 				t.Errorf("%d %s %q", res.status, res.header.Get("Content-Type"), res.body)
 			}
 			if took := time.Since(began); took < time.Second {
-				t.Errorf("given up after %v", took)
+				t.Errorf("ended after %v", took)
 			}
 		}
 	})

@@ -13,22 +13,22 @@ import (
 	"testing"
 )
 
-// testClient is a client that is asked something: what it says, and what it hears, whatever the transport. Labels name single
-// requests; a transport with one channel for everything has no use for them.
+// testClient is a client that answers questions, over any transport. Labels name single requests; a transport with one channel does not use
+// them.
 type testClient interface {
 	open(version, caps string)
 	send(label, body string)
-	// receives answers the next message on the answer to the request, or on the client's one channel.
+	// receives returns the next message on the answer to the request, or on the client's one channel.
 	receives(label string) string
-	// over wants the request's answer to have ended, with the given HTTP status where there is one, and nothing more said.
+	// over checks that the request's answer has ended, with the given HTTP status if there is one, and without further messages.
 	over(label, status string)
-	// leave ends one request without its answer: a closed connection over HTTP, notifications/cancelled elsewhere.
+	// leave ends one request before its answer: by closing the connection over HTTP, by notifications/cancelled otherwise.
 	leave(label string)
-	// listen opens the stream for what belongs to no request, where it is not open anyway.
+	// listen opens the stream for messages outside of requests, if it is not open anyway.
 	listen()
 }
 
-// sentMessage is what a face has to know of a message that it sends.
+// sentMessage is the part of a sent message that a client needs.
 type sentMessage struct {
 	Method string
 	ID     json.RawMessage
@@ -45,7 +45,7 @@ func parseMessage(t *testing.T, body string) (m sentMessage) {
 	return m
 }
 
-// posted is one POST, or GET, under way.
+// posted is one POST or GET in flight.
 type posted struct {
 	messages chan string // closed at the end of the answer
 	stop     context.CancelFunc
@@ -179,7 +179,7 @@ func (f *httpTestClient) leave(label string) {
 	}
 }
 
-// channelClient is a client with one channel for all it hears: HTTP+SSE, or pipes.
+// channelClient is a client with one channel for all messages: HTTP+SSE or stdio.
 type channelClient struct {
 	t     *testing.T
 	write func(body string)

@@ -16,7 +16,7 @@ func asksCall(id, name, extra string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}%s,%s}}`, id, name, extra, asksMeta)
 }
 
-// answerTo is the retry that answers the one question of an input_required result with the given text.
+// answerTo is the retry that answers the one question of an input_required result with this text.
 func answerTo(t *testing.T, id, name string, res *response, text string) string {
 	t.Helper()
 	state := statePattern.FindStringSubmatch(res.body)
@@ -26,8 +26,7 @@ func answerTo(t *testing.T, id, name string, res *response, text string) string 
 	return asksCall(id, name, fmt.Sprintf(`,"inputResponses":{"r1-1":{"action":"accept","content":{"text":%q}}},"requestState":%q`, text, state[1]))
 }
 
-// echoing scripts a tool that asks, under the same id for every call, and says what it was answered. where is the stream
-// of its question.
+// echoing scripts a tool that asks, with the same id in every call, and returns the answer. where is the stream of its question.
 func echoing(u *upstream) {
 	var mu sync.Mutex
 	waiting := map[*stream]map[string]chan string{} // by channel and session
@@ -63,15 +62,15 @@ func echoing(u *upstream) {
 	}
 }
 
-// textAfter is what follows a piece of text up to the next quote.
+// textAfter returns the text after a piece of text, up to the next quote.
 func textAfter(body, after string) string {
 	_, rest, _ := strings.Cut(body, after)
 	text, _, _ := strings.Cut(rest, `"`)
 	return text
 }
 
-// Calls of one client at once have a session with the server each, and the answers to their questions, which all have the
-// same id, do not cross; calls one after the other have the same (§3b, exclusive lease).
+// Concurrent calls of one client have a session with the server each, and the answers to their questions, which have the same id, are not
+// mixed up; consecutive calls share a session (exclusive lease).
 func TestQuestionsAtOnce(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 			}
 			group.Wait()
 			if got := r.h.Pending().Suspended(); got != n {
-				t.Errorf("%d calls are parked", got)
+				t.Errorf("%d calls are suspended", got)
 			}
 			if _, leased := r.h.Upstreams()[0].Sessions(); leased != n {
 				t.Errorf("%d sessions are leased", leased)
@@ -104,7 +103,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 				}
 			}
 			if all, leased := r.h.Upstreams()[0].Sessions(); leased != 0 || r.h.Pending().Suspended() != 0 {
-				t.Errorf("afterwards %d sessions, %d leased, %d parked", all, leased, r.h.Pending().Suspended())
+				t.Errorf("afterwards %d sessions, %d leased, %d suspended", all, leased, r.h.Pending().Suspended())
 			}
 			before := len(u.all("initialize"))
 			for i := range 10 {
@@ -121,8 +120,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// Two retries with one state at the same time: one has the result, the other is told, and the server hears one answer
-// (vector 97).
+// Two concurrent retries with one state: one gets the result, the other an error, and the server gets one answer (vector 97).
 func TestTwoRetriesAtOnce(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -157,8 +155,8 @@ func TestTwoRetriesAtOnce(t *testing.T) {
 	}
 }
 
-// All sessions are leased: the next call that may be asked waits, and gets the first that is free; without patience it is
-// refused, and the keys are named. Calls that may not be asked share.
+// If all sessions are leased, the next call that may be asked waits for the first free one. Without lease_wait it is refused, and the error
+// names the keys. Other calls share sessions.
 func TestLeaseWait(t *testing.T) {
 	for _, patience := range []string{"10s", "0s"} {
 		t.Run(patience, func(t *testing.T) {
@@ -196,8 +194,8 @@ func TestLeaseWait(t *testing.T) {
 	}
 }
 
-// With asks_on_call calls that may be asked share a session: the stream tells whose a question is. What comes on no
-// call's stream is then nobody's.
+// With asks_on_call such calls share a session, because the stream shows which call a question belongs to. A question outside of a call's
+// stream then belongs to no call.
 func TestAsksOnCall(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true
@@ -232,7 +230,7 @@ func TestAsksOnCall(t *testing.T) {
 	}
 }
 
-// A legacy client whose session ends while it is asked: nothing is left, and the server is not called again.
+// A legacy client whose session ends during a question: nothing is left, and the server is not called again.
 func TestSessionEndsWhileAsked(t *testing.T) {
 	for _, kind := range []string{"modern", "modern-stdio"} {
 		t.Run(kind, func(t *testing.T) {
@@ -250,7 +248,7 @@ func TestSessionEndsWhileAsked(t *testing.T) {
 			if res := r.must("DELETE", "/mcp", "", "Mcp-Session-Id", f.session); res.status != 204 {
 				t.Errorf("%d", res.status)
 			}
-			for m := range f.of("k").messages { // the question may be taken back; there is no response
+			for m := range f.of("k").messages { // the question may be withdrawn; there is no response
 				if !strings.Contains(m, "notifications/cancelled") {
 					t.Errorf("%s", m)
 				}
@@ -265,8 +263,7 @@ func TestSessionEndsWhileAsked(t *testing.T) {
 	}
 }
 
-// A client that loses the stream on which it was asked has cancelled nothing: it answers all the same, the call goes on,
-// and the id is free again.
+// A client that loses the stream of a question has not cancelled: it answers nevertheless, the call goes on, and the id is free again.
 func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) {
@@ -289,7 +286,7 @@ func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 	})
 }
 
-// What is parked when the proxy ends is cancelled at the server, and the session ended.
+// Suspended calls are cancelled at the server when the proxy ends, and their session is ended.
 func TestShutdownWhileSuspended(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -311,7 +308,7 @@ func TestShutdownWhileSuspended(t *testing.T) {
 			}
 			testkit.Receive(t, "the end of the call", testkit.Receive(t, "the call", started).cancelled)
 			if n := r.h.Pending().Suspended(); n != 0 {
-				t.Errorf("%d calls are parked", n)
+				t.Errorf("%d calls are suspended", n)
 			}
 		})
 	}

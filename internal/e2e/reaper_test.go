@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts others like itself: in its
-// process group, in a session of their own, and as a daemon without its environment. Each writes down its number.
+// clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts processes like itself: in its process
+// group, in their own session, and as a daemon without its environment. Each writes down its id.
 const clinging = `
 cling='trap "" TERM HUP INT; echo $$ >> %[1]s; while :; do sleep 30; done'
 sh -c "$cling" &
@@ -29,10 +29,10 @@ setsid sh -c "$cling" &
 (env -i PATH="$PATH" setsid sh -c "sh -c '$cling' & exit" </dev/null >/dev/null 2>&1 &)
 eval "$cling"`
 
-// clingers is how many of them there are.
+// clingers is the number of these processes.
 const clingers = 4
 
-// The program itself, with its reaper, is ended in several ways. Two seconds later nobody is left that it had started.
+// The program itself, with its reaper, is ended in several ways. Two seconds later none of its descendants is left.
 func TestNoProcessOutlivesDragoman(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "dragoman")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -54,7 +54,7 @@ func TestNoProcessOutlivesDragoman(t *testing.T) {
 	})
 }
 
-// startInVain starts a Dragoman where another program listens. It starts no server.
+// startInVain starts a Dragoman on an address in use. It must not start its server.
 func startInVain(t *testing.T, bin string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -122,7 +122,7 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 	}
 	lines := <-said
 	_ = dragoman.Wait()
-	if strings.Contains(lines, "the reaper of child processes") { // as a warning begins
+	if strings.Contains(lines, "the reaper of child processes") { // like a warning
 		t.Error(lines)
 	}
 	begin := time.Now()
@@ -143,7 +143,7 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 }
 
 func written(file string) []int {
-	b, _ := os.ReadFile(file) // not there yet: nobody
+	b, _ := os.ReadFile(file) // no processes yet
 	var out []int
 	for field := range strings.FieldsSeq(string(b)) {
 		if pid, err := strconv.Atoi(field); err == nil {
@@ -153,7 +153,7 @@ func written(file string) []int {
 	return out
 }
 
-// statOf gives state and parent of a process; false if there is none.
+// statOf returns the state and parent of a process; false if there is none.
 func statOf(pid int) (state byte, parent int, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -164,7 +164,7 @@ func statOf(pid int) (state byte, parent int, ok bool) {
 	return fields[0][0], parent, true
 }
 
-// runs tells whether a process is there and does not merely wait for the system's first process to reap it.
+// runs reports whether a process is alive and not a zombie that waits for the system's first process.
 func runs(pid int) bool {
 	state, _, ok := statOf(pid)
 	return ok && state != 'Z' && state != 'X'

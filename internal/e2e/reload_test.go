@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pid is which process answers a call of the tool "ok".
+// pid returns the process that answers a call of the tool "ok".
 func pid(t *testing.T, res *response, err error) string {
 	t.Helper()
 	if err != nil {
@@ -38,7 +38,7 @@ func gone(pid string) bool {
 	return unix.Kill(n, 0) == unix.ESRCH
 }
 
-// What is only around an upstream changes under it: its process stays, and so do the sessions of clients.
+// Settings around an upstream change while it runs: its process and the clients' sessions stay.
 func TestReloadOfPolicies(t *testing.T) {
 	base := fallibleToml(t, "legacy", "/no/such/file", "")
 	r := startRig(t, base, true)
@@ -62,11 +62,11 @@ func TestReloadOfPolicies(t *testing.T) {
 		t.Errorf("%v reloads counted", n)
 	}
 	if n := r.sum("dragoman_requests_total"); n < 3 {
-		t.Errorf("%v requests counted: a reload begins to count anew", n)
+		t.Errorf("%v requests counted: a reload resets the counter", n)
 	}
 }
 
-// What is wrong changes nothing, and says what is wrong.
+// A wrong configuration changes nothing and reports its mistakes.
 func TestReloadRefused(t *testing.T) {
 	base := fallibleToml(t, "legacy", "/no/such/file", "")
 	r := startRig(t, base, true)
@@ -79,7 +79,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 	mentions(t, r.logs.String(), "the new configuration is refused; the one before holds", "rig.toml", "tool_timeout", "no upstream is configured", "ca_file")
 	if r.sum("dragoman_config_last_reload_successful") != 0 {
-		t.Error("the metric says that all is well")
+		t.Error("the metric reports success")
 	}
 	res, err = c.call(t.Context(), "2", "ok")
 	if now := pid(t, res, err); now != before {
@@ -87,11 +87,11 @@ func TestReloadRefused(t *testing.T) {
 	}
 	r.reload(app.ReloadUnchanged, base)
 	if r.sum("dragoman_config_last_reload_successful") != 1 {
-		t.Error("the metric says that it is not")
+		t.Error("the metric reports a failure")
 	}
 }
 
-// What cannot change while the process runs is named, and the rest holds.
+// Settings that need a restart are named, and the others take effect.
 func TestReloadOfWhatStays(t *testing.T) {
 	base := fallibleToml(t, "legacy", "/no/such/file", "")
 	r := startRig(t, base, true)
@@ -114,8 +114,8 @@ func TestReloadOfWhatStays(t *testing.T) {
 	}
 }
 
-// A server that is configured otherwise is another one: what runs at the old one ends there, what comes goes to the new one, listens
-// and legacy sessions end as the revisions say, and nothing of the old one stays.
+// A server with other settings is replaced: its running requests finish, new ones go to the new one, listens and legacy sessions end as the
+// revisions require, and nothing of the old one is left.
 func TestReloadOfAServer(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		t.Run(server, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestReloadOfAServer(t *testing.T) {
 			old := r.h.Upstreams()[0]
 			r.reload(app.ReloadApplied, strings.Replace(base, "stop_grace = \"500ms\"", "stop_grace = \"501ms\"", 1))
 			if r.h.Upstreams()[0] == old {
-				t.Fatal("it is the same")
+				t.Fatal("the same process")
 			}
 			res, err := (&crashClient{r: r, era: "modern"}).call(t.Context(), "2", "quick")
 			if err != nil || !strings.Contains(res.body, `"content"`) {
@@ -156,7 +156,7 @@ func TestReloadOfAServer(t *testing.T) {
 			}
 			r.h.Retiring.Wait()
 			res, err = legacy.call(t.Context(), "3", "quick")
-			// Its session was the old legacy server's, or was listened for at the old modern one.
+			// Its session was at the old legacy server, or had listens at the old modern one.
 			if err != nil || res.status != 404 {
 				t.Errorf("a session of the old server: %v %+v", err, res)
 			}
@@ -169,7 +169,7 @@ func TestReloadOfAServer(t *testing.T) {
 	}
 }
 
-// Servers come and go. Of one that has gone no process, no metric and no path is left.
+// Servers are added and removed. A removed one leaves no process, metric or path.
 func TestReloadOfTheListOfServers(t *testing.T) {
 	one := fallibleToml(t, "legacy", "/no/such/file", "")
 	two := strings.Replace(one, "upstreams.default", "upstreams.second", 1)
@@ -196,14 +196,14 @@ func TestReloadOfTheListOfServers(t *testing.T) {
 	}
 	r.reload(app.ReloadApplied, two)
 	if res := ask("second"); pid(t, res, nil) == second {
-		t.Error("it was not gone")
+		t.Error("it was not removed")
 	}
 	if n := r.sum("dragoman_requests_total", "second"); n != 1 {
 		t.Errorf("%v requests counted for the one that came back", n)
 	}
 }
 
-// What one server has said is not answered for another that has taken its name.
+// Cached results of one server are not used for another of the same name.
 func TestReloadForgetsWhatIsCached(t *testing.T) {
 	var ups []*upstream
 	for _, name := range []string{"first", "second"} {
@@ -228,7 +228,7 @@ func TestReloadForgetsWhatIsCached(t *testing.T) {
 	mentions(t, list(), `"second"`)
 }
 
-// labelled tells whether any metric is about a server.
+// labelled reports whether a metric has the server's label.
 func (r *rig) labelled(server string) bool {
 	r.t.Helper()
 	all, err := r.h.Metrics.Gather()
@@ -247,7 +247,7 @@ func (r *rig) labelled(server string) bool {
 	return false
 }
 
-// Secrets in files are read anew with the configuration: those shown to a server, and those that clients show.
+// Secrets in files are read again with the configuration: those sent to a server, and those of clients.
 func TestReloadOfSecrets(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
@@ -280,7 +280,7 @@ func TestReloadOfSecrets(t *testing.T) {
 	}
 }
 
-// A change of a file, or SIGHUP, has the configuration read again.
+// A changed file and SIGHUP reload the configuration.
 func TestReloadByItself(t *testing.T) {
 	base := "reload.watch = \"500ms\"\n" + fallibleToml(t, "modern", "/no/such/file", "")
 	r := startRig(t, base, true)
@@ -297,7 +297,7 @@ func TestReloadByItself(t *testing.T) {
 	if err := os.WriteFile(file+".new", []byte("tool_timeout = 7\n"+base), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(file+".new", file); err != nil { // as editors and kubelets do it
+	if err := os.Rename(file+".new", file); err != nil { // as editors and kubelets write files
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the change is seen", func() bool { return r.h.App.Current.Load().Cfg.Timeouts.Tool == 7*time.Second })
@@ -308,10 +308,10 @@ func TestReloadByItself(t *testing.T) {
 	testkit.Eventually(t, "it is read again", func() bool { return strings.Contains(r.logs.String(), `"reason":"SIGHUP"`) })
 }
 
-// Under load, configurations come and go, of policies and of servers, and no request fails.
+// Under load, configurations of policies and servers change, and no request fails.
 func TestReloadUnderLoad(t *testing.T) {
 	slow := func(c *call) {
-		time.Sleep(3 * time.Millisecond) // the work that it does
+		time.Sleep(3 * time.Millisecond) // the tool's work
 		c.result(`{"resultType":"complete","content":[]}`)
 	}
 	u, stays := newUpstream(t, "modern"), newUpstream(t, "legacy")

@@ -18,7 +18,7 @@ import (
 
 const greeted = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// greet opens a session on pipes.
+// greet opens a session over stdio.
 func (p *pipes) greet() {
 	p.t.Helper()
 	p.send(stdioInit)
@@ -26,7 +26,7 @@ func (p *pipes) greet() {
 	p.send(greeted)
 }
 
-// until answers what comes before the answer to the request with the given id, and that.
+// until returns the messages before the answer to the request with this id, and the answer.
 func (p *pipes) until(id string) (before []string, answer string) {
 	p.t.Helper()
 	for {
@@ -38,13 +38,13 @@ func (p *pipes) until(id string) (before []string, answer string) {
 	}
 }
 
-// ask sends a request without parameters but params.
+// ask sends a request with these params.
 func (p *pipes) ask(id, method, params string) {
 	p.t.Helper()
 	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params))
 }
 
-// deployment is the demo server in a legacy era, that can be deployed anew.
+// deployment is the demo server in a legacy era, which can be redeployed.
 type deployment struct {
 	t    *testing.T
 	addr string
@@ -93,8 +93,8 @@ func (d *deployment) start() {
 	}
 }
 
-// A server is deployed anew: the client on pipes, which cannot know, goes on as before. Its level and its subscription are in force,
-// and it is told that the lists may have changed.
+// A server is redeployed: a stdio client, which cannot know, goes on as before. Its log level and subscription are restored, and it is
+// notified that the lists may have changed.
 func TestRenewAfterDeploy(t *testing.T) {
 	d := newDeployment(t)
 	p := startStdio(t, fmt.Sprintf("[upstreams.default]\nurl = \"http://%s/mcp\"\n", d.addr))
@@ -113,7 +113,7 @@ func TestRenewAfterDeploy(t *testing.T) {
 	}
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if !strings.Contains(strings.Join(before, "\n"), `"notifications/`+list+`/list_changed"`) {
-			t.Errorf("the client is not told that its %s may have changed: %q", list, before)
+			t.Errorf("the client is not notified that its %s may have changed: %q", list, before)
 		}
 	}
 	p.send(legacyCall("6", "test_tool_with_logging"))
@@ -131,7 +131,7 @@ func TestRenewAfterDeploy(t *testing.T) {
 	mentions(t, before[0], `"notifications/resources/updated"`, "test://watched-resource")
 }
 
-// loseAll has a legacy server forget its sessions, those too that it opens from now on, up to the given one.
+// loseAll makes a legacy server forget its sessions, and those that it opens from now on up to the given number.
 func (u *upstream) loseAll(last int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,7 +140,7 @@ func (u *upstream) loseAll(last int) {
 	}
 }
 
-// newest is the number of sessions so far; the probe has opened some.
+// newest is the number of sessions so far, those of the probe included.
 func (u *upstream) newest() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,8 +161,7 @@ func renewable(t *testing.T) (*upstream, *pipes) {
 
 const lostAnswer = `…"error":{"code":-32603,"message":"…send initialize to open a new one","data":{"code":"upstream_session_lost","retryable":true}}…`
 
-// Concurrent requests of which each meets the loss have one session opened, and all are answered. What the client has unsubscribed from
-// is not subscribed to again.
+// Concurrent requests that find the session lost open one new session, and all are answered. Cancelled subscriptions are not restored.
 func TestRenewOnce(t *testing.T) {
 	u, p := renewable(t)
 	for _, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
@@ -217,8 +216,7 @@ func TestRenewOnce(t *testing.T) {
 	}
 }
 
-// A call that was cut off by the loss may have run: it is not made again. Neither is a list of which the client has been given
-// something.
+// A call that was interrupted by the loss may have run: it is not repeated. Neither is a list of which the client has received a part.
 func TestRenewLeavesWhatMayHaveRun(t *testing.T) {
 	for _, method := range []string{"tools/call", "tools/list"} {
 		t.Run(method, func(t *testing.T) {
@@ -258,7 +256,7 @@ func TestRenewLeavesWhatMayHaveRun(t *testing.T) {
 	}
 }
 
-// A server that forgets every session makes no loop: one new session for each request, which then fails as before.
+// A server that forgets every session causes no loop: one new session for each request, which then fails as before.
 func TestRenewEndsInError(t *testing.T) {
 	u, p := renewable(t)
 	u.loseAll(100)
@@ -272,8 +270,7 @@ func TestRenewEndsInError(t *testing.T) {
 	}
 }
 
-// A server that settles on another revision now is no server for this client: its requests fail as before, until it settles on the
-// same again.
+// If the server now negotiates another revision, the client's requests fail as before until it negotiates the same again.
 func TestRenewOtherRevision(t *testing.T) {
 	u, p := renewable(t)
 	older := func(c *call) {
@@ -306,7 +303,7 @@ func TestRenewOtherRevision(t *testing.T) {
 	}
 }
 
-// While a session is opened anew its client answers there what the server asks, and may cancel what waits for it.
+// While a session is reopened, its client answers the server's questions in it and may cancel waiting requests.
 func TestRenewedSessionAsksItsClient(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	u.getOpen = true
@@ -359,8 +356,7 @@ func TestRenewedSessionAsksItsClient(t *testing.T) {
 	}
 }
 
-// A child that has ended takes the session with it as a deployment does: what was in flight fails, and the next request starts
-// another.
+// A child that has exited ends its session, like a deployment: requests in flight fail, and the next request starts another child.
 func TestRenewAfterCrash(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	p := startStdio(t, u.toml(""))
@@ -376,7 +372,7 @@ func TestRenewAfterCrash(t *testing.T) {
 	}
 }
 
-// A 404 that names the request is a lost session if its code says so, and the request's own error otherwise.
+// A 404 that names the request is a lost session if its code says so, and otherwise the request's own error.
 func TestRenewNamedRequest(t *testing.T) {
 	u, p := renewable(t)
 	u.forget()

@@ -28,7 +28,7 @@ func restTools(u *upstream, n int) {
 	})
 }
 
-// All pages of a list are one answer; a tool of the last page can be called.
+// All pages of a list are one answer, and a tool of the last page can be called.
 func TestRestPages(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRestPages(t *testing.T) {
 	}
 }
 
-// Several servers: each below its name, and an error that names them where no name is given.
+// Several servers: each below its name, and an error that names them on a path without a name.
 func TestRestServers(t *testing.T) {
 	a, b := newUpstream(t, "modern"), newUpstream(t, "legacy")
 	restTools(a, 1)
@@ -72,7 +72,7 @@ func TestRestServers(t *testing.T) {
 	}
 }
 
-// What fails on the way to the server has the code of the error table, and whether trying again helps.
+// Failures on the way to the server have the code of the error table, and say whether a retry helps.
 func TestRestFailures(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRestFailures(t *testing.T) {
 	}
 }
 
-// The keys: a tool's failure as data, results checked, nothing checked, nothing served.
+// The settings: a tool's failure as data, results checked, nothing checked, endpoint off.
 func TestRestKeys(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/list", func(c *call) {
@@ -121,7 +121,7 @@ func TestRestKeys(t *testing.T) {
 	}
 }
 
-// REST callers speak no revision: they are served whatever eras says of MCP clients.
+// REST callers have no revision: they are served whatever eras allows for MCP clients.
 func TestRestWhateverEras(t *testing.T) {
 	for _, eras := range demoEras {
 		u := newUpstream(t, "legacy")
@@ -131,7 +131,7 @@ func TestRestWhateverEras(t *testing.T) {
 	}
 }
 
-// The gates stand before the REST paths too, and what they refuse is an envelope; what is refused before that is one as well.
+// The gates apply to the REST paths too, and their refusals are envelopes; so are refusals before the gates.
 func TestRestGates(t *testing.T) {
 	u := newUpstream(t, "modern")
 	restTools(u, 1)
@@ -160,7 +160,7 @@ func TestRestGates(t *testing.T) {
 	}
 }
 
-// A question of a legacy server in the middle of a call, over every legacy transport; its call waits, and the server has one only.
+// A question of a legacy server in a call, over every legacy transport, with a suspended call at a server that has only one.
 func TestRestAsked(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestRestAsked(t *testing.T) {
 				t.Errorf("%d %+v", status, e)
 			}
 			if status, e := r.post("/call-tool", retry); status != 400 || e.Code != "INVALID_ARGUMENTS" {
-				t.Errorf("a state counted twice: %d %+v", status, e)
+				t.Errorf("a state was accepted twice: %d %+v", status, e)
 			}
 			if n := len(u.all("tools/call")); n != 1 {
 				t.Errorf("%d calls", n)
@@ -186,7 +186,7 @@ func TestRestAsked(t *testing.T) {
 	}
 }
 
-// A request_id, and an Idempotency-Key, stand for one call: the same again is answered from it, another call is refused.
+// A request_id and an Idempotency-Key identify one call: a duplicate is replayed, and another call under it is refused.
 func TestRestRepeats(t *testing.T) {
 	u := newUpstream(t, "modern")
 	restTools(u, 2)

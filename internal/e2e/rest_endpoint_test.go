@@ -13,7 +13,7 @@ import (
 	"dragoman/internal/app"
 )
 
-// requests is dragoman_requests_total of tools/call, by server and outcome.
+// requests returns dragoman_requests_total of tools/call, by server and outcome.
 func (r *rig) requests() map[string]float64 {
 	r.t.Helper()
 	families, err := r.h.Metrics.Gather()
@@ -38,8 +38,8 @@ func (r *rig) requests() map[string]float64 {
 	return out
 }
 
-// What the face itself refuses is in the audit log and in the metrics, as a refused exchange is on every face: with its row of
-// the error table as the outcome, under the request's id. What is mended may be sent again under the same key.
+// Refusals of the endpoint itself are in the audit log and the metrics like refused exchanges: with their row of the error table as outcome
+// and the request's id. A corrected request may be sent again under the same key.
 func TestRestRefusalsAreSeen(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/list", func(c *call) {
@@ -91,7 +91,7 @@ func TestRestRefusalsAreSeen(t *testing.T) {
 	}
 }
 
-// What is refused before any handler has a row of its own, on the face's paths and in the error table.
+// Refusals before any handler have a row of their own, on the endpoint's paths and in the error table.
 func TestRestRows(t *testing.T) {
 	u := newUpstream(t, "modern")
 	restTools(u, 1)
@@ -121,9 +121,9 @@ func TestRestMethods(t *testing.T) {
 			get, head := r.must("GET", base+path, ""), r.must("HEAD", base+path, "")
 			for _, h := range []*response{get, head} {
 				h.header.Del("Date")
-				h.header.Del("X-Request-Id") // made anew
+				h.header.Del("X-Request-Id") // made again
 			}
-			var length int // each has taken its own time, which an envelope tells, by one or two digits more
+			var length int // the envelope contains its own time, with one or two digits more
 			_, _ = fmt.Sscan(head.header.Get("Content-Length"), &length)
 			fits := length == len(get.body) || strings.Contains(get.body, "execution_time_ms") && max(length, len(get.body))-min(length, len(get.body)) <= 4
 			head.header.Del("Content-Length")
@@ -147,7 +147,7 @@ func TestRestMethods(t *testing.T) {
 	}
 }
 
-// Where several servers are, a caller is told the path that is right for what was asked.
+// With several servers, an error names the right path for the request.
 func TestRestNamesItsPaths(t *testing.T) {
 	a, b := newUpstream(t, "modern"), newUpstream(t, "legacy")
 	restTools(a, 1)
@@ -164,7 +164,7 @@ func TestRestNamesItsPaths(t *testing.T) {
 	contains(t, res.body, "/servers/NAME/mcp with NAME one of a, b")
 }
 
-// The state of the service is looked at once for all of its gauges.
+// The state of the service is read once for all of its gauges.
 func TestStateIsReadOnce(t *testing.T) {
 	looks := 0
 	s := service.New(service.Options{Upstreams: func() []service.Dependency {
@@ -175,7 +175,7 @@ func TestStateIsReadOnce(t *testing.T) {
 	reg.MustRegister(app.NewStateGauge(s))
 	families, err := reg.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != len(service.States()) || looks != 1 {
-		t.Fatalf("%v, %v, looked %d times", families, err, looks)
+		t.Fatalf("%v, %v, read %d times", families, err, looks)
 	}
 	for _, m := range families[0].GetMetric() {
 		want := 0.0

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// demoConfig is the built-in server, as a child that speaks one era.
+// demoConfig is the built-in server as a child of one era.
 func demoConfig(t *testing.T, name, era string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -36,7 +36,7 @@ type enveloped struct {
 	} `json:"meta"`
 }
 
-// post makes a REST call and checks of the envelope what is the same in each.
+// post makes a REST call and checks the members that every envelope has.
 func (r *rig) post(path, body string, headers ...string) (int, enveloped) {
 	r.t.Helper()
 	res := r.must("POST", path, body, append([]string{"Content-Type", jsonType}, headers...)...)
@@ -50,7 +50,7 @@ func (r *rig) post(path, body string, headers ...string) (int, enveloped) {
 	return res.status, e
 }
 
-// call makes a REST call of a tool that is to end with a status, and answers the part of it that counts: data, or code and error.
+// call makes a REST call of a tool, checks the status, and returns data, or code and error.
 func (r *rig) call(status int, tool, args string) string {
 	r.t.Helper()
 	got, e := r.post("/call-tool", fmt.Sprintf(`{"tool":%q,"arguments":%s}`, tool, args))
@@ -75,7 +75,7 @@ func contains(t *testing.T, text string, parts ...string) {
 
 var demoEras = []string{"legacy", "modern"}
 
-// The endpoints of seed 000 and their relatives, before the built-in server in both eras.
+// The endpoints of seed 000 and the further ones, in front of the built-in server in both eras.
 func TestRestDemo(t *testing.T) {
 	for _, era := range demoEras {
 		t.Run(era, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRestDemo(t *testing.T) {
 	}
 }
 
-// restOthers asks for resources, prompts and completions.
+// restOthers requests resources, prompts and completions.
 func (r *rig) restOthers() {
 	r.t.Helper()
 	contains(r.t, r.must("GET", "/resources", "").body, `{"success":true,"data":{"resources":[{`, `"uri":"demo://static/text"`, `"resourceTemplates":[{`)
@@ -124,7 +124,7 @@ func (r *rig) restOthers() {
 	contains(r.t, string(e.Data), `"completion":{"values":[`)
 }
 
-// Questions over REST: the call ends with the question as data, the next one brings the answers and goes on.
+// Questions over REST: the call ends with the question as data; the next call has the answers and goes on.
 func TestRestQuestions(t *testing.T) {
 	answer := map[string]string{
 		"elicitation/create":     `{"action":"accept","content":{"name":"Ada"}}`,
@@ -169,13 +169,13 @@ func TestRestQuestions(t *testing.T) {
 				}
 			}
 			if r.h.Pending().Suspended() > 0 {
-				t.Error("calls are left parked")
+				t.Error("suspended calls are left")
 			}
 		})
 	}
 }
 
-// A caller is asked nothing that rest.capabilities, or the call, leaves out.
+// A caller gets no question for a capability that rest.capabilities, or the call, leaves out.
 func TestRestCapabilities(t *testing.T) {
 	for _, era := range demoEras {
 		r := startRig(t, "[rest]\ncapabilities = []\n"+demoConfig(t, "default", era), true)
@@ -217,7 +217,7 @@ func TestRestStream(t *testing.T) {
 	}
 }
 
-// Closing the connection cancels at the server, whichever way the answer was to come.
+// Closing the connection cancels the call at the server, with and without a stream.
 func TestRestLeaving(t *testing.T) {
 	for _, kind := range kinds {
 		for _, accept := range []string{jsonType, "text/event-stream"} {

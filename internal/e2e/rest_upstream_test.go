@@ -23,7 +23,7 @@ import (
 	"dragoman/proxy"
 )
 
-// envelopeService is conformance/rest/service.py, a service that knows nothing of MCP, as a process.
+// envelopeService is conformance/rest/service.py, a service without MCP, as a process.
 type envelopeService struct {
 	t   *testing.T
 	url string
@@ -55,7 +55,7 @@ func startEnvelopeService(t *testing.T) *envelopeService {
 			t.Errorf("the service: %v", err)
 		}
 		if out := stderr.String(); out != "" {
-			t.Errorf("the service said %s", out)
+			t.Errorf("the service printed %s", out)
 		}
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
@@ -70,7 +70,7 @@ func (s *envelopeService) toml() string {
 	return fmt.Sprintf("[upstreams.default]\nurl = %q\ntransport = \"rest\"\n", s.url+"/")
 }
 
-// seen is what the service has noticed.
+// seen returns the events that the service has recorded.
 func (s *envelopeService) seen() []string {
 	s.t.Helper()
 	res, err := http.Get(s.url + "/seen")
@@ -85,7 +85,7 @@ func (s *envelopeService) seen() []string {
 	return out
 }
 
-// be sets what GET /health says.
+// be sets the answer of GET /health.
 func (s *envelopeService) be(status string) {
 	s.t.Helper()
 	res, err := http.Post(s.url+"/state", "application/json", strings.NewReader(`{"status":"`+status+`"}`))
@@ -95,7 +95,7 @@ func (s *envelopeService) be(status string) {
 	_ = res.Body.Close()
 }
 
-// TestRESTUpstream puts the official SDK's client, on every face, before a service that speaks the envelope.
+// TestRESTUpstream runs the official SDK's client, at every endpoint, with a service that speaks the envelope.
 func TestRESTUpstream(t *testing.T) {
 	service := startEnvelopeService(t)
 	for _, face := range askedFaces {
@@ -185,7 +185,7 @@ func restDocuments(t *testing.T, ctx context.Context, s *mcp.ClientSession) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: "note://none"}); err == nil {
-		t.Error("a resource that there is not is read")
+		t.Error("a missing resource was read")
 	}
 	if r, err := s.ListPrompts(ctx, nil); err != nil || len(r.Prompts) != 2 || len(r.Prompts[0].Arguments) != 2 {
 		t.Errorf("%+v, %v", r, err)
@@ -200,7 +200,7 @@ func restDocuments(t *testing.T, ctx context.Context, s *mcp.ClientSession) {
 	}
 }
 
-// restNotices wants progress and logs of calls, as they come and in order.
+// restNotices checks progress and logs of calls, as they come and in order.
 func restNotices(t *testing.T, ctx context.Context, face string, s *mcp.ClientSession, heard *sdkHeard) {
 	t.Helper()
 	call := func(name string, arguments map[string]any) {
@@ -230,7 +230,7 @@ func restNotices(t *testing.T, ctx context.Context, face string, s *mcp.ClientSe
 	}
 }
 
-// restCancel wants a cancelled call to leave the service.
+// restCancel checks that a cancelled call is cancelled at the service.
 func restCancel(t *testing.T, ctx context.Context, service *envelopeService, s *mcp.ClientSession) {
 	t.Helper()
 	before := len(service.seen())
@@ -258,7 +258,7 @@ func restCancel(t *testing.T, ctx context.Context, service *envelopeService, s *
 	}
 }
 
-// TestRESTUpstreamAsks lets the service ask: its question is data of an envelope, and reaches clients of both eras as their own.
+// TestRESTUpstreamAsks: a question of the service is data of an envelope, and reaches clients of both eras as a question of their era.
 func TestRESTUpstreamAsks(t *testing.T) {
 	service := startEnvelopeService(t)
 	for _, version := range []string{"", "2025-11-25", "2025-06-18"} {
@@ -300,7 +300,7 @@ func TestRESTUpstreamAsks(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamUndeclared: the service cannot know what a client has declared; nobody is asked what it has not.
+// TestRESTUpstreamUndeclared: the service does not know what a client has declared; no client gets a question for an undeclared capability.
 func TestRESTUpstreamUndeclared(t *testing.T) {
 	r := startRig(t, startEnvelopeService(t).toml(), false)
 	res := r.must("POST", "/mcp", modernCall("1", "ask_roots", ""), modernHeaders("tools/call", "ask_roots")...)
@@ -317,7 +317,7 @@ func TestRESTUpstreamUndeclared(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamHealth: what GET /health says is what readiness says of the upstream.
+// TestRESTUpstreamHealth: GET /health of the service decides the readiness of the upstream.
 func TestRESTUpstreamHealth(t *testing.T) {
 	service := startEnvelopeService(t)
 	service.be("unavailable")
@@ -345,7 +345,7 @@ func TestRESTUpstreamHealth(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamIsNoService: a url behind which there is no such service says what is there instead, and what to change.
+// TestRESTUpstreamIsNoService: the error of a url without such a service says what is there instead, and how to fix it.
 func TestRESTUpstreamIsNoService(t *testing.T) {
 	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = %q\ntransport = \"rest\"\n", startEnvelopeService(t).url+"/elsewhere"), false)
 	res := r.must("POST", "/mcp", modernCall("1", "echo", ""), modernHeaders("tools/call", "echo")...)
@@ -354,7 +354,7 @@ func TestRESTUpstreamIsNoService(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamProbe and what the configuration says of pins that a service cannot keep.
+// TestRESTUpstreamProbe: the probe of a service, and configured pins that a service cannot have.
 func TestRESTUpstreamProbe(t *testing.T) {
 	service := startEnvelopeService(t)
 	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "p.toml", service.toml())})
@@ -388,7 +388,7 @@ func TestRESTUpstreamProbe(t *testing.T) {
 	}
 }
 
-// TestRESTUpstreamCut: a service that ends in the middle of a call loses that, and only that.
+// TestRESTUpstreamCut: a service that exits during a call fails that call only.
 func TestRESTUpstreamCut(t *testing.T) {
 	service := startEnvelopeService(t)
 	r := startRig(t, service.toml(), true)
@@ -401,7 +401,7 @@ func TestRESTUpstreamCut(t *testing.T) {
 	testkit.Eventually(t, "the service is left", func() bool { return slices.Contains(service.seen(), "slow was left") })
 }
 
-// TestRESTUpstreamOfDragoman puts one Dragoman before the REST face of another: what one says the other understands.
+// TestRESTUpstreamOfDragoman puts one Dragoman in front of the REST endpoint of another.
 func TestRESTUpstreamOfDragoman(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		for _, face := range []string{"modern", "legacy"} {

@@ -10,7 +10,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// retried counts what became of retries.
+// retried counts the results of retries.
 func (r *rig) retried(outcome string) (n float64) {
 	r.t.Helper()
 	all, err := r.h.Metrics.Gather()
@@ -29,8 +29,8 @@ func (r *rig) retried(outcome string) (n float64) {
 	return n
 }
 
-// A call that was lost is made again if the tool says that it may run twice; any other is not, whoever calls and whoever is called
-// (ToolAnnotations). What the tool says is asked for when it is needed.
+// A lost call is repeated if the tool's annotations allow it; any other is not, for all clients and servers (ToolAnnotations). The
+// annotations are requested when needed.
 func TestRetryOfCalls(t *testing.T) {
 	for kind, ask := range askers {
 		for _, server := range []string{"modern", "legacy"} {
@@ -59,7 +59,7 @@ func TestRetryOfCalls(t *testing.T) {
 	}
 }
 
-// Once a client has been given progress, its call is not made again; and never more often than retries says.
+// A call is not repeated once its client has received progress, and never more often than retries.
 func TestRetryBounds(t *testing.T) {
 	m := newMortal(t, "modern")
 	m.on("tools/list", func(c *call) {
@@ -88,7 +88,7 @@ func TestRetryBounds(t *testing.T) {
 	}
 }
 
-// A server that is away for a moment is waited for: nothing was written, so whatever was asked for is asked again.
+// Requests wait for a server that is away for a moment: nothing was written, so every request is repeated.
 func TestRetryOfUnwritten(t *testing.T) {
 	m := newMortal(t, "modern")
 	r := startRig(t, m.toml("retry_backoff = \"5s\"\nretries = 1"), true)
@@ -96,7 +96,7 @@ func TestRetryOfUnwritten(t *testing.T) {
 		t.Fatal(body)
 	}
 	m.kill()
-	r.h.Target("default").Monitor.Recheck() // finds the connection dead that was kept
+	r.h.Target("default").Monitor.Recheck() // finds the kept connection dead
 	testkit.Eventually(t, "the check", func() bool { return r.state("default").Failures == 1 })
 	answer := make(chan string, 1)
 	go func() {
@@ -111,7 +111,7 @@ func TestRetryOfUnwritten(t *testing.T) {
 	r.becomes(health.Connected)
 }
 
-// The budget bounds what an outage is multiplied by.
+// The budget bounds how many requests an outage multiplies.
 func TestRetryBudget(t *testing.T) {
 	m := newMortal(t, "modern")
 	r := startRig(t, m.toml("retry_backoff = \"1ms\"\nbreaker_failures = 0\nhealth_check_interval = \"0s\""), true)
@@ -123,13 +123,13 @@ func TestRetryBudget(t *testing.T) {
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`
 	const requests = 40
 	for range requests {
-		r.h.Target("default").Monitor.Tried(r.state("default").Since, nil) // as if something else went well in between
+		r.h.Target("default").Monitor.Tried(r.state("default").Since, nil) // as if other requests succeeded in between
 		_ = r.must("POST", "/mcp", list, modernHeaders("tools/list", "")...)
 	}
 	if n := served.Load(); n < requests || n > requests+requests/5+3 {
 		t.Errorf("%d requests became %d", requests, n)
 	}
 	if r.retried("refused") == 0 {
-		t.Error("the budget has refused nothing")
+		t.Error("the budget refused nothing")
 	}
 }

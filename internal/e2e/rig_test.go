@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// rig is the proxy as it is assembled for serve, on a loopback port, before one upstream.
+// rig is the proxy as serve assembles it, on a loopback port, in front of one upstream.
 type rig struct {
 	t    *testing.T
 	h    *app.Generation
@@ -28,7 +28,7 @@ type rig struct {
 	srv  *httpserver.Server
 }
 
-// startApp assembles the proxy of a configuration file's text.
+// startApp assembles the proxy of a configuration text.
 func startApp(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
 	t.Helper()
 	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "rig.toml", toml)})
@@ -130,11 +130,11 @@ func (r *rig) must(verb, path, body string, headers ...string) *response {
 const (
 	jsonType = "application/json"
 	bothType = "application/json, text/event-stream"
-	// modernMeta is the envelope of a client without capabilities.
+	// modernMeta is the _meta of a client without capabilities.
 	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
-// modernHeaders are what a modern client sends for a method and, if not empty, a name.
+// modernHeaders returns a modern client's headers for a method and, if not empty, a name.
 func modernHeaders(method, name string) []string {
 	h := []string{"Content-Type", jsonType, "Accept", bothType, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
 	if name != "" {
@@ -160,7 +160,7 @@ func legacyCall(id, name string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, name)
 }
 
-// open makes a legacy session and answers its id.
+// open opens a legacy session and returns its id.
 func (r *rig) open(version, caps string) string {
 	r.t.Helper()
 	res := r.must("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, caps), legacyHeaders("")...)
@@ -174,8 +174,8 @@ func (r *rig) open(version, caps string) string {
 	return id
 }
 
-// pipeMain makes this process a server without a mind: what comes on its standard input goes to the test, and what the
-// test says goes to its standard output. It exits when the test closes its side.
+// pipeMain makes this process a server that forwards: its standard input goes to the test, and the test's bytes go to its standard output.
+// It exits when the test closes its side.
 func pipeMain() {
 	c, err := net.Dial("tcp", os.Getenv("DRAGOMAN_TEST_PIPE"))
 	if err != nil {
@@ -199,7 +199,7 @@ func mentions(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// reload writes the configuration anew, has it read, and goes on with the house that comes of it.
+// reload writes a new configuration, reloads it, and continues with the new generation.
 func (r *rig) reload(want, toml string) {
 	r.t.Helper()
 	if err := os.WriteFile(r.h.Cfg.Loaded.File, []byte(toml), 0o600); err != nil {

@@ -24,7 +24,7 @@ type mapped struct {
 	DataSchema     json.RawMessage
 }
 
-// Seed 003, McpErrorMapping: its fields and validation rules, by the table that is printed.
+// Seed 003, McpErrorMapping: its fields and validation rules, by the printed table.
 func TestRulesErrorMapping(t *testing.T) {
 	r := clitest.Run(t, nil, "errors", "--json")
 	var rows []mapped
@@ -66,7 +66,7 @@ func TestRulesErrorMapping(t *testing.T) {
 	t.Run("rule M.7 one failure is the same row towards every kind of client", func(t *testing.T) { ruleSameRow(t) })
 }
 
-// ruleData holds what an error of each row says against the row's schema.
+// ruleData validates the data of an error of each row by the row's schema.
 func ruleData(t *testing.T) {
 	cache := schema.NewCache(schema.Options{})
 	for _, f := range proxy.Faults() {
@@ -91,9 +91,9 @@ func ruleData(t *testing.T) {
 	}
 }
 
-// ruleSameRow has one failure told to a modern, a legacy and a REST client.
+// ruleSameRow checks that one failure has the same row for a modern, a legacy and a REST client.
 func ruleSameRow(t *testing.T) {
-	fresh := func() *rig { // which nobody has told yet that the server is down
+	fresh := func() *rig { // which has not noticed yet that the server is down
 		return startRig(t, "[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n", false)
 	}
 	row := proxy.Unreachable

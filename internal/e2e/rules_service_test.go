@@ -15,7 +15,7 @@ import (
 	"dragoman/policies"
 )
 
-// Seed 000, ServiceConfiguration: its fields and validation rules, by the files that hold it.
+// Seed 000, ServiceConfiguration: its fields and validation rules, in configuration files.
 func TestRulesService(t *testing.T) {
 	given := func(t *testing.T, text string) *config.Config {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestRulesService(t *testing.T) {
 	})
 }
 
-// ruleMetrics asks the admin listener of a house for its metrics.
+// ruleMetrics requests the metrics of the admin listener.
 func ruleMetrics(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		h, _ := startApp(t, fmt.Sprintf("monitoring.metrics_enabled = %v\n[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n", on))
@@ -142,8 +142,7 @@ func ruleMetrics(t *testing.T) {
 	}
 }
 
-// Seed 000, ErrorCode, as they come about through the whole house: from a server that is not there, and from a service that
-// limits its callers.
+// Seed 000, ErrorCode, through the whole proxy: from a missing server, and from a service that limits its callers.
 func TestRulesErrorCodeLive(t *testing.T) {
 	t.Run("rule 2.7 SERVICE_UNAVAILABLE while no server is reached", func(t *testing.T) {
 		r := startRig(t, "[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n", false)
@@ -163,7 +162,7 @@ func TestRulesErrorCodeLive(t *testing.T) {
 	})
 }
 
-// newTestServer serves until the test's end and answers its URL.
+// newTestServer serves until the test's end and returns its URL.
 func newTestServer(t *testing.T, h http.Handler) string {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -171,7 +170,7 @@ func newTestServer(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
-// startLimited starts a service of the envelope that has called too often, and answers the configuration that reaches it.
+// startLimited starts a service that is over its rate limit, and returns the configuration for it.
 func startLimited(t *testing.T) string {
 	t.Helper()
 	say := func(status int, body string) http.HandlerFunc {

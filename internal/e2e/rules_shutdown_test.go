@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// process is Dragoman as a process of its own, and what it logs.
+// process is Dragoman as a process, and its log.
 type process struct {
 	cmd   *exec.Cmd
 	logs  *testkit.LockedBuffer
-	ended chan struct{} // its standard error is at its end
+	ended chan struct{} // at the end of its standard error
 }
 
 func startProcess(t *testing.T, toml string) (p *process, base string) {
@@ -45,7 +45,7 @@ func startProcess(t *testing.T, toml string) (p *process, base string) {
 	return p, address.FindStringSubmatch(p.logs.String())[1]
 }
 
-// Seed 000, State Transitions: a signal begins the end, and that comes when what is in flight has been answered.
+// Seed 000, State Transitions: a signal begins the shutdown, which ends when the requests in flight have been answered.
 func TestRulesShutdown(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run("rule 4.16 to SHUTTING_DOWN by "+signal.String(), func(t *testing.T) { ruleShutdown(t, signal) })
@@ -90,7 +90,7 @@ func ruleShutdown(t *testing.T, signal os.Signal) {
 			t.Error(err)
 		}
 		if logs := p.logs.String(); !regexp.MustCompile(`(?s)"to":"SHUTTING_DOWN".*"from":"SHUTTING_DOWN","to":"STOPPED"`).MatchString(logs) {
-			t.Errorf("the states are not told:\n%s", logs)
+			t.Errorf("the states are not logged:\n%s", logs)
 		}
 	})
 }

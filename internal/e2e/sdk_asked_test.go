@@ -16,20 +16,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progressToken is the token of every call whose progress is looked at.
+// progressToken is the token of every call whose progress is checked.
 const progressToken = "token-\u00e9"
 
 // askedFaces are the SDK's clients, by what they speak to Dragoman.
 var askedFaces = []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"}
 
-// asked is a client of the official SDK that answers as the question's message says.
+// asked is a client of the official SDK that answers as the message of the question says.
 type asked struct {
 	*mcp.ClientSession
 	t     *testing.T
 	face  string
 	ctx   context.Context // the whole test's time
-	open  chan string     // questions that are kept waiting, as they come
-	late  chan struct{}   // lets one of those be answered that do not care about being withdrawn
+	open  chan string     // questions whose answer is delayed
+	late  chan struct{}   // releases one that answers although it was withdrawn
 	gone  chan string     // questions that were withdrawn
 	close func()
 	over  chan struct{} // the test is over
@@ -37,16 +37,16 @@ type asked struct {
 	mu        sync.Mutex
 	meetings  map[string]*meeting
 	urls, ids []string // of URL questions
-	completed []string // those of which it was told that they are complete
+	completed []string // those that were reported as complete
 	updated   []string
 	acked     []*mcp.NotificationSubscriptions
 	lists     map[string]int // notices of changed lists
 	progress  []float64      // of calls with progressToken
-	strange   []any          // progress tokens that are not that
+	strange   []any          // other progress tokens
 	logs      []string
 }
 
-// meeting is a number of questions that must all be open at a time.
+// meeting is a number of questions that must all be open at the same time.
 type meeting struct {
 	here int
 	full chan struct{}
@@ -176,7 +176,7 @@ func (c *asked) options() *mcp.ClientOptions {
 	}
 }
 
-// acknowledgements are nothing that the SDK shows otherwise.
+// acknowledgements counts those that the SDK does not report otherwise.
 func (c *asked) acknowledgements(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams); ok {
@@ -218,7 +218,7 @@ func connectAsked(t *testing.T, face string, transport mcp.Transport) *asked {
 	return c
 }
 
-// client connects an SDK client of a face to the server through Dragoman, or, without a face, directly.
+// client connects an SDK client to the server through Dragoman, or, without a face, directly.
 func (up *askerUp) client(t *testing.T, face, more string) *asked {
 	t.Helper()
 	switch {
@@ -263,7 +263,7 @@ func stdioTransport(t *testing.T, toml string) mcp.Transport {
 	return &mcp.IOTransport{Reader: outR, Writer: inW}
 }
 
-// call calls a tool and answers what it says; an error of the tool is an error.
+// call calls a tool and returns its text; an error of the tool is an error.
 func (c *asked) call(ctx context.Context, name, say, what string) (string, error) {
 	res, err := c.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: map[string]any{"say": say, "what": what}})
 	if err != nil {
@@ -279,7 +279,7 @@ func (c *asked) call(ctx context.Context, name, say, what string) (string, error
 	return text, nil
 }
 
-// answers wants a tool to say something.
+// answers checks the text of a tool's result.
 func (c *asked) answers(want, name, say string) {
 	c.t.Helper()
 	if got, err := c.call(c.ctx, name, say, ""); err != nil || got != want {
@@ -287,7 +287,7 @@ func (c *asked) answers(want, name, say string) {
 	}
 }
 
-// sees waits until something holds for what the client has heard.
+// sees waits until a condition on the client's messages holds.
 func (c *asked) sees(what string, cond func() bool) {
 	c.t.Helper()
 	testkit.Eventually(c.t, what, func() bool {

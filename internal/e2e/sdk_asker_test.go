@@ -21,24 +21,24 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// askerKinds are the kinds of SDK servers that ask: those of TestSDK, one that answers in JSON and so asks on its stream
-// for notices only, and one that keeps its events, primes its streams and lets them be resumed.
+// askerKinds are the kinds of SDK servers that ask: those of TestSDK, one that answers in JSON and so asks on its GET stream only, and one
+// that keeps its events, primes its streams and lets them be resumed.
 var askerKinds = append(slices.Clone(kinds), "legacy-json", "legacy-resumes")
 
 func isModern(kind string) bool { return strings.HasPrefix(kind, "modern") }
 
-// kept begins every requestState of the asking server: what comes back must be the same to the byte.
+// kept begins every requestState of the asking server: it must be returned unchanged.
 const kept = "<&>\u2028 \u00e9\"\\/+="
 
-// plot is what a tool, prompt or resource of the asking server does: from what it kept and what it was answered it
-// makes what it asks, and keeps for then, or, if it asks nothing, what it says.
+// plot is what a tool, prompt or resource of the asking server does: from its state and the answers it makes the next questions and state,
+// or, without questions, the result.
 type plot func(state string, got mcp.InputResponseMap) (ask mcp.InputRequestMap, keep, says string)
 
-// asker is a server of the official SDK that asks: modern clients with a result, legacy ones in mid-call.
+// asker is a server of the official SDK that asks: modern clients by a result, legacy ones during the call.
 type asker struct {
 	server *mcp.Server
 	report func(string)
-	gate   chan struct{} // what the tool "gate" waits for, between its two halves
+	gate   chan struct{} // the tool "gate" waits for it between its two halves
 }
 
 func newAsker(report func(string)) *asker {
@@ -112,10 +112,10 @@ func modernSession(s *mcp.ServerSession) bool {
 	return p == nil || p.ProtocolVersion >= "2026"
 }
 
-// play takes a plot a step further for a modern client, and to its end for a legacy one.
+// play runs one step of a plot for a modern client, and the whole plot for a legacy one.
 func (a *asker) play(ctx context.Context, name string, session *mcp.ServerSession, p plot, state string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string, error) {
 	if state != "" && !strings.HasPrefix(state, kept) {
-		return nil, "", "", fmt.Errorf("the state came back as %q", state)
+		return nil, "", "", fmt.Errorf("the returned state is %q", state)
 	}
 	state = strings.TrimPrefix(state, kept)
 	for {
@@ -132,7 +132,7 @@ func (a *asker) play(ctx context.Context, name string, session *mcp.ServerSessio
 	}
 }
 
-// push asks everything at once and waits for all answers.
+// push asks all questions at once and waits for all answers.
 func push(ctx context.Context, session *mcp.ServerSession, ask mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -166,7 +166,7 @@ func sample(message string) *mcp.CreateMessageWithToolsParams {
 	return &mcp.CreateMessageWithToolsParams{MaxTokens: 10, Messages: []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: message}}}}}
 }
 
-// answerText is an answer in words.
+// answerText describes an answer.
 func answerText(answer mcp.InputResponse) string {
 	switch r := answer.(type) {
 	case *mcp.ElicitResult:
@@ -220,7 +220,7 @@ func rounds(message string) plot {
 	}
 }
 
-// step reports progress and logs, asks, and goes on; a modern call begins anew at the second step.
+// step reports progress and logs, asks, and goes on; a modern call begins again at the second step.
 func (a *asker) step(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) plot {
 	report := func(values ...float64) {
 		for _, v := range values {
@@ -243,7 +243,7 @@ func (a *asker) step(ctx context.Context, req *mcp.CallToolRequest, in askerArgs
 	}
 }
 
-// halves reports progress, waits for the gate, and reports more. Where it is told to, it closes its stream before.
+// halves reports progress, waits for the gate, and reports more. If requested, it closes its stream before.
 func (a *asker) halves(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) plot {
 	say := func(v float64) {
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: v, Total: 2})
@@ -263,7 +263,7 @@ func (a *asker) halves(ctx context.Context, req *mcp.CallToolRequest, in askerAr
 	}
 }
 
-// change changes a list, or tells that a resource has changed.
+// change changes a list, or reports that a resource has changed.
 func (a *asker) change(ctx context.Context, _ *mcp.CallToolRequest, in askerArgs) plot {
 	return func(string, mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		what, name, _ := strings.Cut(in.What, " ")
@@ -283,7 +283,7 @@ func (a *asker) change(ctx context.Context, _ *mcp.CallToolRequest, in askerArgs
 	}
 }
 
-// diary is what an asking server has reported, of all its processes.
+// diary is the reports of all processes of an asking server.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -312,7 +312,7 @@ type askerUp struct {
 	diary *diary
 	gate  chan<- struct{} // of HTTP kinds
 	url   string          // of HTTP kinds
-	pipe  string          // where processes report to
+	pipe  string          // processes report to it
 }
 
 func startAsker(t *testing.T, kind string) *askerUp {
@@ -349,7 +349,7 @@ func startAsker(t *testing.T, kind string) *askerUp {
 	return up
 }
 
-// diaryOver lets processes write into a diary, through the address that it answers.
+// diaryOver returns an address at which processes write to a diary.
 func diaryOver(t *testing.T, d *diary) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -377,7 +377,7 @@ func diaryOver(t *testing.T, d *diary) string {
 
 const asAsker = "DRAGOMAN_TEST_ASKER"
 
-// TestSDKAskerProcess is no test: run by itself, this test is an asking server on standard input and output.
+// TestSDKAskerProcess is no test: it is an asking server on standard input and output for other tests.
 func TestSDKAskerProcess(t *testing.T) {
 	to := os.Getenv(asAsker)
 	if to == "" {

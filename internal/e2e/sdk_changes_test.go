@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What an SDK server tells of changes, logs and progress reaches an SDK client.
+// Change notifications, logs and progress of an SDK server reach an SDK client.
 func TestSDKChanges(t *testing.T) {
 	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
 		told := changedLists(t, c)
@@ -30,8 +30,8 @@ func TestSDKChanges(t *testing.T) {
 	})
 }
 
-// lastListen shows that the SDK's server on pipes, asked directly, tells of no list any more once any listen of its client
-// has ended: it has one listen for lists on each connection. If this fails, it is to be wanted of it.
+// lastListen shows that the SDK's server on stdio, without Dragoman, sends no list changes after any listen of its client has ended: it has
+// one listen for lists per connection. If this fails, the SDK has been fixed and Dragoman's tests can require it.
 func lastListen(t *testing.T, c *asked) {
 	t.Helper()
 	c.mu.Lock()
@@ -52,7 +52,7 @@ func lastListen(t *testing.T, c *asked) {
 	}
 }
 
-// changedLists changes every list and wants the client to be told of each change, and to see it.
+// changedLists changes every list and checks that the client is notified of each change and sees it.
 func changedLists(t *testing.T, c *asked) (told func(what, list string, times int)) {
 	t.Helper()
 	if isModern(c.face) {
@@ -98,7 +98,7 @@ func changedLists(t *testing.T, c *asked) (told func(what, list string, times in
 	return told
 }
 
-// changedResources subscribes to two resources, and one no more.
+// changedResources subscribes to two resources, and unsubscribes from one.
 func changedResources(t *testing.T, c *asked) {
 	t.Helper()
 	const a, b = "test://ask", "test://other?x=1&y=%20"
@@ -134,7 +134,7 @@ func changedResources(t *testing.T, c *asked) {
 		}
 		return n
 	}
-	// updated updates a resource and waits for the notice; others answers how often the other one was named meanwhile.
+	// updated updates a resource and waits for the notification; others returns how often the other one was named meanwhile.
 	updated := func(uri, other string) (others int) {
 		t.Helper()
 		c.mu.Lock()
@@ -149,20 +149,20 @@ func changedResources(t *testing.T, c *asked) {
 	}
 	subscribe(a, 1)
 	if updated(a, b) != 0 {
-		t.Error("told of a resource that was never subscribed to")
+		t.Error("notified of a resource without a subscription")
 	}
 	subscribe(b, 1)
 	updated(b, a)
 	if err := c.Unsubscribe(c.ctx, &mcp.UnsubscribeParams{URI: a}); err != nil {
 		t.Errorf("unsubscribe: %v", err)
 	}
-	// A modern client says so by closing a connection, which takes effect when it does.
+	// A modern client does so by closing a connection, which takes effect at some later time.
 	testkit.Eventually(t, "silence about "+a, func() bool { return updated(b, a) == 0 })
 	subscribe(a, 2)
 	updated(a, b)
 }
 
-// steppedThrough wants the progress and the logs of a call that asks in between.
+// steppedThrough checks the progress and the logs of a call that asks in between.
 func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	t.Helper()
 	params := &mcp.CallToolParams{Name: "step", Arguments: map[string]any{"say": "accept on"}, Meta: mcp.Meta{}}
@@ -179,7 +179,7 @@ func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	if isModern(c.face) && isModern(up.kind) {
 		progress = []float64{1, 2, 1, 2, 3} // two requests of one token, each of which rises
 	}
-	if through && up.kind == "legacy-json" { // it tells all this beside the call, whose answer may overtake it
+	if through && up.kind == "legacy-json" { // it sends these outside of the call, whose answer may overtake them
 		if isModern(c.face) {
 			c.sees("the first of it", func() bool {
 				return len(c.logs) > 0 && c.logs[0] == logs[0] && len(c.progress) > 0 && c.progress[0] == progress[0] && c.strange == nil
@@ -199,7 +199,7 @@ func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	c.progress, c.logs = nil, nil
 }
 
-// halfway calls the tool "gate" and answers a function that opens the gate and wants the rest.
+// halfway calls the tool "gate" and returns a function that opens the gate and checks the rest.
 func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -220,7 +220,7 @@ func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 		select {
 		case up.gate <- struct{}{}:
 		case <-c.ctx.Done():
-			c.t.Fatal("the tool has gone")
+			c.t.Fatal("the tool has ended")
 		}
 		if err := testkit.Receive(c.t, "the result", done); err != nil || res.Content[0].(*mcp.TextContent).Text != "done" {
 			c.t.Errorf("%+v, %v", res, err)
@@ -234,8 +234,7 @@ func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 	}
 }
 
-// A server that closes the stream of a call, to be asked for the rest later (2025-11-25 polling): the client gets all of
-// it, once.
+// A server that closes the stream of a call for polling (2025-11-25): the client gets all of it, once.
 func TestSDKServerLetsGo(t *testing.T) {
 	for _, face := range append([]string{""}, askedFaces...) {
 		t.Run(face, func(t *testing.T) {
@@ -247,7 +246,7 @@ func TestSDKServerLetsGo(t *testing.T) {
 	}
 }
 
-// cutter carries connections to an address, until they are cut.
+// cutter relays connections to an address until they are cut.
 type cutter struct {
 	ln    net.Listener
 	mu    sync.Mutex
@@ -288,7 +287,7 @@ func startCutter(t *testing.T, to string) *cutter {
 	return k
 }
 
-// cut ends all connections there are.
+// cut closes all open connections.
 func (k *cutter) cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -298,8 +297,7 @@ func (k *cutter) cut() {
 	k.conns = nil
 }
 
-// A legacy client whose connections break in the middle of a call, with a question open or not, loses nothing: it comes
-// back with Last-Event-ID.
+// A legacy client whose connections break during a call, with or without an open question, loses nothing: it resumes with Last-Event-ID.
 func TestSDKClientComesBack(t *testing.T) {
 	for _, kind := range askerKinds {
 		if kind == "legacy-json" {
@@ -346,7 +344,7 @@ func TestSDKClientComesBack(t *testing.T) {
 	}
 }
 
-// Several modern clients of one server: each is told of what it listens for.
+// Several modern clients of one server: each gets the notifications of its own listen.
 func TestSDKListensTogether(t *testing.T) {
 	for _, kind := range askerKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// everyAsked runs a test for the SDK's every client before its every server through Dragoman, and for each server once
-// without, which shows what the SDK can do.
+// everyAsked runs a test for every SDK client at every SDK server through Dragoman, and once per server without, which shows what the SDK
+// can do.
 func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, through bool)) {
 	for _, kind := range askerKinds {
 		t.Run("directly to "+kind, func(t *testing.T) {
@@ -28,7 +28,7 @@ func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, throug
 	}
 }
 
-// Whatever an SDK server asks, whatever an SDK client answers.
+// All kinds of questions of an SDK server, and all answers of an SDK client.
 func TestSDKQuestions(t *testing.T) {
 	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
 		c.answers("accept:yes", "form", "accept yes")
@@ -57,8 +57,8 @@ func askedByPrompt(t *testing.T, c *asked) {
 	}
 }
 
-// askedURL wants a URL question to arrive as the client's era has it: with an elicitationId for a legacy client, and
-// a notice of completion where a modern server's call has completed; without one for a modern client.
+// askedURL checks that a URL question arrives in the client's era: with an elicitationId for a legacy client, and a completion notification
+// when a modern server's call has completed; without one for a modern client.
 func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
 	t.Helper()
 	c.answers("accept", "url", "accept")
@@ -89,8 +89,8 @@ func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
 	}
 }
 
-// askedAtOnce wants two questions of one call to be open at a time. Only of a legacy server's questions for a modern
-// client is it left open whether they travel in one result.
+// askedAtOnce checks that two questions of one call are open at the same time. For a legacy server's questions to a modern client it is not
+// specified whether they are in one result.
 func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
 	t.Helper()
 	if isModern(c.face) && !isModern(up.kind) {
@@ -100,7 +100,7 @@ func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
 	c.answers("accept:x and m:x", "both", "meet 2 both x")
 }
 
-// askedInParallel wants each of several calls to be answered with its own answer, all their questions being open at a time.
+// askedInParallel checks that each of several calls gets its own answer, with all questions open at the same time.
 func askedInParallel(t *testing.T, c *asked) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -110,7 +110,7 @@ func askedInParallel(t *testing.T, c *asked) {
 	group.Wait()
 }
 
-// askedInVain has a handler fail: the call fails, and nothing else does.
+// askedInVain makes a handler fail: the call fails, and nothing else does.
 func askedInVain(t *testing.T, up *askerUp, c *asked) {
 	t.Helper()
 	if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
@@ -127,7 +127,7 @@ func askedInVain(t *testing.T, up *askerUp, c *asked) {
 	}
 }
 
-// askedTooLate gives up a call whose question is answered all the same, afterwards. That answer kills nothing.
+// askedTooLate cancels a call whose question is answered afterwards. The late answer does no harm.
 func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 	t.Helper()
 	for range 2 {
@@ -142,7 +142,7 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 		stop()
 		if !isModern(c.face) { // a modern client waits for its handler
 			if err := testkit.Receive(t, "the end of the call", done); err == nil {
-				t.Error("a call that was given up has a result")
+				t.Error("a cancelled call has a result")
 			}
 			if !isModern(up.kind) {
 				testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
@@ -151,7 +151,7 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 		c.late <- struct{}{}
 		if isModern(c.face) {
 			if err := testkit.Receive(t, "the end of the call", done); err == nil {
-				t.Error("a call that was given up has a result")
+				t.Error("a cancelled call has a result")
 			}
 		}
 		for range 3 {
@@ -160,8 +160,7 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 	}
 }
 
-// askedWithdrawn gives up a call with an open question: who asked hears of it, who is asked too, and the next call is
-// none the worse.
+// askedWithdrawn cancels a call with an open question: server and client are notified, and the next call works.
 func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 	t.Helper()
 	ctx, stop := context.WithCancel(c.ctx)
@@ -174,7 +173,7 @@ func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 	testkit.Receive(t, "the question", c.open)
 	stop()
 	if err := testkit.Receive(t, "the end of the call", done); err == nil {
-		t.Error("a call that was given up has a result")
+		t.Error("a cancelled call has a result")
 	}
 	if isModern(c.face) || isModern(up.kind) {
 		testkit.Receive(t, "the withdrawal", c.gone)
@@ -186,8 +185,8 @@ func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 	c.answers("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
 }
 
-// A modern client that never comes back with its answer: the call that waits for it at a legacy server ends when its
-// time is over, not as if answered, and neither what comes before nor what comes after suffers.
+// A modern client that never sends the answer: the suspended call at a legacy server ends after its timeout without an answer, and other
+// calls are not affected.
 func TestSDKNeverBack(t *testing.T) {
 	for _, face := range []string{"modern", "modern-stdio"} {
 		for _, kind := range askerKinds {
@@ -204,7 +203,8 @@ func TestSDKNeverBack(t *testing.T) {
 					}
 				}
 				c.answers("accept:meanwhile", "form", "accept meanwhile")
-				// The SDK takes a cancellation on a goroutine of its own: the error for the question, which follows, may be first.
+				// The SDK handles a cancellation on a goroutine of its own, so that the error of the question, which follows, may be
+				// processed first.
 				testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 2 })
 				c.answers("accept:after", "form", "accept after")
 				if n := up.diary.count("called form fail"); n != 2 {
@@ -215,7 +215,7 @@ func TestSDKNeverBack(t *testing.T) {
 	}
 }
 
-// A call that waits for its client's answer when Dragoman ends: the server is told, so that its session can end.
+// A suspended call when Dragoman ends: it is cancelled at the server, so that its session can end.
 func TestSDKEndsSuspended(t *testing.T) {
 	for _, kind := range []string{"legacy", "legacy-json", "legacy-resumes", "sse"} {
 		t.Run(kind, func(t *testing.T) {

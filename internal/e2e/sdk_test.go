@@ -18,7 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sdkServer is a server of the official SDK with one of everything; report is told of cancellations.
+// sdkServer is a server of the official SDK with one of everything; report is called for cancellations.
 func sdkServer(report func(string)) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{PageSize: 2,
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
@@ -59,7 +59,7 @@ func sdkServer(report func(string)) *mcp.Server {
 	return s
 }
 
-// sdkMain is this process as an SDK server on pipes.
+// sdkMain is this process as an SDK server on stdio.
 func sdkMain() {
 	c, err := net.Dial("tcp", os.Getenv("DRAGOMAN_TEST_PIPE"))
 	if err != nil {
@@ -71,7 +71,7 @@ func sdkMain() {
 	os.Exit(0)
 }
 
-// sdkUpstream starts an SDK server of a kind and answers its configuration and what it reports.
+// sdkUpstream starts an SDK server of a kind and returns its configuration and its reports.
 func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 	t.Helper()
 	reports = make(chan string, 100)
@@ -131,12 +131,12 @@ func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 	})
 	era := "auto"
 	if kind == "modern" {
-		era = kind // it would take legacy requests too, but it cannot cancel those
+		era = kind // it accepts legacy requests too, but cannot cancel those
 	}
 	return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n", srv.URL, era), reports
 }
 
-// sdkHeard is what an SDK client was notified of.
+// sdkHeard is the notifications that an SDK client got.
 type sdkHeard struct {
 	mu       sync.Mutex
 	progress []float64
@@ -179,7 +179,7 @@ func sdkClient(t *testing.T, face, toml string) (*mcp.ClientSession, *sdkHeard) 
 	return session, heard
 }
 
-// TestSDK puts the official SDK's client before the official SDK's server, on every pair of faces.
+// TestSDK connects the official SDK's client to the official SDK's server, for every pair of kinds.
 func TestSDK(t *testing.T) {
 	for _, face := range []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"} {
 		for _, kind := range kinds {
@@ -246,7 +246,7 @@ func sdkCalls(t *testing.T, ctx context.Context, s *mcp.ClientSession) {
 	}
 }
 
-// sdkTalk wants progress and log messages of one call, in order.
+// sdkTalk checks progress and log messages of one call, in order.
 func sdkTalk(t *testing.T, ctx context.Context, face string, s *mcp.ClientSession, heard *sdkHeard) {
 	t.Helper()
 	params := &mcp.CallToolParams{Name: "talk", Arguments: map[string]any{"text": ""}, Meta: mcp.Meta{}}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Sessions as HTTP clients meet them: ids, the maximum, the time to live, the end with the server's session.
+// Sessions of HTTP clients: ids, the maximum, the time to live, the end with the server's session.
 func TestSessionsOverHTTP(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[sessions]\nmax = 2\nidle_ttl = \"1s\"\n"+u.toml(""), true)
@@ -21,7 +21,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 		t.Errorf("ids %q, %q: 256 bits of visible ASCII wanted", a, b)
 	}
 	if !alive(a) {
-		t.Error("a is not there")
+		t.Error("session a was not found")
 	}
 	c := r.open("2025-11-25", "{}") // b is the one used longest ago
 	if alive(b) || !alive(a) || !alive(c) {
@@ -37,7 +37,7 @@ func TestSessionsOverHTTP(t *testing.T) {
 	}
 }
 
-// When all sessions are at work, a new one is refused, and nobody's is ended (row too_many_sessions).
+// If all sessions are busy, a new one is refused and none is ended (row too_many_sessions).
 func TestTooManySessions(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, "[sessions]\nmax = 1\n"+u.toml(""), true)
@@ -63,8 +63,8 @@ func TestTooManySessions(t *testing.T) {
 	group.Wait()
 }
 
-// The server forgets a legacy client's session: its next request is told so with a 404 that names no request, and it may
-// begin anew. A modern client is not told at all: its session is one of a pool (vector 72).
+// The server forgets a legacy client's session: its next request gets a 404 that names no request, so that it opens another. A modern
+// client does not notice: its session is one of a pool (vector 72).
 func TestServerForgetsSessions(t *testing.T) {
 	for _, kind := range []string{"legacy"} {
 		u := newUpstream(t, kind)
@@ -97,7 +97,7 @@ func TestServerForgetsSessions(t *testing.T) {
 		if n := len(u.all("initialize")); n != 1 {
 			t.Errorf("%d new sessions, want one", n)
 		}
-		// a server that forgets at once is not asked for ever
+		// no endless loop with a server that forgets at once
 		u.mu.Lock()
 		for i := range 100 {
 			u.lost[fmt.Sprintf("up-%d", i+1)] = true
@@ -114,7 +114,7 @@ func TestServerForgetsSessions(t *testing.T) {
 	}
 }
 
-// Sessions with a legacy server: shared by what is equal, apart by what is not; the maximum; the idle end (vector 60).
+// Sessions with a legacy server: shared by equal requests, separate for different ones; the maximum; the idle end (vector 60).
 func TestPoolOverHTTP(t *testing.T) {
 	u := newUpstream(t, "legacy")
 	r := startRig(t, "[sessions]\nidle_ttl = \"1s\"\n[questions]\nlease_wait = \"0s\"\n"+u.toml("max_sessions = 2"), true)
@@ -131,7 +131,7 @@ func TestPoolOverHTTP(t *testing.T) {
 		t.Errorf("%d sessions for equal requests", n)
 	}
 	ask(two, "{}")
-	ask(one, `{"experimental":{"x":{}}}`) // the one used longest ago makes room
+	ask(one, `{"experimental":{"x":{}}}`) // the one used longest ago is evicted
 	if n := len(u.all("initialize")); n != 3 {
 		t.Errorf("%d sessions, want 3", n)
 	}
@@ -161,8 +161,8 @@ func TestPoolOverHTTP(t *testing.T) {
 	group.Wait()
 }
 
-// Two sessions over one kind of child, both with id 1; the death of a child ends what is in flight, once for each, and
-// the session with it (vectors 83, 93).
+// Two sessions at one kind of child, both with id 1. The death of a child fails its requests in flight, once each, and ends its session
+// (vectors 83, 93).
 func TestChildDies(t *testing.T) {
 	for _, kind := range []string{"legacy-stdio", "modern-stdio"} {
 		t.Run(kind, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestChildDies(t *testing.T) {
 			}
 			group.Wait()
 			u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
-			if kind == "modern-stdio" { // started anew, and nobody's session is gone
+			if kind == "modern-stdio" { // restarted, and no other session has ended
 				testkit.Eventually(t, "a new child", func() bool {
 					res := r.must("POST", "/mcp", legacyCall("3", "a"), legacyHeaders(a)...)
 					return strings.Contains(res.body, `"result"`)
@@ -228,7 +228,7 @@ func TestChildDies(t *testing.T) {
 	}
 }
 
-// A probe without answer is followed by initialize; its late answer is swallowed (vector 90).
+// A probe without an answer is followed by initialize; its late answer is ignored (vector 90).
 func TestSilentProbe(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	late := make(chan *call, 1)
@@ -240,15 +240,15 @@ func TestSilentProbe(t *testing.T) {
 		t.Errorf("probed in %s", d)
 	}
 	c := testkit.Receive(t, "the probe", late)
-	c.result(discovered) // to a process that is gone
+	c.result(discovered) // to a process that has ended
 	res := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`, modernHeaders("tools/list", "")...)
 	if !strings.Contains(res.body, `"tools":[]`) {
 		t.Errorf("%s", res.body)
 	}
 }
 
-// Log messages of a shared modern child name no request: with one that wants them they are its own, with two nobody's
-// (vector 84).
+// Log messages of a shared modern child name no request: if one request wants them they are its own, if two do they are dropped (vector
+// 84).
 func TestLogsOfASharedChild(t *testing.T) {
 	u := newUpstream(t, "modern-stdio")
 	r := startRig(t, u.toml(""), true)
@@ -275,7 +275,7 @@ func TestLogsOfASharedChild(t *testing.T) {
 	close(release)
 	for range 2 {
 		if res := testkit.Receive(t, "an answer", answers); res == nil || strings.Contains(res.body, "notifications/message") {
-			t.Errorf("a stranger's log: %+v", res)
+			t.Errorf("another client's log: %+v", res)
 		}
 	}
 	u.on("tools/call", func(c *call) { c.event(log); c.result(`{"resultType":"complete","content":[]}`) })

@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// With isolation = "shared" all clients, of either era, use one session of a legacy server: it is shaken hands with once,
-// ids that clients have in common are kept apart, and what is answered reads as in an own session.
+// With isolation = "shared" all clients of either era use one session of a legacy server: there is one handshake, equal ids of clients are
+// kept apart, and answers look like those of an own session.
 func TestSharedIsolation(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		t.Run(kind, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSharedIsolation(t *testing.T) {
 	}
 }
 
-// A server that is busy says when to come again, and the client is told.
+// The retry time of a busy server is passed to the client.
 func TestRetryAfter(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) {

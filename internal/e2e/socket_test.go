@@ -20,8 +20,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// plug is the demo server behind a socket: for each connection the server's face on stdio. It can be pulled, and put in
-// again as a server of another era.
+// plug is the demo server behind a socket, with a stdio session for each connection. It can be stopped, and started again as a server of
+// another era.
 type plug struct {
 	t                *testing.T
 	network, address string
@@ -93,7 +93,7 @@ func (p *plug) serve(h *app.Generation, conn net.Conn) {
 	p.mu.Unlock()
 }
 
-// pull ends the server as a kill does: nobody is told.
+// pull ends the server as a kill does, without closing anything in order.
 func (p *plug) pull() {
 	p.mu.Lock()
 	ln, h := p.ln, p.h
@@ -111,7 +111,7 @@ func (p *plug) pull() {
 	_ = p.real.Close()
 }
 
-// open tells how many connections there are, and how many there ever were.
+// open returns how many connections are open, and how many there ever were.
 func (p *plug) open() (now, ever int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +186,7 @@ func TestSocketServer(t *testing.T) {
 	}, "modern", "legacy", "dual")
 }
 
-// A client that leaves, or cancels, cancels its call at the server.
+// A client that leaves or cancels cancels its call at the server.
 func TestSocketCancel(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, _ string) {
 		r := startRig(t, p.toml(""), true)
@@ -203,7 +203,7 @@ func TestSocketCancel(t *testing.T) {
 	}, "modern", "legacy")
 }
 
-// statsOf is what the demo server counted.
+// statsOf returns the counts of the demo server.
 func statsOf(r *rig) string {
 	r.t.Helper()
 	return r.must("POST", "/mcp", modernCall("1", "stats", ""), modernHeaders("tools/call", "stats")...).body
@@ -219,7 +219,7 @@ func bothRun(r *rig) {
 	})
 }
 
-// Questions reach clients of both eras, and their answers the server.
+// Questions reach clients of both eras, and their answers reach the server.
 func TestSocketQuestion(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, _ string) {
 		r := startRig(t, p.toml(""), true)
@@ -252,8 +252,8 @@ func TestSocketQuestion(t *testing.T) {
 	}, "modern", "legacy")
 }
 
-// A server that is killed fails what is in flight at once. Until it is back calls are told where it should be; then it may
-// be of another era.
+// A killed server fails requests in flight at once. Until it is back, calls get an error that names its address; then it may have another
+// era.
 func TestSocketServerRestarts(t *testing.T) {
 	slow := `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000}%s}}`
 	for _, next := range []string{"modern", "legacy"} {
@@ -272,7 +272,7 @@ func TestSocketServerRestarts(t *testing.T) {
 					wants(t, f, label, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32603,"message":"…`+p.address+`…","data":{"code":"upstream_lost","retryable":false}}}`)
 				}
 				if d := time.Since(began); d > testkit.Patient/2 {
-					t.Errorf("what was in flight ended after %s", d)
+					t.Errorf("requests in flight ended after %s", d)
 				}
 				down := func() string {
 					return r.must("POST", "/mcp", modernCall("1", "whoami", ""), modernHeaders("tools/call", "whoami")...).body
@@ -292,7 +292,7 @@ func TestSocketServerRestarts(t *testing.T) {
 	}
 }
 
-// A verdict that holds no longer is not believed while no connection is open.
+// An expired server profile is not used while no connection is open.
 func TestSocketServerProfileExpires(t *testing.T) {
 	p := newPlug(t, "unix", "legacy")
 	r := startRig(t, p.toml("verdict_ttl = \"1s\"\nidle_exit = \"1s\""), true)
@@ -309,7 +309,7 @@ func TestSocketServerProfileExpires(t *testing.T) {
 	})
 }
 
-// The commands take the address of a socket where they take a URL.
+// The commands accept the address of a socket in place of a URL.
 func TestSocketCommands(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, era string) {
 		var out, errs testkit.LockedBuffer

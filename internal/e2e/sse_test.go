@@ -71,7 +71,7 @@ func (c *sseClient) receives(pattern string) {
 	}
 }
 
-// HTTP+SSE clients before every kind of server (vector 81).
+// HTTP+SSE clients at every kind of server (vector 81).
 func TestSSEClient(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSSEClient(t *testing.T) {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
 			testkit.Receive(t, "the cancellation", call.cancelled)
 			c.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
-			c.receives(`{"jsonrpc":"2.0","id":9,"result":{}}`) // nothing came of 8
+			c.receives(`{"jsonrpc":"2.0","id":9,"result":{}}`) // without an answer to 8
 			// a session of one transport is none of the other
 			id := strings.TrimPrefix(c.post, "/messages?sessionId=")
 			if res := r.must("POST", "/messages?sessionId="+r.open("2025-11-25", "{}"), `{"jsonrpc":"2.0","id":1,"method":"ping"}`); res.status != 404 {
@@ -121,8 +121,8 @@ func TestSSEClient(t *testing.T) {
 	}
 }
 
-// Messages of all sizes, many at once, each whole and to its own client: what a request borrows is nobody else's until it is over. (What is
-// given back too early is spoilt under the race detector.)
+// Concurrent messages of all sizes arrive complete at their own client: the memory of a request is not reused before its end. (Memory that
+// is released too early is overwritten under the race detector.)
 func TestSSELargeMessages(t *testing.T) {
 	for _, isolation := range []string{"session", "shared"} {
 		t.Run(isolation, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestSSELargeMessages(t *testing.T) {
 	}
 }
 
-// A server that names an endpoint elsewhere would be sent its credentials there (vector 82).
+// A server that names an endpoint of another origin would get its credentials sent there (vector 82).
 func TestForeignEndpoint(t *testing.T) {
 	u := newUpstream(t, "sse")
 	u.on("endpoint", func(*call) {})

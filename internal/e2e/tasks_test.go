@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Tasks are offered where they are carried, and nowhere else: by no half of a handshake.
+// Tasks are offered exactly where they are supported, in both halves of a handshake.
 func TestTasksAdvertised(t *testing.T) {
 	const (
 		core      = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"up","version":"1"}}`
@@ -85,7 +85,7 @@ func TestTaskHeaders(t *testing.T) {
 	}
 }
 
-// A server that cannot say for a moment how a task is doing, in any of the ways that HTTP knows, has not lost it.
+// A server that temporarily cannot report the status of a task, in any of HTTP's ways, has not lost it.
 func TestTaskPollsThroughTrouble(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/list", func(c *call) { c.result(`{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`) })
@@ -111,7 +111,7 @@ func TestTaskPollsThroughTrouble(t *testing.T) {
 	testkit.Eventually(t, "the task's cancellation", func() bool { return len(u.all("tasks/cancel")) == 1 })
 }
 
-// A process that dies while a task of a modern client's call runs ends the call; a new one does not know of it.
+// A process that dies during a task of a modern client's call ends the call; a new process does not know the task.
 func TestTaskChildDies(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	u.on("initialize", func(c *call) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A silent server is given up and told so, whatever the client speaks; a tool's own limit goes before the kind's, and what
-// reports progress goes on.
+// A call at a silent server fails with an error that says so, for every client. A tool's own timeout takes precedence over its kind's, and
+// progress restarts it.
 func TestSilentServersAreGivenUp(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "legacy-stdio", "sse"} {
 		t.Run(kind, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestSilentServersAreGivenUp(t *testing.T) {
 				if strings.Contains(c.body, `"lively"`) {
 					for range 10 {
 						c.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`)
-						time.Sleep(250 * time.Millisecond) // the work that it reports
+						time.Sleep(250 * time.Millisecond) // the reported work
 					}
 					c.result(`{"content":[],"resultType":"complete"}`)
 					return

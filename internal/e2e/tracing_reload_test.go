@@ -14,7 +14,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Tracing is switched on, moved and switched off while the proxy runs; sessions go on, and what waits for the old collector gets there.
+// Tracing is switched on, moved and switched off while the proxy runs: sessions go on, and spans that wait for the old collector reach it.
 func TestTraceReloaded(t *testing.T) {
 	one, two, u := newCollector(t), newCollector(t), newUpstream(t, "legacy")
 	answering(u)
@@ -32,7 +32,7 @@ func TestTraceReloaded(t *testing.T) {
 		}
 		meta, _ := traceOf(u.all("tools/call")[0])
 		if traced := x.toml != ""; traced != (meta[0] != "") {
-			t.Errorf("%q: the server was told %q", x.toml, meta)
+			t.Errorf("%q: the server got %q", x.toml, meta)
 		}
 		if x.at != nil {
 			_, _ = x.at.pair("tools/call a")
@@ -44,7 +44,7 @@ func TestTraceReloaded(t *testing.T) {
 	}
 }
 
-// A call that runs while the configuration changes has its audit line and its spans, at whoever takes them now.
+// A call during a reload has its audit line and its spans, at their current destination.
 func TestReloadWhileACallRuns(t *testing.T) {
 	one, two, u := newCollector(t), newCollector(t), newUpstream(t, "legacy")
 	answering(u)
@@ -64,7 +64,7 @@ func TestReloadWhileACallRuns(t *testing.T) {
 	testkit.Receive(t, "the call at the server", begun)
 	r.reload(app.ReloadApplied, config(two, "between"))
 	r.reload(app.ReloadApplied, config(two, "two"))
-	r.h.Retiring.Wait() // what was left has ended
+	r.h.Retiring.Wait() // the rest has ended
 	close(release)
 	if res := testkit.Receive(t, "the answer", answers); res.status != 200 {
 		t.Fatalf("%d %s", res.status, res.body)

@@ -20,13 +20,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector takes spans as OTLP's own definition has them.
+// collector accepts spans in OTLP's own encoding.
 type collector struct {
 	t      *testing.T
 	srv    *httptest.Server
-	status atomic.Int32 // 0: it takes them
+	status atomic.Int32 // 0: it accepts them
 	posts  atomic.Int32
-	hold   chan struct{} // not nil: it answers nobody until that is closed
+	hold   chan struct{} // not nil: it does not answer until this is closed
 
 	mu       sync.Mutex
 	spans    []*tracepb.Span
@@ -82,7 +82,7 @@ func (c *collector) toml(extra string) string {
 	return fmt.Sprintf("[tracing]\nendpoint = %q\nwait = \"10ms\"\n%s\n", c.srv.URL, extra)
 }
 
-// find gives the spans of a kind and name that have come.
+// find returns the received spans of a kind and name.
 func (c *collector) find(kind tracepb.Span_SpanKind, name string) (out []*tracepb.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,10 +94,10 @@ func (c *collector) find(kind tracepb.Span_SpanKind, name string) (out []*tracep
 	return out
 }
 
-// forget forgets the spans that have come.
+// forget drops the received spans.
 func (c *collector) forget() { c.mu.Lock(); defer c.mu.Unlock(); c.spans = nil }
 
-// wait waits for so many spans of a kind and name.
+// wait waits for this many spans of a kind and name.
 func (c *collector) wait(kind tracepb.Span_SpanKind, name string, n int) []*tracepb.Span {
 	c.t.Helper()
 	var found []*tracepb.Span
@@ -145,7 +145,7 @@ func attributeOf(all []*commonpb.KeyValue, key string) string {
 	return ""
 }
 
-// events are the names of what has happened in a span.
+// events returns the names of a span's events.
 func events(s *tracepb.Span) string {
 	var all []string
 	for _, e := range s.Events {
@@ -154,7 +154,7 @@ func events(s *tracepb.Span) string {
 	return strings.Join(all, " ")
 }
 
-// spans counts what has become of spans.
+// spans counts the results of spans.
 func (r *rig) spans(outcome string) (n float64) {
 	r.t.Helper()
 	all, err := r.h.Metrics.Gather()
@@ -171,7 +171,7 @@ func (r *rig) spans(outcome string) (n float64) {
 	return n
 }
 
-// traceOf is what a server was told of the trace: traceparent, tracestate and baggage of _meta, and of the headers.
+// traceOf returns the trace context that a server got: traceparent, tracestate and baggage of _meta and of the headers.
 func traceOf(s *seen) (meta, headers [3]string) {
 	var m struct {
 		Params struct {

@@ -30,8 +30,8 @@ func answering(u *upstream) {
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
 }
 
-// Whoever calls, and whatever is called: a span of the call, and below it one of the server's, whose context the server gets in _meta,
-// and in headers where there are any.
+// For every client and server: a span of the call with a child span for the server, whose context the server gets in _meta and, if there
+// are any, in headers.
 func TestTraceOfEveryPair(t *testing.T) {
 	for client, ask := range askers {
 		for _, kind := range kinds {
@@ -50,7 +50,7 @@ func TestTraceOfEveryPair(t *testing.T) {
 				calls := u.all("tools/call")
 				meta, headers := traceOf(calls[len(calls)-1])
 				if meta != [3]string{parentOf(span)} {
-					t.Errorf("the server was told %q, want %s", meta, parentOf(span))
+					t.Errorf("the server got %q, want %s", meta, parentOf(span))
 				}
 				carried := "pipe"
 				if !strings.HasSuffix(kind, "stdio") {
@@ -71,7 +71,7 @@ func TestTraceOfEveryPair(t *testing.T) {
 	}
 }
 
-// What the resource says, and what a legacy client's spans have of its session.
+// The attributes of the resource, and those of a legacy client's session.
 func TestTraceAttributes(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "legacy")
 	u.on("resources/read", func(c *call) { c.result(`{"contents":[]}`) })
@@ -98,7 +98,7 @@ func TestTraceAttributes(t *testing.T) {
 	}
 }
 
-// The parent is what the message says, else what the HTTP request says; with both, the latter is linked. What is malformed has not come.
+// The parent comes from the message, else from the HTTP request; if both have one, the latter becomes a link. A malformed one is ignored.
 func TestTraceParents(t *testing.T) {
 	both := `"traceparent":"` + aParent + `","tracestate":"v=1","baggage":"k=meta"`
 	for name, x := range map[string]struct {
@@ -140,13 +140,13 @@ func TestTraceParents(t *testing.T) {
 					}
 					if x.unsampled {
 						if !strings.HasPrefix(meta[0], "00-"+aTrace+"-") || !strings.HasSuffix(meta[0], "-00") || strings.Contains(meta[0], aSpan) {
-							t.Errorf("the server was told %q", meta)
+							t.Errorf("the server got %q", meta)
 						}
 						return
 					}
 					server, span := c.pair("tools/call a")
 					if want := [3]string{parentOf(span), x.state, x.baggage}; meta != want {
-						t.Errorf("the server was told %q, want %q", meta, want)
+						t.Errorf("the server got %q, want %q", meta, want)
 					}
 					if got := fmt.Sprintf("%x", server.TraceId); x.fresh == (got == aTrace || got == bTrace) || !x.fresh && (got != x.trace || len(server.ParentSpanId) == 0) {
 						t.Errorf("trace %s, parent %x", got, server.ParentSpanId)
@@ -164,7 +164,7 @@ func TestTraceParents(t *testing.T) {
 	}
 }
 
-// Without a parent, the ratio decides; what is not recorded goes on all the same, and costs the collector nothing.
+// Without a parent the ratio decides; an unsampled context is passed on nevertheless, and causes no work at the collector.
 func TestTraceRatio(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "modern")
 	answering(u)
@@ -174,7 +174,7 @@ func TestTraceRatio(t *testing.T) {
 	}
 	for _, s := range u.all("tools/call") {
 		if meta, headers := traceOf(s); len(meta[0]) != 55 || !strings.HasSuffix(meta[0], "-00") || meta != headers {
-			t.Errorf("the server was told %q and %q", meta, headers)
+			t.Errorf("the server got %q and %q", meta, headers)
 		}
 	}
 	res := r.must("POST", "/mcp", tracedCall("modern", "1", `"traceparent":"`+aParent+`"`), modernHeaders("tools/call", "a")...)
@@ -183,7 +183,7 @@ func TestTraceRatio(t *testing.T) {
 	}
 }
 
-// A REST call is in the trace of its headers; so is a request to a service that speaks the envelope.
+// A REST call is in the trace of its headers, and so is a request to a REST service.
 func TestTraceOfREST(t *testing.T) {
 	c := newCollector(t)
 	var got http.Header
@@ -209,14 +209,14 @@ func TestTraceOfREST(t *testing.T) {
 		t.Errorf("parent %x; the service got %v", server.ParentSpanId, got)
 	}
 	has(t, server, "dragoman.request_id", id)
-	for _, s := range c.find(tracepb.Span_SPAN_KIND_INTERNAL, "tools/list") { // what the face has to know for the call
+	for _, s := range c.find(tracepb.Span_SPAN_KIND_INTERNAL, "tools/list") { // the endpoint's own requests for the call
 		if fmt.Sprintf("%x", s.TraceId) != aTrace {
 			t.Errorf("the list of tools is of trace %x", s.TraceId)
 		}
 	}
 }
 
-// What goes wrong is the status of both spans, in the words of whoever says it.
+// A failure is the status of both spans, with the error's own text.
 func TestTraceErrors(t *testing.T) {
 	c, m := newCollector(t), newMortal(t, "modern")
 	r := startRig(t, c.toml("")+m.toml("retries = 0\nbreaker_failures = 0"), true)
@@ -284,7 +284,7 @@ func TestTraceOfALeavingClient(t *testing.T) {
 	}
 }
 
-// Each attempt has a span, and its server is told of that one.
+// Each attempt has a span, and its server gets that span's context.
 func TestTraceOfRetries(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestTraceOfRetries(t *testing.T) {
 					at = 1
 				}
 				if meta, headers := traceOf(calls[at]); meta[0] != parentOf(s) || headers[0] != parentOf(s) {
-					t.Errorf("attempt %d was told %q and %q, its span is %s", at, meta, headers, parentOf(s))
+					t.Errorf("attempt %d got %q and %q, its span is %s", at, meta, headers, parentOf(s))
 				}
 			}
 			if failures != 1 {
@@ -325,7 +325,7 @@ func TestTraceOfRetries(t *testing.T) {
 	}
 }
 
-// A question that ends a request shows in its spans, and the request that goes on names the call that it goes on with.
+// A question that ends a request shows in its spans, and the request that continues links to the one before.
 func TestTraceOfQuestions(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "legacy")
 	u.getOpen = true
@@ -347,12 +347,12 @@ func TestTraceOfQuestions(t *testing.T) {
 	if calls := u.all("tools/call"); len(calls) != 1 {
 		t.Errorf("%d calls", len(calls))
 	} else if meta, _ := traceOf(calls[0]); meta[0] != parentOf(parked) {
-		t.Errorf("the server was told %q, want %s", meta, parentOf(parked))
+		t.Errorf("the server got %q, want %s", meta, parentOf(parked))
 	}
 }
 
-// A collector that is away, or takes nothing, hurts nobody: calls are as fast, what is lost is counted and told of once, and the end
-// comes in time.
+// A collector that is down or refuses everything does no harm: calls are as fast, lost spans are counted and logged once, and the shutdown
+// is in time.
 func TestTraceWithoutCollector(t *testing.T) {
 	for _, how := range []string{"away", "failing", "silent"} {
 		t.Run(how, func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestTraceWithoutCollector(t *testing.T) {
 				t.Errorf("the end took %s", took)
 			}
 			if n := strings.Count(r.logs.String(), "spans cannot be sent"); n != 1 {
-				t.Errorf("told %d times", n)
+				t.Errorf("logged %d times", n)
 			}
 			if how == "silent" && r.spans("dropped") == 0 {
 				t.Error("nothing was dropped at a full queue")
@@ -393,7 +393,7 @@ func TestTraceWithoutCollector(t *testing.T) {
 	}
 }
 
-// What waits when the end comes is sent.
+// Waiting spans are sent at the shutdown.
 func TestTraceFlushedAtTheEnd(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "modern")
 	answering(u)
@@ -406,7 +406,7 @@ func TestTraceFlushedAtTheEnd(t *testing.T) {
 	_, _ = c.pair("tools/call a")
 }
 
-// What a call takes besides, the handshake that is asked anew and the result of a task, is in its trace.
+// Further requests of a call, a repeated handshake and the result of a task, are in its trace.
 func TestTraceOfTheWorkForACall(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "modern")
 	answering(u)
@@ -431,12 +431,12 @@ func TestTraceOfTheWorkForACall(t *testing.T) {
 			continue
 		}
 		if meta, headers := traceOf(all[len(all)-1]); meta[0] != parentOf(want) || headers[0] != parentOf(want) {
-			t.Errorf("%s was told %q and %q, want %s", method, meta, headers, parentOf(want))
+			t.Errorf("%s got %q and %q, want %s", method, meta, headers, parentOf(want))
 		}
 	}
 }
 
-// A client at the other end of our own standard input has spans, too, and there is no HTTP in them.
+// A stdio client of ours has spans too, without HTTP attributes.
 func TestTraceOfStdioClients(t *testing.T) {
 	c, u := newCollector(t), newUpstream(t, "legacy-stdio")
 	answering(u)

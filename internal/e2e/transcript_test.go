@@ -60,8 +60,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// playFile plays the scenes of a file, one after the other. A scene that names several kinds of servers, or the faces of
-// clients, is played with each.
+// playFile plays the scenes of a file, one after the other. A scene that names several kinds of servers or clients is played with each.
 func playFile(t *testing.T, file string) {
 	for i, scene := range scenes(t, file) {
 		kinds, faces := []string{}, []string{""}
@@ -91,7 +90,7 @@ func playFile(t *testing.T, file string) {
 	}
 }
 
-// scenes takes a file apart.
+// scenes parses a file.
 func scenes(t *testing.T, file string) (all [][]section) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -124,7 +123,7 @@ func scenes(t *testing.T, file string) (all [][]section) {
 	return all
 }
 
-// split takes a section's text apart into header lines and body.
+// split splits a section's text into header lines and body.
 func split(text string) (headers []string, body string) {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -187,7 +186,7 @@ func (p *transcript) play(words []string, text string) bool {
 	return true
 }
 
-// until asks until the answer is what is wanted.
+// until repeats the request until the answer matches.
 func (p *transcript) until(verb, path, want string) {
 	p.t.Helper()
 	testkit.Eventually(p.t, want, func() bool {
@@ -196,7 +195,7 @@ func (p *transcript) until(verb, path, want string) {
 	})
 }
 
-// silentPort listens, and never accepts: the system does.
+// silentPort listens and never accepts; the kernel does.
 func silentPort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -232,7 +231,7 @@ func (p *transcript) send(verb, path string, headers []string, text string) {
 			continue
 		}
 		name, value, _ := strings.Cut(line, ":")
-		for i := 0; i < len(headers); i += 2 { // a given line takes the place of the usual one
+		for i := 0; i < len(headers); i += 2 { // a given line replaces the usual one
 			if strings.EqualFold(headers[i], name) {
 				headers = slices.Delete(headers, i, i+2)
 				break
@@ -249,7 +248,7 @@ func (p *transcript) send(verb, path string, headers []string, text string) {
 	}
 }
 
-// matches compares with … standing for anything.
+// matches compares; … matches anything.
 func matches(pattern, got string) bool {
 	parts := strings.Split(pattern, "…")
 	for i := range parts {

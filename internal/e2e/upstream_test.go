@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// upstream is a scripted server that writes down all it sees. Kinds: modern, legacy, sse, modern-stdio, legacy-stdio.
+// upstream is a scripted server that records all messages. Kinds: modern, legacy, sse, modern-stdio, legacy-stdio.
 type upstream struct {
 	t      *testing.T
 	kind   string
@@ -27,20 +27,20 @@ type upstream struct {
 
 	mu       sync.Mutex
 	seen     []*seen
-	next     int // of seen, for the transcript's reader
+	next     int // position in seen of the transcript's reader
 	answers  map[string][]answer
 	fallback answer
-	calls    []*call // all that ever were
+	calls    []*call // all that ever existed
 	sessions int
 	streams  map[string]*stream // SSE kind, and GET streams of the legacy kind
 	procs    []*stream
 	getOpen  bool // the legacy kind serves GET streams
 	lost     map[string]bool
-	heard    func(s *seen, out *stream) // if not nil, is told of everything, and does not wait
+	heard    func(s *seen, out *stream) // if not nil, gets every message, without blocking
 	group    sync.WaitGroup
 }
 
-// seen is one message, or body-less request, as it came.
+// seen is one message, or one request without a body, as received.
 type seen struct {
 	verb, path, method, id, token string
 	header                        http.Header
@@ -136,7 +136,7 @@ func (c *call) raw(status int, kind, body string) {
 	_, _ = io.WriteString(c.w, body)
 }
 
-// drop closes the connection without a word.
+// drop closes the connection without an answer.
 func (c *call) drop() {
 	if c.out != nil {
 		_ = c.out.conn.Close()
@@ -193,7 +193,7 @@ func (u *upstream) toml(extra string) string {
 	return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nstop_grace = \"500ms\"\n%s\n[upstreams.default.env]\n%s = \"pipe\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n", self, extra, testkit.AsDragoman, u.pipe)
 }
 
-// on scripts the answers to a method; the last one stands for all further ones.
+// on scripts the answers to a method; the last one is used for all further calls.
 func (u *upstream) on(method string, answers ...answer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -207,7 +207,7 @@ func (u *upstream) forget() {
 	u.seen, u.next = nil, 0
 }
 
-// all is what was seen of a method.
+// all returns the received messages of a method.
 func (u *upstream) all(method string) (out []*seen) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -219,7 +219,7 @@ func (u *upstream) all(method string) (out []*seen) {
 	return out
 }
 
-// note writes a message down.
+// note records a message.
 func (u *upstream) note(verb, path string, header http.Header, body []byte, out *stream) *seen {
 	var m struct {
 		Method string
@@ -260,7 +260,7 @@ func (u *upstream) note(verb, path string, header http.Header, body []byte, out 
 	return s
 }
 
-// pick finds the script for a request.
+// pick finds the script of a request.
 func (u *upstream) pick(s *seen) answer {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -352,7 +352,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// runHTTP runs a call whose end of connection counts as cancellation.
+// runHTTP runs a call that is cancelled by the end of its connection.
 func (u *upstream) runHTTP(c *call, r *http.Request) {
 	done := make(chan struct{})
 	c.up = u
@@ -436,7 +436,7 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 	}
 }
 
-// end cancels the calls whose way back is gone.
+// end cancels the calls whose connection has ended.
 func (u *upstream) end(out *stream) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
