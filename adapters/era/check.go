@@ -1,7 +1,6 @@
 package era
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // Check checks that the server responds, at the lowest cost: a modern server by server/discover, a legacy one by a ping
@@ -128,48 +126,4 @@ func (u *Upstream) CheckConnections(ctx context.Context) {
 		})
 	}
 	group.Wait()
-}
-
-// Tools reads the tool list on behalf of an exchange, while ctx lives, and calls see with each page, a borrowed result
-// of tools/list. Pages that cannot be read are left out.
-func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
-	u.listTools(ctx, ex, []byte("{}"), see)
-}
-
-// listPages bounds the pages read of a tool list.
-const listPages = 100
-
-// listTools is Tools for a client of the given capabilities.
-func (u *Upstream) listTools(ctx context.Context, ex *proxy.Exchange, caps []byte, see func(m *wire.Message)) {
-	var cursor []byte
-	for range listPages {
-		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
-		if err != nil {
-			return
-		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: caps}
-		inner.Caller = ex.Caller
-		inner.Inherit(ex)
-		m, err := u.listPage(ctx, inner)
-		if err != nil || m.Kind != wire.Result {
-			return
-		}
-		see(&m)
-		next := wire.Get(m.Raw, m.Result, "nextCursor")
-		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
-			return
-		}
-		cursor = bytes.Clone(next.Of(m.Raw))
-	}
-}
-
-// listPage sends one tools/list and returns its response.
-func (u *Upstream) listPage(ctx context.Context, inner *proxy.Exchange) (wire.Message, error) {
-	defer inner.Follow(ctx)()
-	replies, err := u.doModern(inner)
-	if err != nil {
-		return wire.Message{}, err
-	}
-	until, _ := ctx.Deadline()
-	return proxy.Response(replies, until)
 }

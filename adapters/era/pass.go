@@ -1,6 +1,7 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -94,8 +95,11 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	return nil
 }
 
-// listTime bounds the fetching of a tool list for its schemas.
-const listTime = 10 * time.Second
+// listPages bounds the pages read of a tool list, and listTime the fetching of one for its schemas.
+const (
+	listPages = 100
+	listTime  = 10 * time.Second
+)
 
 // fetchTools reads the server's tool list, which adds the tools to u.tools. After a failure the tools stay unknown, and
 // the server checks the call.
@@ -105,6 +109,48 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 	u.listTools(ctx, ex, ex.Client.Caps, func(*wire.Message) {})
 }
 
+// Tools reads the tool list on behalf of an exchange, while ctx lives, and calls see with each page, a borrowed result
+// of tools/list. Pages that cannot be read are left out.
+func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
+	u.listTools(ctx, ex, []byte("{}"), see)
+}
+
+// listTools is Tools for a client of the given capabilities.
+func (u *Upstream) listTools(ctx context.Context, ex *proxy.Exchange, caps []byte, see func(m *wire.Message)) {
+	var cursor []byte
+	for range listPages {
+		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
+		if err != nil {
+			return
+		}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: caps}
+		inner.Caller = ex.Caller
+		inner.Inherit(ex)
+		m, err := u.listPage(ctx, inner)
+		if err != nil || m.Kind != wire.Result {
+			return
+		}
+		see(&m)
+		next := wire.Get(m.Raw, m.Result, "nextCursor")
+		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
+			return
+		}
+		cursor = bytes.Clone(next.Of(m.Raw))
+	}
+}
+
+// listPage sends one tools/list and returns its response.
+func (u *Upstream) listPage(ctx context.Context, inner *proxy.Exchange) (wire.Message, error) {
+	defer inner.Follow(ctx)()
+	replies, err := u.doModern(inner)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	until, _ := ctx.Deadline()
+	return proxy.Response(replies, until)
+}
+
+// listRequest returns a tools/list on behalf of the client of ex. A nil cursor is left out.
 func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
 	info := ex.Client.Info
 	m := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
