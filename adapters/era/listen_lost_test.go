@@ -21,7 +21,7 @@ func TestListenSessionLost(t *testing.T) {
 		a.received(taggedList(`"a"`, "tools"), taggedUpdate(`"a"`, "u"), taggedUpdate(`"a"`, "v"))
 		b.received(taggedList(`"b"`, "prompts"), taggedUpdate(`"b"`, "u"))
 		if got := strings.Join(r.s.received(), "\n"); strings.Count(got, "2 resources/subscribe u") != 1 || strings.Count(got, "2 resources/subscribe v") != 1 || strings.Count(got, "initialize {}") != 1 {
-			r.t.Errorf("the server was told\n%s", got)
+			r.t.Errorf("the server received\n%s", got)
 		}
 		r.s.link(2).away(changedNotice("tools"))
 		a.received(taggedList(`"a"`, "tools"))
@@ -67,7 +67,7 @@ func TestListenBacksOff(t *testing.T) {
 		r.s.set(func() { r.s.times = nil })
 		time.Sleep(time.Hour)
 		if n := len(r.s.times); n != 0 {
-			r.t.Errorf("tried %d times for nobody", n)
+			r.t.Errorf("tried %d times without a client", n)
 		}
 	})
 }
@@ -110,12 +110,12 @@ func TestListenSessionForgotten(t *testing.T) {
 		r.s.received()
 		a := r.listen(client{}, "1", `"resourceSubscriptions":["u","v"]`)
 		a.received(ackOf("1", `"resourceSubscriptions":["u","v"]`))
-		got := strings.ReplaceAll(strings.Join(r.s.received(), "\n"), "1 end\n", "") // the first session ends beside this
+		got := strings.ReplaceAll(strings.Join(r.s.received(), "\n"), "1 end\n", "") // the first session ends at the same time
 		if !strings.Contains(got, "2 resources/subscribe u\n2 resources/subscribe v") {
-			t.Errorf("the server was told\n%s", got)
+			t.Errorf("the server received\n%s", got)
 		}
 		a.leave()
-		// one that forgets at once is not asked for ever
+		// no endless loop with a server that forgets at once
 		r.s.set(func() { r.s.lose["resources/subscribe"], r.s.then, r.s.times = true, nil, nil })
 		b := r.listen(client{}, "1", `"resourceSubscriptions":["u"]`)
 		b.ended("upstream_session_lost")

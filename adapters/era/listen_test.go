@@ -118,7 +118,7 @@ func TestListenNotices(t *testing.T) {
 		a.received(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
 		b.received(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
 		c.received()
-		// a sub-resource; one that nobody named, which only the server can explain; one that merely begins alike
+		// a sub-resource; one that no client named, which only the server can explain; one with a similar name
 		up.away(updatedNotice("file:///a/sub"))
 		a.received(taggedUpdate(`"a"`, "file:///a/sub"))
 		c.received()
@@ -158,7 +158,7 @@ func TestListenOtherSession(t *testing.T) {
 			r.t.Fatalf("the call runs in session %d", call.l.n)
 		}
 		call.send(changedNotice("tools"))
-		a.received() // perhaps the other hears it too
+		a.received() // the other may receive it too
 		time.Sleep(dedupTime)
 		a.received(taggedList("1", "tools"))
 		for _, first := range []int{1, 2} {
@@ -282,7 +282,7 @@ func TestListenSlowClient(t *testing.T) {
 		r.s.link(1).away(changedNotice("tools"))
 		e.read <- struct{}{}
 		e.received(taggedList("1", "tools"))
-		// beyond all bounds the oldest goes, and the listen goes on
+		// beyond the bounds the oldest is dropped, and the listen goes on
 		for i := range 3 * maxNotices {
 			r.s.link(1).away(updatedNotice(fmt.Sprintf("u1/%d", i)))
 		}
@@ -343,7 +343,7 @@ func TestListenPolls(t *testing.T) {
 		s.set(func() { s.tools = `{"name":"b"}` })
 		time.Sleep(31 * time.Second)
 		e.received(taggedList("1", "tools"))
-		for _, now := range []string{"", "1", "2"} { // gone for a while; then another
+		for _, now := range []string{"", "1", "2"} { // removed for a while; then another
 			s.set(func() { content = now })
 			time.Sleep(31 * time.Second)
 		}

@@ -122,7 +122,7 @@ func TestLogsOffStream(t *testing.T) {
 		a.forget()
 		one.result(`{"content":[]}`)
 		a.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
-		// one that wants logs beside one that wants none: whose it is nobody knows, but only one may see it
+		// one that wants logs and one that does not: the message's call is unknown, but only one may see it
 		a, b = r.call(wanting("debug"), "1", "t"), r.call(wanting(""), "2", "t")
 		one, two = <-calls, <-calls
 		one.l.away(logOf("info"))

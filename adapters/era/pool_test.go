@@ -95,7 +95,7 @@ func TestPoolIsolation(t *testing.T) {
 		}
 		seen[n] = c[0]
 	}
-	// what lets a server ask is fixed by the handshake too; roots.listChanged promises what nobody keeps
+	// the handshake also fixes what the server may ask; roots.listChanged would be a false promise
 	asking := of("alice", one, `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`)
 	if _, dup := seen[asking]; dup {
 		t.Error("a call that may be asked shares the conversation of one that may not")
@@ -165,7 +165,7 @@ func TestPoolSessionLost(t *testing.T) {
 	last.Forgotten = true
 	last.Unlock()
 	if _, err := u.Do(modernExchange(t, "", `{"name":"n"}`, "{}")); err == nil {
-		t.Error("served by nobody")
+		t.Error("not served")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestPoolClientLeavesDuringHandshake(t *testing.T) {
 	u := newPooled(t, s, 10, time.Hour)
 	ex := modernExchange(t, "", `{"name":"n"}`, "{}")
 	ex.Cancel(proxy.ErrCancelled)
-	if replies, err := u.Do(ex); err == nil { // it may be there at once
+	if replies, err := u.Do(ex); err == nil { // it may exist at once
 		_ = replies.Close()
 	} else if !errors.Is(err, proxy.ErrCancelled) {
 		t.Errorf("%v", err)

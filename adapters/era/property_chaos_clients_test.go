@@ -23,7 +23,7 @@ type actor struct {
 	g    *gen
 	name string
 	who  string // principal
-	asks bool   // it has declared that it can be asked
+	asks bool   // whether it has declared a capability to be asked
 	sess *proxy.Session
 	gid  sync.Mutex // of g
 }
@@ -49,7 +49,7 @@ func (a *actor) caps() string {
 
 var chaosMethods = []string{"tools/call", "tools/call", "tools/call", "prompts/get", "resources/read", "tools/list", "resources/list"}
 
-// params writes those of a call, with its tag.
+// params makes the params of a call, with its tag.
 func (a *actor) params(method, tag string) string {
 	switch method {
 	case "tools/call", "prompts/get":
@@ -62,7 +62,7 @@ func (a *actor) params(method, tag string) string {
 	return fmt.Sprintf(`"cursor":%q`, tag)
 }
 
-// tag names a call, so that everybody knows whose it is; + says that its client can be asked.
+// tag identifies a call and its client; + means that its client can be asked.
 func (a *actor) tag(n int) string {
 	tag := fmt.Sprintf("%s-%d", a.name, n)
 	if a.asks {
@@ -81,7 +81,7 @@ type ending struct {
 	err error
 }
 
-// drive runs one exchange to its end: exactly one response, or an error, or, if the client has left, whatever.
+// drive runs one exchange to its end: exactly one response or error, or, if the client has left, anything.
 func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told func(m *wire.Message)) ending {
 	id := slices.Clone(ex.Msg.Of(ex.Msg.ID)) // the message is the handler's from now on
 	patience := time.AfterFunc(time.Duration(20+a.int(400))*time.Millisecond, func() {
@@ -137,7 +137,7 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 	}
 }
 
-// cancel leaves a call as clients of the era do.
+// cancel leaves a call as clients of its era do.
 func (a *actor) cancel(ex *proxy.Exchange, id []byte) {
 	if a.sess == nil {
 		ex.Leave()
@@ -147,7 +147,7 @@ func (a *actor) cancel(ex *proxy.Exchange, id []byte) {
 	session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 }
 
-// failed judges an error: a client that has not left gets one of the table, and never one from the inside.
+// failed checks an error: a client that has not left gets one of the table, and never an internal one.
 func (a *actor) failed(tag string, ex *proxy.Exchange, err error) ending {
 	var e *proxy.Error
 	switch {
@@ -161,7 +161,7 @@ func (a *actor) failed(tag string, ex *proxy.Exchange, err error) ending {
 	return ending{err: err}
 }
 
-// response judges what a call got: it is its own.
+// response checks that a response belongs to its call.
 func (a *actor) response(tag string, id []byte, m *wire.Message) {
 	a.w.note("client %s: %s gets %s", a.name, tag, m.Raw)
 	if string(m.Of(m.ID)) != string(id) {
@@ -173,7 +173,7 @@ func (a *actor) response(tag string, id []byte, m *wire.Message) {
 	}
 }
 
-// received judges what comes before the response.
+// received checks the messages before the response.
 func (a *actor) received(tag string, m *wire.Message) {
 	said := string(wire.Get(m.Raw, m.Params, "message").Text(m.Raw))
 	if m.Is("notifications/progress") && said != "" && said != tag {
@@ -184,7 +184,7 @@ func (a *actor) received(tag string, m *wire.Message) {
 	}
 }
 
-// modern is the life of a modern client: calls one after the other, some at once.
+// modern runs a modern client: calls one after the other, some concurrently.
 func (a *actor) modern() {
 	var group sync.WaitGroup
 	for n := range 1 + a.int(4) {
@@ -214,7 +214,7 @@ func (a *actor) exchange(method, tag, id, extra string, who string) *proxy.Excha
 		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: "info"}}
 }
 
-// call makes one call, and answers what it is asked in it in one of many ways.
+// call makes one call, and answers its questions in one of many ways.
 func (a *actor) call(method, tag string) {
 	extra := ""
 	for n := 0; ; n++ {
@@ -253,8 +253,7 @@ func (a *actor) once(method, tag string, n int, extra, who string) ending {
 	return a.drive(tag, ex, a.w.u.Do, func(m *wire.Message) { a.received(tag, m) })
 }
 
-// misbehave is what a client may do with a question of a legacy server's besides answering it. gone: the call is over for
-// the client.
+// misbehave does something else with a legacy server's question than answering it. It returns true if the call is over for the client.
 func (a *actor) misbehave(method, tag string, n int, right string, again func(string) string, state string) (gone bool) {
 	refused := func(what string, end ending) {
 		if end.err == nil {
@@ -273,7 +272,7 @@ func (a *actor) misbehave(method, tag string, n int, right string, again func(st
 		refused("a changed state", a.once(method, tag, 100+n, strings.Replace(again(right), state, broken, 1), a.who))
 	case k < 26:
 		refused("another's state", a.once(method, tag, 200+n, again(right), "mallory"))
-	case k < 32: // it is refused, unless that is asked no more
+	case k < 32: // it is refused, unless the question was withdrawn
 		key, _, _ := strings.Cut(right, ":")
 		end := a.once(method, tag, 300+n, again(key+":7"), a.who)
 		if end.m != nil && bytes.Contains(end.m.Of(end.m.InputRequests), []byte(key+":")) {
@@ -295,7 +294,7 @@ func (a *actor) misbehave(method, tag string, n int, right string, again func(st
 	return false
 }
 
-// answers answers the questions of a result, all but the first few.
+// answers answers the questions of a result except for the first few.
 func (a *actor) answers(tag string, m *wire.Message, skip int) string {
 	var all []string
 	for k, v := range wire.Members(m.Raw, m.InputRequests) {
@@ -309,7 +308,7 @@ func (a *actor) answers(tag string, m *wire.Message, skip int) string {
 	return strings.Join(all[min(skip, len(all)):], ",")
 }
 
-// legacy is the life of a legacy client: a handshake, calls, an end.
+// legacy runs a legacy client: a handshake, calls, an end.
 func (a *actor) legacy() {
 	a.sess = proxy.NewSession(a.name, "test", "", proxy.Caller{Principal: a.who}, time.Now())
 	a.w.opened(a.sess)
@@ -371,7 +370,7 @@ func (a *actor) legacyCall(method, tag string, n int) {
 	})
 }
 
-// actorSink is a legacy client's stream for what belongs to none of its requests.
+// actorSink is a legacy client's stream for messages outside of its requests.
 type actorSink struct{ a *actor }
 
 func (e actorSink) Push(msg []byte) error {
@@ -384,7 +383,7 @@ func (e actorSink) Push(msg []byte) error {
 
 func (actorSink) End() {}
 
-// asked answers a question in one of many ways; tag is of the call it came in.
+// asked answers a question in one of many ways; tag is that of its call.
 func (a *actor) asked(tag string, m *wire.Message) {
 	q, t := string(wire.Get(m.Raw, m.Params, "x-q").Text(m.Raw)), string(wire.Get(m.Raw, m.Params, "x-tag").Text(m.Raw))
 	switch {

@@ -15,12 +15,12 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// backend is the server of a chaos world: it does to each call what the call's tag makes of the seed.
+// backend is the server of a chaos world. The tag of a call and the seed decide what it does with it.
 type backend struct {
 	w      *world
 	modern bool
 	piped  bool
-	aside  bool // questions come on the stream that belongs to no call
+	aside  bool // questions come on the stream outside of calls
 	slow   time.Duration
 	flaky  int // percent of the dials that fail
 
@@ -31,13 +31,13 @@ type backend struct {
 	open  int            // links
 }
 
-// conv is one conversation with it.
+// conv is one conversation with the server.
 type conv struct {
 	b     *backend
 	n     int
 	sink  transport.Sink
 	kill  func(later error)
-	lose  func(err error) // nil: the link has no stream on which it could find out
+	lose  func(err error) // nil: the link has no stream that would show it
 	aside func(raw []byte)
 	over  chan struct{}
 	group sync.WaitGroup
@@ -54,7 +54,7 @@ type conv struct {
 // query is one question.
 type query struct {
 	answer         chan *wire.Message
-	answered, moot bool // moot: nobody waits for the answer any more
+	answered, moot bool // moot: its answer is not awaited any more
 }
 
 // job is one call.
@@ -100,7 +100,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 	}
 	l := newStreams(server, c, sink)
 	c.kill, l.onEnd = l.kill, closed
-	if b.modern { // a link that has no state: what comes next finds a server that has started anew
+	if b.modern { // a link without state: later calls find a restarted server
 		c.kill = func(error) { c.crash(l) }
 	} else {
 		c.lose = l.lose
@@ -109,7 +109,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 	return l, nil
 }
 
-// crash breaks off all that is under way, and nothing else.
+// crash breaks off all calls in flight.
 func (c *conv) crash(l *streams) {
 	c.mu.Lock()
 	for _, j := range c.jobs {
@@ -181,7 +181,7 @@ func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
 		c.mu.Unlock()
 		return func() {}
 	}
-	if j.key = id; c.b.modern && !c.b.piped { // ids of modern HTTP are the clients' own
+	if j.key = id; c.b.modern && !c.b.piped { // over modern HTTP the clients choose the ids
 		c.next++
 		j.key = strconv.Itoa(c.next)
 	}
@@ -194,7 +194,7 @@ func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
 	c.b.mu.Lock()
 	c.b.live++
 	if j.state == "" {
-		if c.b.runs[j.tag]++; c.b.runs[j.tag] > 1 && (j.method == "tools/call" || c.b.runs[j.tag] > 4) { // all others have no effects: twice for each of two translations
+		if c.b.runs[j.tag]++; c.b.runs[j.tag] > 1 && (j.method == "tools/call" || c.b.runs[j.tag] > 4) { // all others have no effects: at most twice for each of two translations
 			c.b.w.bad("%s %s runs %d times", j.method, j.tag, c.b.runs[j.tag])
 		}
 	}
@@ -207,7 +207,7 @@ func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
 	}
 }
 
-// tagOf reads the tag of a call out of whatever its method has room for.
+// tagOf reads the tag of a call from the place that its method has for it.
 func tagOf(m *wire.Message) string {
 	if t := wire.Get(m.Raw, m.Arguments, "tag").Text(m.Raw); t != nil {
 		return string(t)
@@ -219,7 +219,7 @@ func tagOf(m *wire.Message) string {
 	return tag
 }
 
-// cancel reaches the job after a while, as everything on a network does.
+// cancel reaches the job after a delay, as over a network.
 func (j *job) cancel() {
 	j.once.Do(func() {
 		if j.c.b.slow == 0 {
@@ -230,7 +230,7 @@ func (j *job) cancel() {
 	})
 }
 
-// answered takes the answer to a question: there is one to each.
+// answered delivers the answer to a question: each has one.
 func (c *conv) answered(m *wire.Message) {
 	kept, err := m.Clone()
 	c.mu.Lock()
@@ -246,7 +246,7 @@ func (c *conv) answered(m *wire.Message) {
 		c.b.w.bad("server %d is answered what it did not ask: %s", c.n, m.Raw)
 	case over:
 	case again:
-		if c.b.w.relays == 0 { // a legacy client may answer twice: that is its own affair
+		if c.b.w.relays == 0 { // a legacy client may answer twice, which is its own fault
 			c.b.w.bad("server %d is answered twice: %s", c.n, m.Raw)
 		}
 	default:
@@ -254,7 +254,7 @@ func (c *conv) answered(m *wire.Message) {
 	}
 }
 
-// gone waits for a time; true if the job is over before.
+// gone waits for a time, and returns true if the job is over before.
 func (j *job) gone(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -287,7 +287,7 @@ func hash(s string) (h uint64) {
 	return h
 }
 
-// work does what the job has to do, and answers how it ended.
+// work runs the job and returns how it ended.
 func (j *job) work(g *gen) string {
 	if j.method == "subscriptions/listen" {
 		j.say([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + j.id + `},"notifications":{"toolsListChanged":true}}}`))
@@ -319,7 +319,7 @@ func askableByTag(j *job) bool {
 	return strings.Contains(j.tag, "+") && (j.method == "tools/call" || j.method == "prompts/get" || j.method == "resources/read")
 }
 
-// step is one thing that a server does in a call.
+// step is one action of a server in a call.
 func (j *job) step(g *gen) (gone bool) {
 	switch g.IntN(5) {
 	case 0:
@@ -383,7 +383,7 @@ func (j *job) inquire(g *gen) (gone bool) {
 	return false
 }
 
-// ask asks one question; what tells it apart comes back in the answer.
+// ask asks one question; its answer must contain its nonce.
 func (c *conv) ask(g *gen, tag string, say func(raw []byte)) (id string, q *query) {
 	c.mu.Lock()
 	c.next++
@@ -411,7 +411,7 @@ func pickQuestion(g *gen, mark string) (method, params string) {
 	return "elicitation/create", mark + `,"message":"m","requestedSchema":{"type":"object","properties":{}}`
 }
 
-// judge looks at an answer: it is the answer to this question.
+// judge checks that an answer belongs to this question.
 func (c *conv) judge(m *wire.Message, id, tag string) {
 	if m.Kind != wire.Result {
 		return // refused, or the client's error
@@ -421,7 +421,7 @@ func (c *conv) judge(m *wire.Message, id, tag string) {
 	}
 }
 
-// require ends a request at a modern server with questions, or with nothing but a state.
+// require ends a request at a modern server with questions, or with a state only.
 func (j *job) require(g *gen, round int) {
 	requests := ""
 	n := 1 + g.IntN(3)
@@ -438,7 +438,7 @@ func (j *job) require(g *gen, round int) {
 	j.say(proxy.ResultMessage([]byte(j.id), fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":{%s},"requestState":"%s|%d|%d"}`, requests, j.tag, round, n)).Raw)
 }
 
-// retried judges a retry: the state is of this call, and the answers are to what was asked.
+// retried checks a retry: the state is that of this call, and the answers belong to its questions.
 func (j *job) retried(round *int) bool {
 	parts := strings.Split(j.state, "|")
 	if len(parts) != 3 || parts[0] != j.tag {
@@ -454,7 +454,7 @@ func (j *job) retried(round *int) bool {
 	for k, v := range wire.Members(given, m.Whole()) {
 		key := string(k.Text(given))
 		if !strings.HasPrefix(key, "k"+parts[1]+"-") {
-			continue // a wrong key of a modern client's is the server's affair
+			continue // the server checks the keys of a modern client
 		}
 		if q, t := string(wire.Get(given, v, "q").Text(given)), string(wire.Get(given, v, "tag").Text(given)); q != key || t != j.tag {
 			j.c.b.w.bad("call %s: question %s is answered with %s", j.tag, key, v.Of(given))
@@ -464,7 +464,7 @@ func (j *job) retried(round *int) bool {
 	return true
 }
 
-// finish ends the call in one of the ways there are.
+// finish ends the call in one of the possible ways.
 func (j *job) finish(g *gen) string {
 	switch k := g.IntN(100); {
 	case k < 8:
@@ -480,7 +480,7 @@ func (j *job) finish(g *gen) string {
 		lost := proxy.Errf(proxy.SessionLost, "the server has forgotten the session")
 		j.c.kill(lost)
 		if g.chance(50) && j.c.lose != nil {
-			j.c.lose(lost) // as a GET stream finds out
+			j.c.lose(lost) // as a GET stream would show
 		}
 		return "made the server forget"
 	case k < 26:

@@ -17,14 +17,13 @@ import (
 	"dragoman/proxy"
 )
 
-// TestChaos is the property that everything has an end: several clients of both eras call one server, of one of the kinds
-// there are, which asks, is silent, forgets and dies; clients answer rightly, wrongly, late or never, cancel, leave, and come
-// back with states that are used or not theirs; the Upstream may be closed in the middle of it. In the end every request
-// was answered exactly once, or was cancelled by its client; no answer reached another question than the one it is to;
-// no tool ran twice; and nothing is left: no goroutine, link, session, parked call, or answer that somebody waits for.
+// TestChaos tests that everything ends. Several clients of both eras call one server of a random kind, which asks, is silent, forgets
+// sessions and dies. Clients answer correctly, wrongly, late or never, cancel, leave, and come back with used or foreign states; the
+// Upstream may be closed meanwhile. In the end every request was answered exactly once or was cancelled by its client, no answer reached
+// another question, no tool ran twice, and nothing is left: no goroutine, link, session, suspended call or awaited answer.
 //
-// Time is not real, so that minutes pass at once and a run is the same again as far as goroutines allow.
-// DRAGOMAN_TEST_SEED=n runs one seed again and prints what happened, DRAGOMAN_TEST_RUNS=n runs n of them.
+// Time is that of a synctest bubble, so that minutes pass at once and runs are as reproducible as goroutines allow. DRAGOMAN_TEST_SEED=n
+// runs one seed again and prints what happened, DRAGOMAN_TEST_RUNS=n runs n of them.
 func TestChaos(t *testing.T) {
 	seeds(t, 400, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { newWorld(t, seed).live() })
@@ -42,12 +41,12 @@ type world struct {
 	ttl    time.Duration
 	relays int // legacy clients of a legacy server
 	began  time.Time
-	group  sync.WaitGroup // answers that are on their way
+	group  sync.WaitGroup // answers in transit
 
 	mu       sync.Mutex
 	log      []string
 	failed   bool
-	calls    map[string]int // under way
+	calls    map[string]int // calls in flight
 	sessions []*proxy.Session
 }
 
@@ -82,7 +81,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// opened notes a session, which somebody will end.
+// opened counts a session that has to end.
 func (w *world) opened(s *proxy.Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +104,7 @@ func (w *world) bad(format string, args ...any) {
 	w.t.Errorf("DRAGOMAN_TEST_SEED=%d: %s", w.seed, fmt.Sprintf(format, args...))
 }
 
-// under notes that a call is under way, until what it answers is called.
+// under counts a call in flight until the returned function is called.
 func (w *world) under(tag string) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +158,7 @@ func (w *world) live() {
 	w.ended()
 }
 
-// trouble is what befalls the server beside calls.
+// trouble makes the server fail outside of calls.
 func (w *world) trouble(clients *sync.WaitGroup) {
 	for range w.g.IntN(3) {
 		g := newGen(w.g.Uint64())
@@ -189,7 +188,7 @@ func (w *world) trouble(clients *sync.WaitGroup) {
 	}
 }
 
-// wait waits for what must end; minutes of the world's time are no time at all.
+// wait waits for something that must end; minutes of the bubble's time take no real time.
 func (w *world) wait(what string, f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -215,12 +214,12 @@ func (w *world) close() {
 	})
 }
 
-// quiesce looks at a world in which all clients are done: what is parked is given up in its time, and nothing is held.
+// quiesce checks a world in which all clients are done: suspended calls expire in time, and nothing is held.
 func (w *world) quiesce() {
 	for _, s := range w.sessions {
 		s.End(proxy.Expired)
 	}
-	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for a call to belong to
+	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for its call
 	if n := w.store.Suspended(); n != 0 {
 		w.bad("%d calls are parked for ever", n)
 	}
@@ -252,7 +251,7 @@ func (w *world) quiesce() {
 	}
 }
 
-// ended looks at what is left when all is closed.
+// ended checks what is left after everything was closed.
 func (w *world) ended() {
 	w.srv.mu.Lock()
 	convs := w.srv.convs
@@ -278,7 +277,7 @@ func (w *world) ended() {
 	}
 }
 
-// print prints what happened in a run that failed.
+// print prints the events of a failed run.
 func (w *world) print() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -294,8 +293,8 @@ func (c *conv) canAsk() bool {
 	return c.asks && !c.ended
 }
 
-// loose asks something that belongs to no call. While one is under way it is taken for that one's, and ends with it,
-// unanswered if need be: nothing tells them apart.
+// loose asks something outside of calls. During a call it is taken for a question of that call and ends with it, possibly unanswered: they
+// cannot be distinguished.
 func (c *conv) loose(g *gen) {
 	c.mu.Lock()
 	busy := len(c.jobs) > 0

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// visited stands, in what the client is to get, for an elicitationId that was made on the way.
+// visited stands for an elicitationId that was generated on the way, in the client's expected messages.
 const visited = `"VISITED"`
 
 // sealed stands for a cursor that was sealed on the way.
@@ -19,21 +19,21 @@ const sealed = `"SEALED"`
 // page is a cursor: the client's and the server's.
 type page struct{ client, server string }
 
-// modelCall is one exchange: what the client asks, what the server does, and what each is to hear of it.
+// modelCall is one exchange: the client's request, what the server does, and what each must receive.
 type modelCall struct {
 	c       *chain
 	q       *request
 	level   string
 	rounds  [][]*inquest
-	answers chan string // that the server gets
+	answers chan string // that the server receives
 
-	id, nowToken string // of the client's request that is under way: a retry has others
-	halved       bool   // a retry has left something out
+	id, nowToken string // of the client's current request: a retry has another one
+	halved       bool   // a retry has left out an answer
 
 	mu  sync.Mutex
-	due []string // what the client is to get, in order
+	due []string // expected messages of the client, in order
 
-	// of the server's goroutine, one after the other
+	// used by the server's goroutine
 	token    string // as the server sees it
 	round    int
 	progress int
@@ -43,7 +43,7 @@ type modelCall struct {
 	given    string // the answers to it
 }
 
-// inquest is one question of the server's.
+// inquest is one question of the server.
 type inquest struct {
 	nonce, key, id string
 	method         string
@@ -103,10 +103,10 @@ func (d *modelCall) inquest() *inquest {
 	return x
 }
 
-// asked is what the client sees of the question.
+// asked is the question as the client sees it.
 func (x *inquest) asked() obj { return x.params.without("_meta", "task", "elicitationId") }
 
-// said is what the server sees of the answer.
+// said is the answer as the server sees it.
 func (x *inquest) said() string { return x.answer.without("_meta", "resultType").text() }
 
 func (d *modelCall) clientMeta() obj {
@@ -129,14 +129,14 @@ func (d *modelCall) envelope() obj {
 	return o
 }
 
-// expect adds to what the client is to get.
+// expect adds to the client's expected messages.
 func (d *modelCall) expect(raw string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due = append(d.due, compact([]byte(raw)))
 }
 
-// serve is the server's part: at a legacy server all of the call, at a modern one what comes of one request.
+// serve is the server's part: all of the call at a legacy server, one request at a modern one.
 func (d *modelCall) serve(m *wire.Message, say func(raw []byte)) {
 	g := newGen(d.q.seed + uint64(d.round)) //nolint:gosec // a seeded test
 	g.n = 1000 * (d.round + 1)
@@ -195,7 +195,7 @@ func (d *modelCall) require(g *gen, id string, say func(raw []byte)) {
 	say(g.spaced(obj{mem("jsonrpc", `"2.0"`), mem("id", id), mem("result", g.shuffled(result).text())}.text(), false))
 }
 
-// notify says some notifications in the call, of which the client is to get those that are its own.
+// notify sends notifications in the call, of which the client must get those that concern it.
 func (d *modelCall) notify(g *gen, say func(raw []byte)) {
 	for range g.IntN(4) {
 		params := g.object(2)
@@ -259,14 +259,14 @@ func (d *modelCall) respond(g *gen, id string, say func(raw []byte)) {
 	}
 	sent := g.shuffled(append(top, mem("result", o.text())))
 	d.expect(sent.with("id", d.id).with("result", d.outcome(o, m).text()).text())
-	if o.has("structuredContent") { // which may become text, as it is written
+	if o.has("structuredContent") { // it may become text
 		say([]byte(sent.text()))
 		return
 	}
 	say(g.spaced(sent.text(), false))
 }
 
-// outcome is what the client is to get of a result with the given _meta.
+// outcome is the client's expected result for a result with this _meta.
 func (d *modelCall) outcome(o, m obj) obj {
 	left := survives(d.q.method, o, d.c.version)
 	kept := m.without(wire.MetaPrefix + "serverInfo")
@@ -317,7 +317,7 @@ func (d *modelCall) answer(m *wire.Message) {
 	d.c.client.take(d.c.g.spaced(raw, true), nil, nil)
 }
 
-// retry is a modern client's: it calls again with its answers, or some of them, as another request.
+// retry is a modern client's part: it calls again with all or some of its answers, as another request.
 func (d *modelCall) retry(m *wire.Message) {
 	g, q := d.c.g, d.q
 	var answers obj
@@ -347,7 +347,7 @@ func (d *modelCall) retry(m *wire.Message) {
 	d.c.client.take(g.spaced(raw, true), nil, func(raw []byte) { d.c.heard <- string(raw) })
 }
 
-// done looks for what the client was to get and has not got.
+// done reports expected messages that the client has not got.
 func (d *modelCall) done() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

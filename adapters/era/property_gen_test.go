@@ -12,8 +12,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// gen makes random JSON: what it makes is known as it was made, so that nothing has to be parsed to say what must come
-// of it.
+// gen makes random JSON and keeps its parts, so that expected results need no parser.
 type gen struct {
 	*rand.Rand
 	n int // for names that occur once
@@ -25,7 +24,7 @@ func (g *gen) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *gen, of ...T) T { return of[g.IntN(len(of))] }
 
-// pair is a member of an object: its name in plain, and as it is written; and its value as it is written.
+// pair is a member of an object: its name, decoded and raw, and its raw value.
 type pair struct{ key, name, value string }
 
 // obj is an object, its members in order.
@@ -41,12 +40,12 @@ func (o obj) find(key string) int {
 
 func (o obj) has(key string) bool { return o.find(key) >= 0 }
 
-// without answers a copy that has none of the keys.
+// without returns a copy without these keys.
 func (o obj) without(keys ...string) obj {
 	return slices.DeleteFunc(slices.Clone(o), func(m pair) bool { return slices.Contains(keys, m.key) })
 }
 
-// with answers a copy in which key has the value: in its place, or at the end.
+// with returns a copy in which key has this value: in its place, or at the end.
 func (o obj) with(key, value string) obj {
 	out := slices.Clone(o)
 	if i := out.find(key); i >= 0 {
@@ -56,7 +55,7 @@ func (o obj) with(key, value string) obj {
 	return append(out, mem(key, value))
 }
 
-// filled answers a copy that has a value for key: its own, or else the given one, at the end.
+// filled returns a copy that has a value for key: its own, or else the given one at the end.
 func (o obj) filled(key, value string) obj {
 	if o.has(key) {
 		return o
@@ -64,7 +63,7 @@ func (o obj) filled(key, value string) obj {
 	return o.with(key, value)
 }
 
-// text writes the object without space.
+// text writes the object without spaces.
 func (o obj) text() string {
 	parts := make([]string, len(o))
 	for i, m := range o {
@@ -73,14 +72,14 @@ func (o obj) text() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// shuffled answers the members in another order.
+// shuffled returns the members in another order.
 func (g *gen) shuffled(o obj) obj {
 	out := slices.Clone(o)
 	g.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
-// spaced puts space between the tokens, as some writers do. lines: line ends too.
+// spaced adds space between the tokens, with lines also line ends.
 func (g *gen) spaced(text string, lines bool) []byte {
 	if g.chance(50) {
 		return []byte(text)
@@ -111,7 +110,7 @@ func (g *gen) spaced(text string, lines bool) []byte {
 	return out
 }
 
-// compact takes the space between tokens out.
+// compact removes the space between tokens.
 func compact(raw []byte) string {
 	out := make([]byte, 0, len(raw))
 	inside := false
@@ -132,7 +131,7 @@ func compact(raw []byte) string {
 	return string(out)
 }
 
-// words makes text that is not plain.
+// words makes text that needs escapes.
 func (g *gen) words() string {
 	var b strings.Builder
 	for range g.IntN(4) {
@@ -141,10 +140,10 @@ func (g *gen) words() string {
 	return b.String()
 }
 
-// str makes a string as some writers write it: escaped where it need not be.
+// str makes a string with unnecessary escapes.
 func (g *gen) str() string { return g.written(g.words()) }
 
-// written writes text in one of the ways there are.
+// written writes text in one of the possible ways.
 func (g *gen) written(text string) string {
 	if g.chance(60) {
 		return quote(text)
@@ -194,7 +193,7 @@ func (g *gen) value(depth int) string {
 	return g.str()
 }
 
-// object makes an object of members that mean nothing to anybody.
+// object makes an object of unknown members.
 func (g *gen) object(depth int) obj {
 	var o obj
 	for range g.IntN(4) {
@@ -209,7 +208,7 @@ func (g *gen) unknown(depth int) pair {
 	return pair{key, g.written(key), g.value(depth)}
 }
 
-// id makes a request id, or a progress token: a number or a string, large or odd, and used once.
+// id makes a request id or progress token: a number or a string, possibly large or unusual, and unique.
 func (g *gen) id() string {
 	g.n++
 	n := strconv.Itoa(g.n)
@@ -219,7 +218,7 @@ func (g *gen) id() string {
 	return g.written(pick(g, "", "0", "p", "dragoman-") + n + g.words())
 }
 
-// meta makes a _meta: keys of vendors and of tracing, and, spoofed, those that only the proxy writes.
+// meta makes a _meta with keys of vendors and of tracing, and, if spoofed, those that only the proxy writes.
 func (g *gen) meta(spoofs bool, token string) obj {
 	o := g.object(2)
 	if g.chance(40) {
@@ -238,7 +237,7 @@ func (g *gen) meta(spoofs bool, token string) obj {
 	return g.shuffled(o)
 }
 
-// reserved are the keys of _meta, behind their prefix, that say in whose name something comes.
+// reserved are the reserved keys of _meta, after their prefix.
 var reserved = []string{"protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId", "serverInfo"}
 
 func withPrefix(keys ...string) []string {
@@ -249,7 +248,7 @@ func withPrefix(keys ...string) []string {
 	return out
 }
 
-// request is one that a client sends: its params and their _meta apart.
+// request is a client's request, with the _meta separate from the params.
 type request struct {
 	method, id, token string
 	top               obj // unknown members beside params
@@ -257,7 +256,7 @@ type request struct {
 	bare              bool
 	meta              obj
 	hasMeta           bool
-	at                int    // where _meta stands among the params
+	at                int    // position of _meta among the params
 	uri               string // as written
 	page              string // the server's own cursor, if the request names it
 	seed              uint64 // of the order of the members
@@ -315,7 +314,7 @@ func (q *request) whole(params obj, present bool) obj {
 	return newGen(q.seed).shuffled(append(o, q.top...))
 }
 
-// full are the params with _meta in its place.
+// full returns the params with _meta in its place.
 func (q *request) full() obj {
 	if !q.hasMeta {
 		return q.params

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// The model: what each translation must add to a message, or take away. It is written a second time, over what the
-// generator knows, and is all that may differ between what one party says and what the other one hears:
+// The model: what each translation must add to a message or remove from it, written independently of the product in terms
+// of the generator. A message that was sent and the one that is received may differ only in this:
 //
-//   - requests: params.task, inputResponses and requestState go; a tools/call has arguments; the reserved keys of _meta
-//     are the proxy's, and a legacy server sees none of them; a _meta without members goes; absent params become {} for a
+//   - requests: params.task, inputResponses and requestState are removed; a tools/call has arguments; the reserved keys of _meta
+//     are the proxy's, and a legacy server sees none of them; a _meta without members is removed; absent params become {} for a
 //     legacy server. Ids and progress tokens are as sent, or minted.
 //   - results: resultType, inputRequests, requestState, ttlMs and cacheScope (of what can be cached), and serverInfo in _meta
-//     are the modern era's; execution is the legacy era's, and tools that only run as its tasks go; structured content
-//     that is no object, and an outputSchema of none, exist in the modern era only; older revisions have neither, and
+//     are the modern era's; execution is the legacy era's, and tools that only run as its tasks are removed; structured content
+//     that is no object, and an outputSchema of such, exist in the modern era only; older revisions have neither, and
 //     fewer kinds of content.
 //   - errors: codes that one era has and the other has not.
 //   - cursors: a modern client's are sealed, and the server gets its own.
 //   - notifications in a call: progress if there is a token, log messages of the level asked for, nothing else.
 
-// result makes one of the given method, without _meta.
+// result makes a result of the given method, without _meta.
 func (g *gen) result(method string) obj {
 	o := g.object(3)
 	switch method {
@@ -65,7 +65,7 @@ func (g *gen) content() string {
 	return "[" + strings.Join(blocks, ",") + "]"
 }
 
-// blocks are kinds of content by what stands for them in revisions that do not know them.
+// blocks maps kinds of content to their replacement in revisions that do not know them.
 var blocks = []struct{ modern, older, until string }{
 	{modern: `{"type":"text","text":"plain \" text"}`},
 	{modern: `{"type":"text","text":"[1,2]"}`},
@@ -87,7 +87,7 @@ func olderBlocks(text, version string) string {
 	return text
 }
 
-// offered are tools, by what is left of them in the other era and in older revisions; "" is a tool that goes.
+// offered maps tools to their form in the other era and in older revisions; "": the tool is left out.
 var offered = []struct{ server, legacy, old, both string }{
 	{`{"name":"a"}`, `{"name":"a"}`, `{"name":"a"}`, `{"name":"a"}`},
 	{`{"execution":{"taskSupport":"optional"},"name":"b","inputSchema":{"type":"object","x-y":[1]}}`,
@@ -129,7 +129,7 @@ func olderTools(list, version string) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// survives is what is left of a result in both eras, for a client of the given legacy revision.
+// survives is the part of a result that exists in both eras, for a client of the given legacy revision.
 func survives(method string, o obj, version string) obj {
 	out := o.without("resultType", "inputRequests", "requestState")
 	if rules.Cacheable(method) {
@@ -149,8 +149,8 @@ func survives(method string, o obj, version string) obj {
 	return out
 }
 
-// structured is what revisions make of a tool's result: structured content that they cannot read becomes text, unless
-// there is text that says the same.
+// structured is what a revision makes of a tool's result: structured content that it does not know becomes text, unless there is an equal
+// text.
 func structured(o obj, version string) obj {
 	at := o.find("content")
 	before := o[at].value
@@ -175,7 +175,7 @@ func structured(o obj, version string) obj {
 	return o.without("structuredContent")
 }
 
-// failure is a random error object: its members, and its message in plain.
+// failure is a random error object: its members, and its decoded message.
 type failure struct {
 	code    int
 	message string
@@ -203,7 +203,7 @@ func (g *gen) failure(uri string) *failure {
 	return f
 }
 
-// made is an error that a translation has made: of the code, with the server's message, and data unless "".
+// made is an error that a translation makes: with this code, the server's message, and data unless "".
 func (f *failure) made(code int, message, data string) string {
 	o := obj{mem("code", strconv.Itoa(code)), mem("message", quote(message))}
 	if data != "" {
@@ -223,7 +223,7 @@ func (f *failure) withURI(uri string) string {
 	return strings.TrimSuffix(f.data, "}") + `,"uri":` + uri + "}"
 }
 
-// toModern is what a modern client gets of a legacy server's error, and whether it was made anew.
+// toModern is what a modern client gets for a legacy server's error, and whether the error was made by Dragoman.
 func (f *failure) toModern(uri string) (code int, text string, anew bool) {
 	switch {
 	case f.code == -32002:
@@ -236,19 +236,19 @@ func (f *failure) toModern(uri string) (code int, text string, anew bool) {
 	return f.code, f.o.text(), false
 }
 
-// down is what a legacy client gets of a legacy server's error, through the modern era.
+// down is what a legacy client gets for a legacy server's error, through the modern era.
 func (f *failure) down(method, uri string) (text string, anew bool) {
 	switch {
 	case method == "resources/read" && f.code == -32002:
 		return f.made(-32002, f.message, f.withURI(uri)), true
-	case method == "resources/read" && f.code == -32602 && f.uri: // told from -32002 by nothing but its code
+	case method == "resources/read" && f.code == -32602 && f.uri: // distinguished from -32002 by its code only
 		return f.made(-32002, f.message, f.data), true
 	}
 	_, text, anew = f.toModern(uri)
 	return text, anew
 }
 
-// up is what a modern client gets of a modern server's error, through the legacy era.
+// up is what a modern client gets for a modern server's error, through the legacy era.
 func (f *failure) up(method, uri string) (text string, anew bool) {
 	switch {
 	case f.code == -32020, f.code == -32022:

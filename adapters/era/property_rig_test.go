@@ -19,10 +19,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// What the property tests have in common: wires in memory, with the semantics of HTTP (a stream for each call) and of a
-// process (one channel for all), and a face that serves an Upstream at the far end of one.
+// Shared parts of the property tests: links in memory that behave like HTTP (a stream for each call) and like a process (one channel for
+// all), and a downstream that serves an Upstream at the far end of one.
 
-// fromEnv reads a number: DRAGOMAN_TEST_SEED runs one seed again, DRAGOMAN_TEST_RUNS says how many are run.
+// fromEnv reads a number: DRAGOMAN_TEST_SEED selects one seed, DRAGOMAN_TEST_RUNS the number of seeds.
 func fromEnv(t *testing.T, name string, std uint64) (n uint64, set bool) {
 	t.Helper()
 	text := os.Getenv(name)
@@ -36,8 +36,8 @@ func fromEnv(t *testing.T, name string, std uint64) (n uint64, set bool) {
 	return n, true
 }
 
-// seeds calls f with each seed that is to be run: a fixed number, from a fixed first one on, so that what passes here
-// passes there. Each is a test of its own, so that -v says which it was if all ends with a panic.
+// seeds calls f with each seed: a fixed number from a fixed first one on, so that results are reproducible. Each seed is a test of its own,
+// so that -v shows which one panicked.
 func seeds(t *testing.T, runs uint64, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, one := fromEnv(t, "DRAGOMAN_TEST_SEED", 1)
@@ -52,10 +52,10 @@ func seeds(t *testing.T, runs uint64, f func(t *testing.T, seed uint64)) {
 
 // party answers at the far end of a link.
 type party interface {
-	// take takes one message, borrowed until it returns, and does not wait. What belongs to a request is said with say;
-	// leave says that the stream it is said on was closed.
+	// take receives one message, borrowed until it returns, and does not wait. Messages of a request are sent with say; leave says that the
+	// stream was closed.
 	take(raw []byte, headers []proxy.Header, say func(raw []byte)) (leave func())
-	// end says that the conversation is over; nothing is said any more when it returns.
+	// end ends the conversation; nothing is sent after it returns.
 	end()
 }
 
@@ -67,9 +67,9 @@ type flow struct {
 	mu    sync.Mutex
 	queue [][]byte
 	err   error
-	ended bool // the response is in the queue, or was given out
+	ended bool // the response is queued or delivered
 	given bool
-	gone  bool // given up before the response
+	gone  bool // cancelled before the response
 	left  func()
 	wake  chan struct{}
 }
@@ -85,7 +85,7 @@ func (f *flow) signal() {
 	}
 }
 
-// put queues one message of the server's.
+// put queues one message of the server.
 func (f *flow) put(raw []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *flow) fail(err error) {
 	f.signal()
 }
 
-// arm sets the function that is called when the call is given up.
+// arm sets the function that is called when the call is cancelled.
 func (f *flow) arm(left func()) {
 	f.mu.Lock()
 	gone := f.gone
@@ -169,13 +169,13 @@ func (f *flow) Close() error {
 	return nil
 }
 
-// streams is a wire with a stream for each call, as HTTP has it.
+// streams is a link with a stream for each call, like HTTP.
 type streams struct {
 	far    party
 	server proxy.Era
 	sink   transport.Sink
 
-	telling sync.Mutex // the sink of a loss: Close returns after that
+	telling sync.Mutex // notifies the sink of a loss; Close returns after that
 
 	mu     sync.Mutex
 	next   uint64
@@ -183,7 +183,7 @@ type streams struct {
 	dead   error
 	closed bool
 	lost   bool
-	onEnd  func() // told once, when it is closed
+	onEnd  func() // called once, when it is closed
 }
 
 func newStreams(server proxy.Era, far party, sink transport.Sink) *streams {
@@ -246,7 +246,7 @@ func (l *streams) Send(_ context.Context, msg []byte) error {
 	return nil
 }
 
-// kill ends the server: what is under way breaks off, and later calls get the given error.
+// kill ends the server: calls in flight break, and later calls get the given error.
 func (l *streams) kill(later error) {
 	l.mu.Lock()
 	if l.dead != nil {
@@ -270,7 +270,7 @@ func (l *streams) breakOff(why error) {
 	}
 }
 
-// send is the stream that belongs to no call.
+// send sends on the stream outside of calls.
 func (l *streams) send(raw []byte) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
@@ -282,7 +282,7 @@ func (l *streams) send(raw []byte) {
 	}
 }
 
-// lose tells the sink, unless the link has been closed.
+// lose notifies the sink, unless the link has been closed.
 func (l *streams) lose(err error) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
@@ -309,14 +309,14 @@ func (l *streams) Close() error {
 	return nil
 }
 
-// pipe is a wire of one channel, as a process has it.
+// pipe is a link of one channel, like a process.
 type pipe struct {
 	*mux.Mux
 	far  party
 	sink transport.Sink
 
-	reading sync.Mutex // one reader, as in life
-	telling sync.Mutex // the sink of a loss: Close returns after that
+	reading sync.Mutex // one reader, as of a real process
+	telling sync.Mutex // notifies the sink of a loss; Close returns after that
 	mu      sync.Mutex
 	dead    bool
 	closed  bool
@@ -343,7 +343,7 @@ func (p *pipe) write(ctx context.Context, msg []byte) error {
 	return nil
 }
 
-// send is the server's standard output.
+// send writes to the server's standard output.
 func (p *pipe) send(raw []byte) {
 	p.reading.Lock()
 	defer p.reading.Unlock()
@@ -367,7 +367,7 @@ func (p *pipe) kill(error) {
 		return
 	}
 	p.far.end()
-	p.reading.Lock() // what is being delivered is delivered
+	p.reading.Lock() // deliveries in progress complete
 	//lint:ignore SA2001 waited for
 	p.reading.Unlock() //nolint:staticcheck // waited for
 	err := proxy.Errf(proxy.Lost, "the upstream server has ended")
@@ -389,15 +389,15 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// face is the downstream of an Upstream in the place of a server: one client's conversation with it.
+// face is a downstream in the place of a server for an Upstream: one client's conversation with it.
 type face struct {
 	handle proxy.Handler
-	sess   *proxy.Session // of a legacy client; nil: the client is modern
+	sess   *proxy.Session // of a legacy client; nil: a modern client
 	bad    func(format string, args ...any)
 	group  sync.WaitGroup
 
 	mu     sync.Mutex
-	flying map[string]*proxy.Exchange // modern requests, for those that come on one channel
+	flying map[string]*proxy.Exchange // modern requests of a single channel
 	over   bool
 }
 
@@ -445,7 +445,7 @@ func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) fu
 	return ex.Leave
 }
 
-// modern does what the face of modern clients does: it judges the envelope, and says who the client is.
+// modern does what the endpoint of modern clients does: it checks the envelope and identifies the client.
 func (f *face) modern(ex *proxy.Exchange, headers []proxy.Header) {
 	m := &ex.Msg
 	if err := rules.Envelope(m); err != nil {
@@ -470,7 +470,7 @@ func (f *face) end() {
 	f.group.Wait()
 }
 
-// toSink is the outlet of a face's session: the stream that belongs to no call.
+// toSink is the outlet of a face's session: the stream outside of calls.
 type toSink struct{ sink transport.Sink }
 
 func (o toSink) Push(msg []byte) error {

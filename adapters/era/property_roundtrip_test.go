@@ -22,9 +22,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// TestRoundTrip is the property that what goes up and down again, or down and up again, says the same: random requests,
-// answers, errors, notifications, questions and their answers cross two Upstreams, one behind the other, with wires of
-// either kind between them. What may differ is in property_model_test.go, and nothing else.
+// TestRoundTrip tests that messages which are upgraded and downgraded again, or the reverse, stay the same: random requests,
+// answers, errors, notifications, questions and their answers cross two Upstreams, one behind the other, with either kind of
+// link between them. The only allowed differences are those of property_model_test.go.
 //
 //	legacy client → upgrade → modern wire → downgrade → legacy server
 //	modern client → downgrade → legacy wire → upgrade → modern server
@@ -49,18 +49,18 @@ type chain struct {
 	t          *testing.T
 	g          *gen
 	seed       uint64
-	modern     bool // client and server are; what is between the Upstreams is not
+	modern     bool // eras of client and server; the link between the Upstreams has the other era
 	version    string
-	level      string // the least severe log level that the client wants
+	level      string // the lowest log level that the client wants
 	caps       string // the client's capabilities
-	carried    string // what the server is told of them
+	carried    string // the capabilities as the server sees them
 	server     *endpoint
 	near, away *Upstream
 	mirrors    bool
 	client     *face
-	heard      chan string // what the client is told
+	heard      chan string // the capabilities as the client sees them
 	count      int
-	pages      map[string]page // that the client was told of, by method
+	pages      map[string]page // notifications that the client received, by method
 }
 
 const (
@@ -96,7 +96,7 @@ func newChain(t *testing.T, seed uint64) *chain {
 	return c
 }
 
-// upstream makes an Upstream before whatever far makes, at the end of a pipe or of streams.
+// upstream makes an Upstream in front of what far makes, over a pipe or streams.
 func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far func() (party, func(transport.Sink))) *Upstream {
 	dial := func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		p, tell := far()
@@ -120,7 +120,7 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 		Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: 8, IdleTTL: time.Hour}, Store: store})
 }
 
-// between is the face of the second Upstream, as the server of the first.
+// between is the downstream of the second Upstream, as the server of the first.
 func (c *chain) between() (party, func(transport.Sink)) {
 	f := &face{handle: c.away.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
 	if !c.modern {
@@ -154,7 +154,7 @@ func (c *chain) same(what, got, want string) {
 	}
 }
 
-// handshake is what comes before the first call.
+// handshake does what precedes the first call.
 func (c *chain) handshake() {
 	const none = `"tools":{},"x-caps":{"b":[1,{}],"a":null},"logging":{},"prompts":{},"resources":{},"completions":{},"experimental":{"e":{}}`
 	if c.modern {
@@ -180,7 +180,7 @@ func (c *chain) envelope() string {
 	return e
 }
 
-// ask sends a request of the client's and answers the next thing it is told.
+// ask sends a request of the client and returns the next message that it gets.
 func (c *chain) ask(raw string) string {
 	c.client.take([]byte(raw), nil, func(raw []byte) { c.heard <- string(raw) })
 	return c.next()
@@ -196,7 +196,7 @@ func (c *chain) next() string {
 	}
 }
 
-// exchange is one request of the client's, and all that comes of it.
+// exchange runs one request of the client to its end.
 func (c *chain) exchange() {
 	g := c.g
 	q := g.request(pick(g, requestMethods...))
@@ -279,7 +279,7 @@ func (e *endpoint) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func
 			`,"ttlMs":60000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}}`)
 	case (m.Is("ping") || m.Is("logging/setLevel")) && !e.modern:
 		return reply(`{}`)
-	case m.Is("tools/list") && (d == nil || d.q.method != "tools/list"): // for the sake of the schemas
+	case m.Is("tools/list") && (d == nil || d.q.method != "tools/list"): // as the schemas require
 		return reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}`)
 	case d == nil:
 		e.c.bad("nobody asked: %s", raw)
@@ -289,10 +289,10 @@ func (e *endpoint) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func
 	return func() {}
 }
 
-// minted are the ids and tokens that a wire makes.
+// minted are the ids and tokens that a link generates.
 var minted = regexp.MustCompile(`^([0-9]+|"p[0-9]+")$`)
 
-// seen compares a request, as the server has it, with what was sent.
+// seen compares a request at the server with the one that was sent.
 func (d *modelCall) seen(m *wire.Message) {
 	c, q := d.c, *d.q
 	if id := string(m.Of(m.ID)); id == q.id || minted.MatchString(id) {
@@ -329,7 +329,7 @@ func (d *modelCall) seen(m *wire.Message) {
 	c.same("the request", string(m.Raw), want.text())
 }
 
-// seenUp does so at a modern server: _meta is where it may be, with the client's own members in their order.
+// seenUp does so at a modern server: _meta has the client's own members in their order, at any position.
 func (d *modelCall) seenUp(m *wire.Message, q *request) {
 	c := d.c
 	params := q.params.without("task", "inputResponses", "requestState")
@@ -354,7 +354,7 @@ func (d *modelCall) seenUp(m *wire.Message, q *request) {
 	c.same("the request", string(rest.Append(nil)), q.whole(nil, true).without("params").text())
 }
 
-// retried is a call that is made again: its answers are where they may be.
+// retried compares a retry, whose answers may be at any position.
 func (d *modelCall) retried(m *wire.Message, params obj) obj {
 	c := d.c
 	state := string(m.Of(m.ReqState))
@@ -370,7 +370,7 @@ func (d *modelCall) retried(m *wire.Message, params obj) obj {
 	return params
 }
 
-// told compares what the client gets with the next thing that it is to get.
+// told compares a message that the client gets with the next expected one.
 func (d *modelCall) told(m *wire.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -380,7 +380,7 @@ func (d *modelCall) told(m *wire.Message) {
 	}
 	want := d.due[0]
 	d.due = d.due[1:]
-	if at := strings.Index(want, visited); at >= 0 { // the id was made on the way
+	if at := strings.Index(want, visited); at >= 0 { // the id was generated on the way
 		want = strings.Replace(want, visited, string(wire.Get(m.Raw, m.Params, "elicitationId").Of(m.Raw)), 1)
 	}
 	if strings.Contains(want, sealed) {

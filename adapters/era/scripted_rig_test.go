@@ -173,7 +173,7 @@ func (e *clientRequest) received(want ...string) {
 	e.got = nil
 	e.mu.Unlock()
 	if !slices.Equal(got, want) {
-		e.t.Errorf("heard\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		e.t.Errorf("received\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -213,7 +213,7 @@ func (r *serverRig) serverReceived(want ...string) {
 		return strings.Contains(line, " initialize ") || strings.HasSuffix(line, "notifications/initialized")
 	})
 	if !slices.Equal(got, want) {
-		r.t.Errorf("the server was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		r.t.Errorf("the server received\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -27,8 +27,8 @@ type scriptedServer struct {
 	links []*scriptedLink
 	down  bool                               // dialling fails
 	brief bool                               // a session ends as soon as it is open
-	dumb  bool                               // there is no stream for what belongs to no call
-	lose  map[string]bool                    // methods to which the answer is that the session is unknown
+	dumb  bool                               // there is no stream for messages outside of calls
+	lose  map[string]bool                    // methods that are answered with an unknown session
 	no    func(uri string) bool              // which resources cannot be subscribed to
 	on    map[string]func(c *scriptedCall)   // scripts
 	held  map[string]chan *scriptedCall      // calls that wait for the test
@@ -318,7 +318,7 @@ func (c *scriptedCall) result(result string) {
 	c.send(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
 }
 
-// away sends a message that belongs to no call.
+// away sends a message outside of calls.
 func (l *scriptedLink) away(msg string) {
 	if l.Mux != nil {
 		_ = l.Deliver([]byte(msg))

@@ -124,7 +124,7 @@ func TestSealStateRounds(t *testing.T) {
 		r.s.answers("tools/call", `{"resultType":"complete","content":[]}`)
 		r.request(client{}, "1", "tools/call", `"name":"w","arguments":{},"requestState":`+two).received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`)
 		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"S2"`) {
-			r.t.Errorf("the server was told %s", got)
+			r.t.Errorf("the server received %s", got)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestSealStateOff(t *testing.T) {
 		r.s.received()
 		r.request(client{who: "bob"}, "1", "tools/call", `"name":"w","arguments":{},"requestState":"\u0041\/ä"`)
 		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"\u0041\/ä"`) {
-			r.t.Errorf("the server was told %s", got)
+			r.t.Errorf("the server received %s", got)
 		}
 	})
 	sealRig(t, true, func(_ *testing.T, r *serverRig) {
@@ -152,7 +152,7 @@ func TestSealStateOff(t *testing.T) {
 		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
 		e.received(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"S1"`) {
-			r.t.Errorf("the server was told %s", got)
+			r.t.Errorf("the server received %s", got)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 		r.serverReceived("1 resources/unsubscribe w")
 		c.leave()
 		r.serverReceived("1 resources/unsubscribe u")
-		// what was given back is asked for again
+		// released subscriptions are made again
 		d := r.listen(client{}, "4", `"resourceSubscriptions":["u"]`)
 		r.serverReceived("1 resources/subscribe u")
 		d.leave()
@@ -67,7 +67,7 @@ func TestSubscriptionsOfOthers(t *testing.T) {
 		for _, e := range []*clientRequest{a, b, c} {
 			e.received()
 		}
-		// an update of what only another principal names is no less one for who hears it
+		// an update that a session receives is delivered to its listens even if only another principal has subscribed to the resource
 		d := r.listen(client{who: "bob"}, "2", `"resourceSubscriptions":["odd"]`)
 		d.received(ackOf("2", `"resourceSubscriptions":["odd"]`))
 		r.s.link(1).away(updatedNotice("odd"))

@@ -32,7 +32,7 @@ func TestTaskDrivenDown(t *testing.T) {
 				e := r.call(client{caps: caps}, `"k"`, "long")
 				got := strings.Join(r.s.received(), "\n")
 				if !strings.Contains(got, `tools/call {"name":"long","arguments":{},"task":{}}`) || !strings.Contains(got, " tasks/result t/1") {
-					t.Errorf("the server was told\n%s", got)
+					t.Errorf("the server received\n%s", got)
 				}
 				time.Sleep(time.Minute)
 				(<-held).send(`{"jsonrpc":"2.0","id":$ID,` + c.end + `}`)
@@ -50,7 +50,7 @@ func TestTaskDrivenDown(t *testing.T) {
 					r.call(client{caps: caps}, `1`, tool).ended("")
 				}
 				if got := strings.Join(r.s.received(), "\n"); strings.Contains(got, `"task"`) {
-					t.Errorf("the server was told\n%s", got)
+					t.Errorf("the server received\n%s", got)
 				}
 			})
 		}
@@ -78,7 +78,7 @@ func TestTaskQuestionsDown(t *testing.T) {
 		r.s.received()
 		f := r.request(client{caps: `{"roots":{}}`}, `2`, "tools/call", `"name":"long","arguments":{},"inputResponses":{"r1-1":{"roots":[]}},"requestState":"`+state+`"`)
 		if said := strings.Join(r.s.received(), "\n"); !strings.HasSuffix(said, ` answer {"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`) || strings.Contains(said, "tools/call") {
-			t.Errorf("the server was told\n%s", said)
+			t.Errorf("the server received\n%s", said)
 		}
 		c.result(`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}`)
 		f.received(`{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`)
@@ -103,7 +103,7 @@ func TestTaskCancelledDown(t *testing.T) {
 			slices.Sort(got)
 			session := fmt.Sprint(c.l.n)
 			if !slices.Equal(got, []string{session + " notifications/cancelled " + c.id, session + " tasks/cancel t/1"}) {
-				t.Errorf("the server was told %q", got)
+				t.Errorf("the server received %q", got)
 			}
 			// with a question open: the task is cancelled first, or the server would take the answer for one
 			if caps != "{}" {
@@ -116,7 +116,7 @@ func TestTaskCancelledDown(t *testing.T) {
 				e.leave()
 				time.Sleep(time.Second)
 				if got := strings.Join(r.s.received(), "\n"); !matchesInOrder(got, " tasks/cancel t/1", ` answer {"jsonrpc":"2.0","id":"q","error":`) {
-					t.Errorf("the server was told %s", got)
+					t.Errorf("the server received %s", got)
 				}
 			}
 			// a result that cannot be had
@@ -128,7 +128,7 @@ func TestTaskCancelledDown(t *testing.T) {
 			e.ended("upstream_lost")
 			time.Sleep(time.Second)
 			if got := r.s.received(); !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, " tasks/cancel t/1") }) {
-				t.Errorf("the server was told %q", got)
+				t.Errorf("the server received %q", got)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestTaskHiddenDown(t *testing.T) {
 			}
 			r.call(client{}, "1", "maybe").ended("")
 			if got := strings.Join(r.s.received(), "\n"); strings.Contains(got, `"task"`) {
-				t.Errorf("the server was told %s", got)
+				t.Errorf("the server received %s", got)
 			}
 		})
 	}

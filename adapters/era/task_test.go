@@ -74,7 +74,7 @@ func (r *serverRig) serverReceivedBriefly(want ...string) {
 		got = append(got, strings.TrimSpace(method+" "+about))
 	}
 	if !slices.Equal(got, want) {
-		r.t.Errorf("the server was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		r.t.Errorf("the server received\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -95,7 +95,7 @@ func TestTaskDrivenUp(t *testing.T) {
 			r.s.answers("tasks/get", stateOf("working", `,"pollIntervalMs":5000`), stateOf("working", ``), c.end)
 			e := r.ask(r.legacy(`{"roots":{}}`), `"k"`, "tools/call", `"name":"a","arguments":{},"task":{"ttl":1}`)
 			if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"io.modelcontextprotocol/clientCapabilities":{"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`) || strings.Contains(got, `"task":`) {
-				t.Errorf("the server was told\n%s", got)
+				t.Errorf("the server received\n%s", got)
 			}
 			due := time.Now()
 			for _, wait := range []time.Duration{2 * time.Second, 5 * time.Second, 5 * time.Second} {
@@ -105,7 +105,7 @@ func TestTaskDrivenUp(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 				synctest.Wait()
 				if got := r.s.received(); len(got) != 1 || !strings.HasSuffix(got[0], " tasks/get t/1") {
-					t.Errorf("%s: the server was told %q after %s", c.name, got, wait)
+					t.Errorf("%s: the server received %q after %s", c.name, got, wait)
 				}
 			}
 			if c.want != "" {
@@ -254,7 +254,7 @@ func TestTaskCancelledUp(t *testing.T) {
 		got := r.s.received()
 		if len(got) != 4 || !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, "notifications/cancelled "+c.id) }) ||
 			!slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, "tasks/cancel t/1") }) {
-			t.Errorf("the server was told %q", got)
+			t.Errorf("the server received %q", got)
 		}
 		// while its user is asked
 		r.s.answers("tasks/get", stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"}}`))
