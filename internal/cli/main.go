@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"dragoman/adapters/stdio/reaper"
 	"dragoman/conformance/mock"
 	"dragoman/internal/app"
 )
@@ -20,8 +21,14 @@ const collectAt = 400
 
 // Main runs the command line of this process and returns its exit code.
 func Main() int {
+	if reaper.Called(os.Args) { // the first child waits for it, so nothing else is set up
+		return reaper.Main()
+	}
 	if mock.RelayCalled(os.Args) { // the server of `dragoman conformance --client`; the signals are for the client
 		return mock.Relay(os.Args[2], os.Stdin, os.Stdout, os.Stderr)
+	}
+	if startsChild(os.Args[1:]) {
+		reaper.Prelaunch()
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)

@@ -1,15 +1,15 @@
 package cli
 
 import (
-	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/stdio/reaper"
 )
 
-// newReaper returns the hidden command with which Dragoman starts itself to run child processes and end their process
-// trees.
+// newReaper documents the hidden command with which Dragoman starts itself to run child processes and end their process
+// trees. [Main] runs it.
 func newReaper(*program) *cobra.Command {
 	return &cobra.Command{
 		Use:     reaper.Command,
@@ -18,14 +18,11 @@ func newReaper(*program) *cobra.Command {
 		Example: "  dragoman serve -- npx -y @modelcontextprotocol/server-everything   # starts it where it is needed",
 		Hidden:  true,
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if !reaper.Called(os.Args) {
-				return usagef("dragoman starts this command itself")
-			}
-			if code := reaper.Main(); code != 0 {
-				return &verdict{code: code}
-			}
-			return nil
-		},
+		RunE:    func(*cobra.Command, []string) error { return usagef("dragoman starts this command itself") },
 	}
+}
+
+// startsChild reports whether a command line names a COMMAND to start and a command that starts it.
+func startsChild(args []string) bool {
+	return len(args) > 0 && slices.Contains([]string{"serve", "stdio", "probe"}, args[0]) && slices.Contains(args, "--")
 }

@@ -65,9 +65,10 @@ func closeAll(fds []int) {
 	}
 }
 
-// receive reads requests until the socket ends or a request is malformed.
+// receive reads requests until the socket ends or a request is malformed. It starts a forker whenever all others may be busy.
 func (s *server) receive() {
 	defer close(s.requests)
+	running := 0 // forkers
 	for {
 		h, files, err := s.readHead()
 		if err != nil || h.size > maxBody {
@@ -84,6 +85,10 @@ func (s *server) receive() {
 			start.files = files
 			if len(files) == 3 {
 				s.pending.add(h.id)
+				if running < min(s.pending.count(), forkers) {
+					running++
+					go s.fork()
+				}
 				s.starts <- start // has room for more starts than Dragoman keeps in progress
 				continue
 			}

@@ -17,9 +17,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// spawned is a reaper process that no connection serves yet.
+type spawned struct {
+	mark   string
+	cmd    *exec.Cmd
+	socket *net.UnixConn
+}
+
+// ahead has what Prelaunch has spawned, nil if that failed, and is closed then. It is nil if Prelaunch was not called.
+var ahead chan *spawned
+
+// Prelaunch starts a reaper process before there is a Reaper, so that its initialization overlaps with the program's. The first
+// Reaper that needs a process takes it. If none does, it ends with the program. Prelaunch is called once, before any other use of
+// the package.
+func Prelaunch() {
+	ahead = make(chan *spawned, 1)
+	go func() { // ends at once
+		defer close(ahead)
+		if s, err := spawn(new(Options)); err == nil {
+			ahead <- s
+		}
+	}()
+}
+
 // launch starts a reaper process, which ends when the connection to it is closed, also by our death.
 func launch(r *Reaper) (*connection, error) {
-	exe, err := r.opt.exe()
+	var s *spawned
+	if ahead != nil {
+		s = <-ahead
+	}
+	if s == nil {
+		var err error
+		if s, err = spawn(&r.opt); err != nil {
+			return nil, err
+		}
+	}
+	c := &connection{reaper: r, mark: s.mark, cmd: s.cmd, socket: s.socket, children: map[uint64]*Child{},
+		slots: make(chan struct{}, maxStarts), ready: make(chan struct{}), done: make(chan struct{})}
+	go c.serve()
+	return c, nil
+}
+
+func spawn(opt *Options) (*spawned, error) {
+	exe, err := opt.exe()
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +77,7 @@ func launch(r *Reaper) (*connection, error) {
 		_ = ours.Close()
 		return nil, err
 	}
-	c := &connection{reaper: r, mark: mark, cmd: cmd, socket: ours, children: map[uint64]*Child{},
-		slots: make(chan struct{}, maxStarts), ready: make(chan struct{}), done: make(chan struct{})}
-	go c.serve()
-	return c, nil
+	return &spawned{mark, cmd, ours}, nil
 }
 
 // exe returns the program to run, or an error if it would not become a reaper.

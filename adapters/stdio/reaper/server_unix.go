@@ -30,8 +30,9 @@ const (
 	firstKillPause = 5 * time.Millisecond
 	maxKillPause   = time.Second
 	// collectAt is how many bytes of heap are used before garbage is collected between two events, and idleTime the time
-	// without events after which it is collected in any case.
-	collectAt = 1 << 20
+	// without events after which it is collected in any case. The initialization of packages alone uses 2 MiB, and a collection
+	// at the first event would compete with the child's start.
+	collectAt = 4 << 20
 	idleTime  = 2 * time.Second
 )
 
@@ -154,9 +155,6 @@ func Main() int {
 	signal.Notify(s.exits, unix.SIGCHLD)
 	s.forkTurn.pass()
 	s.report(evReady, 0, version)
-	for range forkers {
-		go s.fork()
-	}
 	go s.receive()
 	return s.run()
 }

@@ -1,0 +1,25 @@
+package reaper
+
+import "testing"
+
+func TestPrelaunchedProcessIsUsed(t *testing.T) {
+	r := newRig(t)
+	s, err := spawn(&r.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead = make(chan *spawned, 1)
+	ahead <- s
+	close(ahead)
+	defer func() { ahead = nil }()
+	for _, want := range []bool{true, false} { // it serves one connection only
+		c, err := launch(r.Reaper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used := c.cmd == s.cmd; used != want {
+			t.Errorf("the prelaunched process is used: %v, want %v", used, want)
+		}
+		c.close()
+	}
+}
