@@ -186,23 +186,12 @@ func (j *job) alive() bool {
 
 func (j *job) sweep(grace time.Duration) {
 	defer j.close()
-	if j.emptyWithin(time.Until(j.asked.Add(grace))) { // asked does not change after wait
+	empty := func(bool) bool { return !j.alive() }
+	if emptyBy(j.asked.Add(grace), empty) { // asked does not change after wait
 		return
 	}
 	j.kill()
-	j.emptyWithin(sweepKilled)
-}
-
-func (j *job) emptyWithin(d time.Duration) bool {
-	limit := time.Now().Add(d)
-	for pause := sweepFirst; j.alive(); pause = min(2*pause, sweepMost) {
-		left := time.Until(limit)
-		if left <= 0 {
-			return false
-		}
-		time.Sleep(min(pause, left))
-	}
-	return true
+	emptyBy(time.Now().Add(sweepKilled), empty)
 }
 
 // close closes the handles, which ends the processes that are still in the job.

@@ -64,19 +64,10 @@ func (d *direct) wait() outcome {
 // to an unrelated group.
 func (d *direct) sweep(grace time.Duration) {
 	defer released()
-	limit := d.termed.Add(grace)
-	killed := false
-	for pause := sweepFirst; groupAlive(d.pid, pause > sweepMost/4); pause = min(2*pause, sweepMost) {
-		left := time.Until(limit)
-		switch {
-		case left > 0:
-			time.Sleep(min(pause, left))
-		case killed:
-			return
-		default:
-			signalGroupID(d.pid, sigKill)
-			killed = true
-			limit, pause = time.Now().Add(sweepKilled), sweepFirst/2
-		}
+	empty := func(thorough bool) bool { return !groupAlive(d.pid, thorough) }
+	if emptyBy(d.termed.Add(grace), empty) {
+		return
 	}
+	signalGroupID(d.pid, sigKill)
+	emptyBy(time.Now().Add(sweepKilled), empty)
 }

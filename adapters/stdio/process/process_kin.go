@@ -121,25 +121,9 @@ func (g *guarded) wait() outcome {
 const guardedKilled = 5 * time.Second
 
 func (g *guarded) sweep(grace time.Duration) {
-	if g.goneWithin(time.Until(g.asked.Add(grace))) { // asked does not change after wait
+	if closedWithin(g.child.Gone(), time.Until(g.asked.Add(grace))) { // asked does not change after wait
 		return
 	}
 	g.child.Kill()
-	g.goneWithin(guardedKilled)
-}
-
-func (g *guarded) goneWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-g.child.Gone():
-		return true
-	default:
-	}
-	select {
-	case <-g.child.Gone():
-		return true
-	case <-t.C:
-		return false
-	}
+	closedWithin(g.child.Gone(), guardedKilled)
 }

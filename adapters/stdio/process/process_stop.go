@@ -27,9 +27,9 @@ func (p *Process) end() {
 	drops.Go(p.out.Drain)
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
-	if !p.exitsWithin(time.Until(limit)) {
+	if !closedWithin(p.done, time.Until(limit)) {
 		p.kin.signal(sigTerm)
-		if !p.exitsWithin(p.killGrace) {
+		if !closedWithin(p.done, p.killGrace) {
 			p.kin.signal(sigKill)
 		}
 	}
@@ -49,17 +49,6 @@ func (p *Process) closeStdin(limit time.Time) {
 	_ = p.in.Close()
 }
 
-func (p *Process) exitsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-p.done:
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
 // attend waits for the child's exit, which may come at any time, and cleans up.
 func (p *Process) attend() {
 	defer close(p.gone)
@@ -69,7 +58,7 @@ func (p *Process) attend() {
 	p.mu.Unlock()
 	p.errs.Finish()
 	p.out.Finish()
-	p.awaitPump()
+	closedWithin(p.pumped, pumpGrace) // the last lines of stderr
 	p.exit = &ExitError{Command: p.name, Code: how.code, Signal: how.signal, Lost: how.lost, Uptime: time.Since(p.started),
 		Stopped: stopped, StderrTail: p.tail.lines()}
 	p.writer.Fail(p.exit)
@@ -78,12 +67,34 @@ func (p *Process) attend() {
 	p.kin.sweep(p.killGrace)
 }
 
-// awaitPump waits for the last lines of stderr, at most pumpGrace.
-func (p *Process) awaitPump() {
-	t := time.NewTimer(pumpGrace)
+// closedWithin waits until c is closed, at most d, and reports whether it is.
+func closedWithin(c <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-p.pumped:
+	case <-c:
+		return true
 	case <-t.C:
+		return false
 	}
+}
+
+// emptyBy waits until no process is left, at most until limit, and reports whether that is so. Nothing cancels it: Stop
+// waits for it. It polls, because no event is reliable: Unix reports no empty process group, whose members are not our
+// children, and Windows does not guarantee the messages of a job (JOBOBJECT_ASSOCIATE_COMPLETION_PORT). A thorough check
+// costs more; it is made when the wait takes long.
+func emptyBy(limit time.Time, empty func(thorough bool) bool) bool {
+	for pause := sweepFirst; !empty(pause > sweepMost/4); pause = min(2*pause, sweepMost) {
+		left := time.Until(limit)
+		if left <= 0 {
+			return false
+		}
+		<-time.After(min(pause, left))
+	}
+	return true
 }
