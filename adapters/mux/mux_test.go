@@ -45,7 +45,7 @@ func (l *testLines) Keep() func() {
 func (l *testLines) settled(t *testing.T, lent int64) {
 	t.Helper()
 	if l.lent.Load() != lent || l.back.Load() != lent {
-		t.Errorf("%d lent, %d given back, want %d", l.lent.Load(), l.back.Load(), lent)
+		t.Errorf("%d borrowed, %d returned, want %d", l.lent.Load(), l.back.Load(), lent)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestMuxKeepsLarge(t *testing.T) {
 		t.Error(err)
 	}
 	_ = r.Close()
-	lines.settled(t, 3) // the second answer, and what came after it, was nobody's
+	lines.settled(t, 3) // the second answer, and what came after it, belonged to no call
 
 	r = muxCallOf(t, x)
 	for range 300 { // 9.6 MiB

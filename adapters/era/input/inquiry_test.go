@@ -66,7 +66,7 @@ func TestVisitBackoff(t *testing.T) {
 		t.Errorf("%v, %d messages", err, len(out))
 	}
 	if !time.Now().After(c.due) && !c.due.IsZero() {
-		t.Error("waits although somebody is being asked")
+		t.Error("timed out although a question is open")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestAnswered(t *testing.T) {
 	}
 	for _, answer := range []string{`{"jsonrpc":"2.0","id":"dragoman-3","error":{"code":-1,"message":"no"}}`, `{"jsonrpc":"2.0","id":"dragoman-1","error":{"code":-2,"message":"later"}}`} {
 		if !c.ex.Session.Answer(scan(t, answer)) {
-			t.Fatalf("nobody wanted %s", answer)
+			t.Fatalf("no wait for %s", answer)
 		}
 	}
 	out, err := c.Wait(time.Time{})

@@ -55,7 +55,7 @@ func TestStoreBounds(t *testing.T) {
 		t.Errorf("left: %v %v", l.suspended, l.perPrincipal)
 	}
 	if l.take(Handle{}) != nil {
-		t.Error("a Handle that nobody gave out")
+		t.Error("an unknown Handle")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestStoreTTL(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if l.find(h) != nil || l.Suspended() != 0 || len(l.perPrincipal) != 0 || !errors.Is(d.inner.Err(), errUnanswered) {
-			t.Errorf("still parked; %v", d.inner.Err())
+			t.Errorf("still suspended; %v", d.inner.Err())
 		}
 	})
 }

@@ -46,15 +46,15 @@ type refusingLink struct{ *mux.Mux }
 
 func (refusingLink) Close() error { return nil }
 
-// A server that names only revisions of which nobody here knows any is modern (2026-07-28 stdio, Backward Compatibility): it is not
-// sent initialize, and the error names what both sides speak. Any other list leads to the handshake as before.
+// A server that names only unknown revisions is modern (2026-07-28 stdio, Backward Compatibility): it gets no initialize, and the error
+// names the revisions of both sides. Any other list leads to the handshake as before.
 func TestServerOfUnknownRevisions(t *testing.T) {
 	for list, foreign := range map[string]bool{
 		`["2199-01-01"]`:              true,
 		`["2199-01-01","2031-05-05"]`: true,
 		`["2199-01-01","2025-11-25"]`: false,
 		`["2025-11-25"]`:              false, // a stateful server of the Go SDK
-		`["2199-01-01","2024-10-07"]`: false, // legacy, though nobody here speaks it
+		`["2199-01-01","2024-10-07"]`: false, // legacy, although unknown
 		`[]`:                          false,
 		`"2199-01-01"`:                false,
 		`[7]`:                         false,

@@ -21,7 +21,7 @@ func newTestSealer(t testing.TB, secret string) *Sealer {
 	return s
 }
 
-// What was sealed opens for who it is bound to, until it expires, and for nobody else; no two states are alike.
+// A sealed value can be opened only for what it is bound to, until it expires; no two states are alike.
 func TestSeal(t *testing.T) {
 	s, bound, now := newTestSealer(t, ""), [32]byte{1}, time.Unix(1_800_000_000, 0)
 	state := s.Seal(URLs, []byte("body"), bound, now)

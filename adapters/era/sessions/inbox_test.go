@@ -69,8 +69,8 @@ func scan(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// What a server asks while no call is there that could bring it to the client waits for one, a while and not too many; then
-// it is refused, for the server may answer nothing before.
+// A question without a call that could carry it to the client waits for one, for a bounded time and number; then it is refused, because the
+// server may not answer anything before.
 func TestEarlyQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(&fakeserver.Server{})
@@ -112,7 +112,7 @@ func TestEarlyQuestions(t *testing.T) {
 	})
 }
 
-// What the session's capabilities do not allow can be asked of no call to come: the server is told at once.
+// A question that the session's capabilities do not allow can never be carried by a call: the server gets an error at once.
 func TestEarlyUndeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(&fakeserver.Server{})

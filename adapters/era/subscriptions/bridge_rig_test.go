@@ -301,7 +301,7 @@ func newBridgeRig(t *testing.T, srv *modernServer, process, open bool) *bridgeRi
 	r := &bridgeRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
 		u: newUpstream(&transport.Server{Name: "up", Wires: wires}, Options{Timeout: acknowledgeTime})}
 	if open && process {
-		r.s.SetOutlet(r.out) // a stdio client's is there from the start
+		r.s.SetOutlet(r.out) // a stdio client has it from the start
 	}
 	r.start(srv)
 	if open && !process {

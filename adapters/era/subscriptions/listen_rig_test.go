@@ -253,7 +253,7 @@ func (l *modernListen) next() (got []string, err error) {
 	}
 }
 
-// short abbreviates a message of a listen. It says if the tag is not that of the listen.
+// short abbreviates a message of a listen, and marks a tag of another listen.
 func short(m *wire.Message, id string) (out string) {
 	if tag := string(m.Of(m.Subscription)); m.Kind == wire.Notification && tag != id {
 		out = "tagged " + tag + ": "

@@ -161,7 +161,7 @@ func TestListenDeduplicates(t *testing.T) {
 		own.says(t, changedNotice("tools"))
 		l.received(tools)
 		own.says(t, changedNotice("tools"))
-		l.received(tools) // the server says it twice
+		l.received(tools) // the server sends it twice
 		time.Sleep(dedupTime)
 		other.says(t, changedNotice("tools")) // later: another change
 		time.Sleep(dedupTime)

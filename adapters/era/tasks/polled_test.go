@@ -92,7 +92,7 @@ func TestPollAnswers(t *testing.T) {
 			t.Error("the state does not ask")
 		}
 		began := time.Now()
-		r.reads(p, strings.ReplaceAll(asks, "$ID", `"dragoman-task"`)) // nobody has answered
+		r.reads(p, strings.ReplaceAll(asks, "$ID", `"dragoman-task"`)) // not answered
 		if d := time.Since(began); d != pollStandard {
 			t.Errorf("polled again after %s", d)
 		}

@@ -146,8 +146,8 @@ func TestMirroredValues(t *testing.T) {
 	}
 }
 
-// TestUpThenDown is the property that a result taken down to the legacy era and up again says the same: nothing of the
-// server's own members is lost or changed on either way.
+// TestUpThenDown tests that a result that is translated to the legacy era and back stays the same: no member of the server's own is lost or
+// changed either way.
 func TestUpThenDown(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a seeded test
 	for range 2000 {
