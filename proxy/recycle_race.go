@@ -2,6 +2,13 @@
 
 package proxy
 
-// Poison makes tests under the race detector find uses after the end: an exchange is not reused and panics if it is used, and httpd
-// overwrites the bytes of a request that has been answered.
+// Poison makes tests under the race detector find uses after the end: an exchange is not reused and panics if it is used, and
+// adapters overwrite memory that they release.
 const Poison = true
+
+// Overwrite overwrites memory that is released, so that a later use of it fails.
+func Overwrite(b []byte) {
+	for i := range b {
+		b[i] = '!'
+	}
+}

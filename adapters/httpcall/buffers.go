@@ -32,11 +32,7 @@ func (p *bufferPool) put(b *[]byte) {
 	if b == nil {
 		return
 	}
-	if proxy.Poison {
-		for i := range *b {
-			(*b)[i] = '!'
-		}
-	}
+	proxy.Overwrite(*b)
 	if cap(*b) <= maxBuffer {
 		p.pool.Put(b)
 	}

@@ -28,8 +28,8 @@ type Limits struct {
 	Event int // bytes of one event
 }
 
-// errorBody limits the body of an error answer, in bytes.
-const errorBody = 64 << 10
+// MaxErrorBody limits the body of an error answer, in bytes.
+const MaxErrorBody = 64 << 10
 
 // Call is one POST to a server as proxy.Replies. The answer is JSON or an event stream, and is read as it arrives.
 type Call struct {
@@ -198,7 +198,7 @@ const sessionNotFound = -32001
 func (c *Call) json(until time.Time) error {
 	limit := c.Limits.Body
 	if c.status >= 400 {
-		limit = min(limit, errorBody)
+		limit = min(limit, MaxErrorBody)
 	}
 	body, whole := c.Answer.Whole(limit)
 	if !whole {

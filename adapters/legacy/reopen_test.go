@@ -15,6 +15,7 @@ import (
 	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/transport"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -143,7 +144,7 @@ func start(t *testing.T, s *server) *server {
 		web.CloseClientConnections()
 	})
 	replies, _ := s.request(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-	if _, err := proxy.Response(replies, time.Now().Add(patient)); err != nil {
+	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -190,7 +191,7 @@ func TestAnswerGoesOn(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	began := time.Now()
 	for i, want := range []string{tick, tock, mine} {
-		if got := read(r, patient); got != want {
+		if got := read(r, testkit.Patient); got != want {
 			t.Fatalf("reply %d: %s, want %s", i, got, want)
 		}
 	}
@@ -201,7 +202,7 @@ func TestAnswerGoesOn(t *testing.T) {
 	if gets[0].at.Sub(began) < 250*time.Millisecond || gets[1].at.Sub(gets[0].at) < 250*time.Millisecond || gets[2].at.Sub(gets[1].at) < 500*time.Millisecond {
 		t.Errorf("resumed too early: %v, began %v", gets, began)
 	}
-	if got := read(r, patient); got != io.EOF.Error() {
+	if got := read(r, testkit.Patient); got != io.EOF.Error() {
 		t.Errorf("after the response: %s", got)
 	}
 }
@@ -218,7 +219,7 @@ func TestAnswerGoesOnInTime(t *testing.T) {
 	}
 	time.AfterFunc(10*time.Millisecond, func() { ex.Cancel(proxy.ErrCancelled) })
 	began := time.Now()
-	if got := read(r, time.Minute); got != proxy.ErrCancelled.Error() || time.Since(began) > patient {
+	if got := read(r, time.Minute); got != proxy.ErrCancelled.Error() || time.Since(began) > testkit.Patient {
 		t.Fatalf("%s after %v", got, time.Since(began))
 	}
 	_ = r.Close()
@@ -235,7 +236,7 @@ func TestAnswerCancelledAfterReopening(t *testing.T) {
 			r, ex := s.tool()
 			done := make(chan string)
 			go func() { done <- read(r, time.Minute) }()
-			eventually(t, "the stream is asked for", func() bool { return len(s.resumed()) == 1 })
+			testkit.Eventually(t, "the stream is asked for", func() bool { return len(s.resumed()) == 1 })
 			ex.Cancel(proxy.ErrCancelled)
 			if got := <-done; got != proxy.ErrCancelled.Error() {
 				t.Fatal(got)
@@ -262,10 +263,10 @@ func TestAnswerThatDoesNotGoOn(t *testing.T) {
 			s := start(t, &server{post: c.post, next: c.next})
 			r, _ := s.tool()
 			defer func() { _ = r.Close() }()
-			if got := read(r, patient); got != tick {
+			if got := read(r, testkit.Patient); got != tick {
 				t.Fatal(got)
 			}
-			if got := read(r, patient); !strings.Contains(got, c.want) {
+			if got := read(r, testkit.Patient); !strings.Contains(got, c.want) {
 				t.Errorf("%s, want …%s…", got, c.want)
 			}
 			if gets := s.resumed(); len(gets) != c.gets {
@@ -284,7 +285,7 @@ func TestPollingIsPassedOn(t *testing.T) {
 	if got := read(r, time.Minute); got != proxy.ErrNotYet.Error() || !ex.Polled.Load() {
 		t.Fatalf("%s, polled %v", got, ex.Polled.Load())
 	}
-	if got := read(r, patient); got != mine {
+	if got := read(r, testkit.Patient); got != mine {
 		t.Fatal(got)
 	}
 	_ = r.Close()
@@ -292,7 +293,7 @@ func TestPollingIsPassedOn(t *testing.T) {
 	s = start(t, &server{post: "id: 1\nretry: 100\ndata:\n\ncut", next: []string{answer}})
 	r, ex = s.tool()
 	ex.Polls = true
-	if got := read(r, patient); got != mine || ex.Polled.Load() {
+	if got := read(r, testkit.Patient); got != mine || ex.Polled.Load() {
 		t.Fatalf("%s, polled %v", got, ex.Polled.Load())
 	}
 	_ = r.Close()
@@ -306,12 +307,12 @@ func TestOwnStreamGoesOn(t *testing.T) {
 		own:  []string{"id: a\nretry: 200\ndata: " + note("1") + "\n\n", "data: " + note("4") + "\n\nhang"},
 		next: []string{"id: b\ndata: " + note("2") + "\n\ncut", "id: c\ndata: " + note("3") + "\n\n", "400"},
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
 	defer cancel()
 	if err := s.link.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all four notices", func() bool {
+	testkit.Eventually(t, "all four notices", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return strings.Join(s.said, "") == note("1")+note("2")+note("3")+note("4")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/mcphttp"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
@@ -117,7 +118,7 @@ func TestPickUpAnAnswer(t *testing.T) {
 			last, _, _ := strings.Cut(seen, " ")
 			s.lose()
 			c.say <- tock
-			eventually(t, "the server's word is read", func() bool { return len(c.say) == 0 })
+			testkit.Eventually(t, "the server's word is read", func() bool { return len(c.say) == 0 })
 			back := f.stream("GET", sess, last, "")
 			if got := back.next(); !strings.HasSuffix(got, " "+tock) {
 				t.Fatalf("replayed: %s", got)
@@ -163,7 +164,7 @@ func TestPickUpTheOwnStream(t *testing.T) {
 	push(`{"n":2}`)
 	own.want(`s1-2 -1 {"n":1}`)
 	own.lose() // with {"n":2} on its way
-	eventually(t, "the loss is noticed", func() bool { return !sess.HasOutlet() })
+	testkit.Eventually(t, "the loss is noticed", func() bool { return !sess.HasOutlet() })
 	sess.Keep("", []byte(`{"n":3}`))
 	own = f.stream("GET", id, "s1-2", "")
 	own.want(`s1-3 -1 {"n":2}`, `s1-4 -1 {"n":3}`)

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -26,21 +27,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
-
-// patient is how long a test waits for an event.
-const patient = 10 * time.Second
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patient); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
 }
 
 // downstreamRig is a Downstream on a loopback port, in front of a server that the test scripts.
@@ -94,7 +80,7 @@ func newDownstreamRig(t *testing.T, resume mcphttp.Resume) *downstreamRig {
 		t.Fatal(err)
 	}
 	resume.Usage = &f.usage
-	f.d = NewDownstream(f.handle, store, mcphttp.ResponseOptions{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: patient, Resume: resume})
+	f.d = NewDownstream(f.handle, store, mcphttp.ResponseOptions{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: testkit.Patient, Resume: resume})
 	srv, err := httpserver.NewServer(httpserver.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +101,8 @@ func newDownstreamRig(t *testing.T, resume mcphttp.Resume) *downstreamRig {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		store.Close()
-		eventually(t, "everything kept is given back", func() bool { return f.usage.Streams.Load() == 0 && f.usage.Bytes.Load() == 0 })
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		testkit.Eventually(t, "everything kept is given back", func() bool { return f.usage.Streams.Load() == 0 && f.usage.Bytes.Load() == 0 })
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 		defer cancel()
 		if err := errors.Join(srv.Shutdown(ctx), <-served); err != nil {
 			t.Error(err)
@@ -146,7 +132,7 @@ func (f *downstreamRig) handle(ex *proxy.Exchange) (proxy.Replies, error) {
 // call waits for the request with the given id.
 func (f *downstreamRig) call(id string) (c *call) {
 	f.t.Helper()
-	eventually(f.t, "request "+id+" at the server", func() bool {
+	testkit.Eventually(f.t, "request "+id+" at the server", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		c = f.calls[id]
@@ -237,7 +223,7 @@ func (s *stream) next() string {
 			return "end"
 		}
 		return strings.TrimRight(fmt.Sprintf("%s %d %s", r.ev.ID, r.ev.Retry, r.ev.Data), " ")
-	case <-time.After(patient):
+	case <-time.After(testkit.Patient):
 		_ = s.body.Close()
 		s.t.Fatal("no event came")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
@@ -220,7 +221,7 @@ func TestToolsFetchedOnce(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all are about to wait", func() bool { return calls.Load() == 9 })
+	testkit.Eventually(t, "all are about to wait", func() bool { return calls.Load() == 9 })
 	leave()
 	<-first
 	<-began

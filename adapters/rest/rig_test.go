@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/schema"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -27,8 +28,6 @@ func TestMain(m *testing.M) {
 		// fasthttp's clock for Date headers: one for the process, from the first answer on; it cannot be stopped
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
-
-const patience = 10 * time.Second
 
 // script is the server, as a Handler.
 type script struct {
@@ -139,7 +138,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, now: clock, s: &script{on: map[string]func(*proxy.Exchange) (proxy.Replies, error){}}}
 	r.s.result("tools/list", demo)
-	opt := Options{Service: "code-graph-rag", Info: []byte(`{"name":"REST client","version":"1"}`), Caps: []byte(`{"sampling":{}}`), Cap: patience, KeepAlive: time.Second,
+	opt := Options{Service: "code-graph-rag", Info: []byte(`{"name":"REST client","version":"1"}`), Caps: []byte(`{"sampling":{}}`), Cap: testkit.Patient, KeepAlive: time.Second,
 		ToolsTTL: 30 * time.Second, MaxBody: 4096, MaxHead: 4096, Check: schema.NewCache(schema.Options{}), Now: r.clock,
 		Log: func(level, msg string, err error) {
 			r.mu.Lock()
@@ -174,10 +173,10 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	transport := &http.Transport{DisableCompression: true}
-	r.base, r.http = "http://"+ln.Addr().String(), &http.Client{Transport: transport, Timeout: patience}
+	r.base, r.http = "http://"+ln.Addr().String(), &http.Client{Transport: transport, Timeout: testkit.Patient}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 		defer cancel()
 		if err := errors.Join(srv.Shutdown(ctx), <-served); err != nil {
 			t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"dragoman/adapters/service"
+	"dragoman/internal/testkit"
 )
 
 // well is a rig whose service has upstreams that the test switches, and real dependencies.
@@ -61,7 +62,7 @@ func (w *well) reach(connected ...bool) {
 // is waits until GET /health has a status, and returns the answer.
 func (w *well) is(status string, code int) (a *answered) {
 	w.t.Helper()
-	eventually(w.t, status, func() bool {
+	testkit.Eventually(w.t, status, func() bool {
 		a = w.ask("GET", "/health", "")
 		got, _ := a.text("status")
 		return got == status && a.status == code
@@ -89,7 +90,7 @@ func (a *answered) dependencies(t *testing.T) map[string]dependencyShown {
 func listens(t *testing.T, at string) net.Listener {
 	t.Helper()
 	var ln net.Listener
-	eventually(t, "a listener at "+at, func() bool { // old connections may still exist
+	testkit.Eventually(t, "a listener at "+at, func() bool { // old connections may still exist
 		var err error
 		ln, err = net.Listen("tcp", at)
 		return err == nil
@@ -187,8 +188,8 @@ func ruleOneName(t *testing.T) {
 	silent := listens(t, "127.0.0.1:0")
 	w := newWell(t, service.Check{Name: "up0", Address: silent.Addr().String(), Timeout: time.Second}, service.Check{Name: "up1", Address: "127.0.0.1:1", Timeout: time.Second})
 	w.reach(true, true)
-	eventually(t, "a look at up0", func() bool { return w.checks.Last()[0].Connected })
-	eventually(t, "a look at up1", func() bool { return w.checks.Last()[1].Took > 0 })
+	testkit.Eventually(t, "a look at up0", func() bool { return w.checks.Last()[0].Connected })
+	testkit.Eventually(t, "a look at up1", func() bool { return w.checks.Last()[1].Took > 0 })
 	for _, up := range []bool{true, false} {
 		w.reach(up, true)
 		a := w.ask("GET", "/health", "")
@@ -227,7 +228,7 @@ func TestRulesStates(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(srv.Close)
 	w := newWell(t, service.Check{Name: "db", Address: srv.Listener.Addr().String(), Timeout: time.Second})
-	eventually(t, "a look at db", func() bool { return w.checks.Last()[0].Connected })
+	testkit.Eventually(t, "a look at db", func() bool { return w.checks.Last()[0].Connected })
 	step := func(rule, status string, code int, want service.State, change func()) {
 		t.Helper()
 		t.Run(rule, func(t *testing.T) {

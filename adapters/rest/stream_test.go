@@ -9,24 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 func newRequest(ctx context.Context, url string) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, "POST", url, strings.NewReader("{}"))
-}
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
 }
 
 const stream200 = "text/event-stream"
@@ -156,7 +145,7 @@ func TestLeaving(t *testing.T) {
 		<-over
 		select {
 		case <-ex.Done():
-		case <-time.After(patience):
+		case <-time.After(testkit.Patient):
 			t.Fatalf("%s: not cancelled", accept)
 		}
 		<-closed

@@ -81,7 +81,7 @@ func TestRequestOutlivesItsPost(t *testing.T) {
 		ctx.Request.SetRequestURI("/messages?sessionId=" + sess.ID)
 		ctx.Request.SetBodyRaw(body)
 		d.Post(&ctx)
-		spoil(body)
+		clear(body)
 		answered <- struct{}{}
 		if got := <-seen; !strings.HasPrefix(got, text) || len(got) == len(text) {
 			t.Errorf("of %d bytes %.100s", size, got)

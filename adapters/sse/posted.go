@@ -89,15 +89,6 @@ func (r *posted) Clear() {
 	if cap(r.body) > keptBody {
 		r.body = nil
 	}
-	if proxy.Poison {
-		spoil(r.body)
-	}
+	proxy.Overwrite(r.body)
 	*r = posted{body: r.body[:0], serve: r.serve}
-}
-
-// spoil overwrites released memory in tests, so that later use of it fails.
-func spoil(b []byte) {
-	for i := range b {
-		b[i] = '!'
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/internal/testkit"
 )
 
 // canned answers requests that end with "}" without allocating, so that only the client is measured.
@@ -103,7 +104,7 @@ func TestAbortStress(t *testing.T) {
 	}
 	wg.Wait()
 	aborts.Wait()
-	eventually(t, "all idle", func() bool { open, idle := h.Conns(); return open == idle })
+	testkit.Eventually(t, "all idle", func() bool { open, idle := h.Conns(); return open == idle })
 }
 
 func BenchmarkExchange(b *testing.B) {

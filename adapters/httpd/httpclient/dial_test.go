@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 func TestHostOverUnixSocket(t *testing.T) {
@@ -32,7 +34,7 @@ func TestHostOverUnixSocket(t *testing.T) {
 }
 
 func TestHostOverTLS(t *testing.T) {
-	cert, pem := certificate(t)
+	cert, pem := testkit.Certificate(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem, 0o600); err != nil {
 		t.Fatal(err)
@@ -93,7 +95,7 @@ func connectProxy(t *testing.T, seen chan string) string {
 }
 
 func TestHostThroughAProxy(t *testing.T) {
-	cert, pem := certificate(t)
+	cert, pem := testkit.Certificate(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem, 0o600); err != nil {
 		t.Fatal(err)
@@ -107,14 +109,14 @@ func TestHostThroughAProxy(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if got := receive(t, "the proxy's news", seen); got != "CONNECT "+addr || len(seen) != 0 {
+	if got := testkit.Receive(t, "the proxy's news", seen); got != "CONNECT "+addr || len(seen) != 0 {
 		t.Fatal(got)
 	}
 	h = newHost(t, HostOptions{URL: "http://mcp.test:81/base", Proxy: "http://user:pass@" + via})
 	if got := whole(t, h, post("hi")); got != "mcp.test:81" {
 		t.Fatal(got)
 	}
-	if got := receive(t, "the proxy's news", seen); got != "POST http://mcp.test:81/mcp" {
+	if got := testkit.Receive(t, "the proxy's news", seen); got != "POST http://mcp.test:81/mcp" {
 		t.Fatal(got)
 	}
 	h = newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, Proxy: "http://" + via})

@@ -15,6 +15,7 @@ import (
 
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/netpoll"
+	"dragoman/internal/testkit"
 )
 
 func sized(body string) string {
@@ -64,11 +65,11 @@ func TestSendLooksBeforeItWrites(t *testing.T) {
 		if got := whole(t, h, post("hi")); got != "fine" {
 			t.Fatal(got)
 		}
-		receive(t, "the server's close", closed)
+		testkit.Receive(t, "the server's close", closed)
 		h.mu.Lock()
 		c := h.idle[0]
 		h.mu.Unlock()
-		eventually(t, "a dead connection", func() bool { return c.peek.Peek() == netpoll.Closed })
+		testkit.Eventually(t, "a dead connection", func() bool { return c.peek.Peek() == netpoll.Closed })
 		h.mu.Lock()
 		c.idleSince = c.idleSince.Add(-time.Millisecond)
 		h.mu.Unlock()
@@ -87,7 +88,7 @@ func TestSendDropsAConnectionWithUninvitedBytes(t *testing.T) {
 		}
 		if open, _ := h.Conns(); open != 0 { // mostly it came in the same segment; otherwise the check before writing finds it
 			c := h.idle[0]
-			eventually(t, "the bytes", func() bool { return c.peek.Peek() == netpoll.Readable })
+			testkit.Eventually(t, "the bytes", func() bool { return c.peek.Peek() == netpoll.Readable })
 			c.idleSince = c.idleSince.Add(-time.Millisecond)
 		}
 	}
@@ -100,8 +101,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		gone <- struct{}{}
 	})})
 	whole(t, h, post("hi"))
-	receive(t, "the close", gone)
-	eventually(t, "an empty pool", func() bool { open, idle := h.Conns(); return open == 0 && idle == 0 })
+	testkit.Receive(t, "the close", gone)
+	testkit.Eventually(t, "an empty pool", func() bool { open, idle := h.Conns(); return open == 0 && idle == 0 })
 }
 
 // fasthttp's client cannot be cancelled: the server works on for a client that has left, and a half-read body in the pool would be the next
@@ -143,14 +144,14 @@ func TestSendSetsItsFields(t *testing.T) {
 		}
 	}
 	whole(t, h, req)
-	r := receive(t, "the request", seen)
+	r := testkit.Receive(t, "the request", seen)
 	if r.Host != addr || r.Header.Get("Accept-Encoding") != "" || r.ContentLength != 2 {
 		t.Fatal(r.Host, r.Header, r.ContentLength)
 	}
 	req = &http1.Request{Target: "/x"}
 	_ = req.Set("Content-Length", "5") // of a missing body: the next request would be taken for it
 	whole(t, h, req)
-	if bare := receive(t, "the request", seen); bare.ContentLength != 0 || bare.Header.Get("Authorization") != "Bearer secret" {
+	if bare := testkit.Receive(t, "the request", seen); bare.ContentLength != 0 || bare.Header.Get("Authorization") != "Bearer secret" {
 		t.Fatal(bare.ContentLength)
 	}
 	if got := r.Header.Values("Authorization"); len(got) != 1 || got[0] != "Bearer secret" {

@@ -3,14 +3,7 @@ package httpclient
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -21,37 +14,13 @@ import (
 	"go.uber.org/goleak"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for an event; durations that must be short are measured.
-const patience = 10 * time.Second
-
 // noticed is the time within which the end of a peer must be noticed.
 const noticed = 100 * time.Millisecond
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
-}
-
-func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(patience):
-		t.Fatalf("never came: %s", what)
-	}
-	return v
-}
 
 // upstream accepts connections and hands each to a script, on a goroutine of its own.
 func upstream(t *testing.T, script func(n int, c net.Conn)) string {
@@ -158,27 +127,7 @@ func whole(t *testing.T, h *Host, req *http1.Request) string {
 	return string(body)
 }
 
-// certificate makes a self-signed one for 127.0.0.1 and its PEM.
-func certificate(t *testing.T) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.test"},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func soon() time.Time { return time.Now().Add(patience) }
+func soon() time.Time { return time.Now().Add(testkit.Patient) }
 
 func loopback(t *testing.T) net.Listener {
 	t.Helper()

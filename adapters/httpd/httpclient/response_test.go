@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/internal/testkit"
 )
 
 func TestAbortReachesTheServerAtOnce(t *testing.T) {
@@ -42,14 +43,14 @@ func TestAbortReachesTheServerAtOnce(t *testing.T) {
 				_, err := a.Body(nil, 100, time.Time{})
 				ended <- err
 			}()
-			receive(t, "the request", asked)
+			testkit.Receive(t, "the request", asked)
 			start := time.Now()
 			a.Abort()
 			a.Abort()
-			if took := receive(t, "the server's news", gone).Sub(start); took > noticed {
+			if took := testkit.Receive(t, "the server's news", gone).Sub(start); took > noticed {
 				t.Fatalf("took %v", took)
 			}
-			if err := receive(t, "the end", ended); !errors.Is(err, ErrAborted) {
+			if err := testkit.Receive(t, "the end", ended); !errors.Is(err, ErrAborted) {
 				t.Fatal(err)
 			}
 			a.Close()

@@ -112,9 +112,7 @@ func TakeBody(ctx *fasthttp.RequestCtx) []byte {
 // RecycleBody takes back the memory of a body of TakeBody.
 func RecycleBody(body []byte) {
 	if cap(body) <= maxPooledBody {
-		if proxy.Poison {
-			overwrite(body)
-		}
+		proxy.Overwrite(body)
 		bodies.Put(&body)
 	}
 }

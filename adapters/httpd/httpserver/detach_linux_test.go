@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // isCold reports whether a stream has given up its connection and has only its descriptor.
@@ -51,13 +53,13 @@ func TestColdStreams(t *testing.T) {
 				if _, err := io.WriteString(c, get); err != nil {
 					t.Fatal(err)
 				}
-				h := receive(t, "the stream", held)
-				eventually(t, "cold", h.detached)
+				h := testkit.Receive(t, "the stream", held)
+				testkit.Eventually(t, "cold", h.detached)
 				return c, h
 			}
 			hears := func(c net.Conn, want string) {
 				t.Helper()
-				_ = c.SetReadDeadline(time.Now().Add(patience))
+				_ = c.SetReadDeadline(time.Now().Add(testkit.Patient))
 				var all []byte
 				b := make([]byte, 4096)
 				for !strings.Contains(string(all), want) {
@@ -69,11 +71,11 @@ func TestColdStreams(t *testing.T) {
 			}
 			ends := func(c net.Conn, want error) {
 				t.Helper()
-				if err := receive(t, "OnClose", closed); !errors.Is(err, want) {
+				if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, want) {
 					t.Errorf("ended with %v; want %v", err, want)
 				}
 				_ = c.Close()
-				eventually(t, "no file is left", func() bool { return openFiles(t) <= files })
+				testkit.Eventually(t, "no file is left", func() bool { return openFiles(t) <= files })
 			}
 
 			c, h := open()
@@ -102,7 +104,7 @@ func TestColdStreams(t *testing.T) {
 			none, cancel := context.WithCancel(t.Context())
 			cancel()
 			_ = s.Shutdown(none)
-			if err := receive(t, "OnClose", closed); !errors.Is(err, ErrShutdown) && !errors.Is(err, ErrLeft) {
+			if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrShutdown) && !errors.Is(err, ErrLeft) {
 				t.Error(err)
 			}
 			hears(c, "open")
@@ -120,8 +122,8 @@ func TestColdStreamsThaw(t *testing.T) {
 		c := dialTo(t, addr)
 		c.send(get)
 		c.head()
-		h := receive(t, "the stream", held)
-		eventually(t, "cold", h.detached)
+		h := testkit.Receive(t, "the stream", held)
+		testkit.Eventually(t, "cold", h.detached)
 		for range events {
 			if err := h.Write([]byte(event)); err != nil {
 				t.Fatal(err)
@@ -132,7 +134,7 @@ func TestColdStreamsThaw(t *testing.T) {
 		}
 		if !end {
 			c.reset()
-			if err := receive(t, "OnClose", closed); err == nil {
+			if err := testkit.Receive(t, "OnClose", closed); err == nil {
 				t.Error("ended without an error although the client had left")
 			}
 			continue
@@ -142,15 +144,15 @@ func TestColdStreamsThaw(t *testing.T) {
 		if n := strings.Count(string(all), event); err != nil || n != events || !strings.HasSuffix(string(all), "0\r\n\r\n") {
 			t.Errorf("%d of %d events, %v", n, events, err)
 		}
-		if err := receive(t, "OnClose", closed); err != nil {
+		if err := testkit.Receive(t, "OnClose", closed); err != nil {
 			t.Error(err)
 		}
 	}
 	c := dialTo(t, addr)
 	c.send(get)
 	c.head()
-	h := receive(t, "the stream", held)
-	eventually(t, "cold", h.detached)
+	h := testkit.Receive(t, "the stream", held)
+	testkit.Eventually(t, "cold", h.detached)
 	h.mu.Lock()
 	_, err := h.c.socket.Attach()
 	h.mu.Unlock()
@@ -163,7 +165,7 @@ func TestColdStreamsThaw(t *testing.T) {
 	}
 	c.expect("9\r\ndata: 1\n\n\r\n")
 	_ = c.Close()
-	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrLeft) {
+	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrLeft) {
 		t.Error(err)
 	}
 }

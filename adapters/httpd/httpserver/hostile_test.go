@@ -15,6 +15,7 @@ import (
 
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/netpoll"
+	"dragoman/internal/testkit"
 )
 
 // A large body is not read before the gates have seen the head, whatever the method and the expectation.
@@ -79,12 +80,12 @@ func TestTrailersAreNoHead(t *testing.T) {
 			if res, body := c.answer(); res.StatusCode != 200 || body != "hi" {
 				t.Fatal(res.StatusCode, body)
 			}
-			if got := receive(t, "the head", fields); strings.Contains(got, "evil") || !strings.Contains(got, "X-Key=mine") {
+			if got := testkit.Receive(t, "the head", fields); strings.Contains(got, "evil") || !strings.Contains(got, "X-Key=mine") {
 				t.Errorf("%s", got)
 			}
 		}
 		c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: other\r\nContent-Length: 2\r\n\r\nhi")
-		if res, body := c.answer(); res.StatusCode != 200 || body != "hi" || !strings.Contains(receive(t, "the head", fields), "X-Key=other") {
+		if res, body := c.answer(); res.StatusCode != 200 || body != "hi" || !strings.Contains(testkit.Receive(t, "the head", fields), "X-Key=other") {
 			t.Fatal(res.StatusCode, body)
 		}
 	}
@@ -151,7 +152,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		c := dialTo(t, addr)
 		c.send(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
 		slow = append(slow, c)
-		eventually(t, "it is read, or waits", func() bool {
+		testkit.Eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
 			defer s.budget.mu.Unlock()
 			return len(s.budget.queue)+s.budget.waiting > i || i >= 4
@@ -163,7 +164,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		t.Errorf("small bodies need none: %d", res.StatusCode)
 	}
 	good := fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
-	eventually(t, "the slowest gives way", func() bool {
+	testkit.Eventually(t, "the slowest gives way", func() bool {
 		c := dialTo(t, addr)
 		c.trySend(good)
 		res, body := c.answer()
@@ -187,7 +188,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 	for _, c := range slow {
 		_ = c.Close()
 	}
-	eventually(t, "all room is free", func() bool {
+	testkit.Eventually(t, "all room is free", func() bool {
 		s.budget.mu.Lock()
 		defer s.budget.mu.Unlock()
 		return s.budget.used == 0 && len(s.budget.queue) == 0
@@ -204,7 +205,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	first, second, third := dialTo(t, addr), dialTo(t, addr), dialTo(t, addr)
 	for i, c := range []*client{first, second, third} {
 		c.send(head)
-		eventually(t, "it is read, or waits", func() bool {
+		testkit.Eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
 			defer s.budget.mu.Unlock()
 			return len(s.budget.queue)+s.budget.waiting == i+1
@@ -266,7 +267,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	})
 	slow := dialTo(t, addr)
 	slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	for what, say := range map[string]string{"silent": "", "half a head": "GET /x HTT", "kept alive": get, "half a body": "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"} {
 		for i := range 64 {
 			c := dialTo(t, addr)

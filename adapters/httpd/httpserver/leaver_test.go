@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 // noticed is the time within which a leaving client must be noticed.
@@ -52,16 +54,16 @@ func TestLeaveIsNoticedAtOnce(t *testing.T) {
 			addr, entered, left := blocked(t, nil)
 			c := dialTo(t, addr)
 			c.send(get)
-			receive(t, "the handler", entered)
+			testkit.Receive(t, "the handler", entered)
 			start := time.Now()
 			leave(c)
-			if took := receive(t, "the leave", left).Sub(start); took > noticed {
+			if took := testkit.Receive(t, "the leave", left).Sub(start); took > noticed {
 				t.Fatalf("noticed after %v", took)
 			}
 			_ = c.Close()
 			select { // the pipelined request is handled too, and finds its client gone
 			case <-entered:
-				receive(t, "the second leave", left)
+				testkit.Receive(t, "the second leave", left)
 			default:
 			}
 		})
@@ -69,7 +71,7 @@ func TestLeaveIsNoticedAtOnce(t *testing.T) {
 }
 
 func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
-	cert, _ := certificate(t)
+	cert, _ := testkit.Certificate(t)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +83,9 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	}
 	c := clientOn(t, secure)
 	c.send(get)
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	_ = c.Close()
-	receive(t, "the leave", left)
+	testkit.Receive(t, "the leave", left)
 
 	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -92,9 +94,9 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	addr, entered, left = blocked(t, socket)
 	c = dialTo(t, addr)
 	c.send(get)
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	_ = c.Close()
-	receive(t, "the leave", left)
+	testkit.Receive(t, "the leave", left)
 }
 
 func TestWatchOfAClientThatHasLeft(t *testing.T) {
@@ -107,16 +109,16 @@ func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	})
 	c := dialTo(t, addr)
 	c.send(get)
-	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
+	testkit.Eventually(t, "a connection", func() bool { return s.Conns() == 1 })
 	_ = c.Close()
 	conn := s.openConns()[0]
-	eventually(t, "the leave", func() bool {
+	testkit.Eventually(t, "the leave", func() bool {
 		conn.departure.mu.Lock()
 		defer conn.departure.mu.Unlock()
 		return conn.gone
 	})
 	close(proceed)
-	receive(t, "the leave, inside Watch", left)
+	testkit.Receive(t, "the leave, inside Watch", left)
 }
 
 // recycled is a Leaver as a pool would hold it: Leave must not be called while it is not armed.
@@ -146,13 +148,13 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 			}
 		})
 	})
-	end := time.Now().Add(patience)
+	end := time.Now().Add(testkit.Patient)
 	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // the time of leaving varies with the machine
 		c := dialTo(t, addr)
 		c.send(get)
 		_ = c.Close()
 	}
-	eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
+	testkit.Eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
 	if bad.Load() != 0 || leaves.Load() == 0 {
 		t.Fatalf("%d leaves, %d of them after Disarm", leaves.Load(), bad.Load())
 	}

@@ -2,25 +2,10 @@ package httpserver
 
 import (
 	"net"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"dragoman/internal/testkit"
 )
-
-func congestion(t *testing.T, of any) string {
-	t.Helper()
-	raw, err := of.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var name string
-	var got error
-	if err := raw.Control(func(fd uintptr) { name, got = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) }); err != nil || got != nil {
-		t.Fatal(err, got)
-	}
-	return name
-}
 
 // Connections accepted by a loopback listener have no congestion control with pacing.
 func TestListenOnTheLoopback(t *testing.T) {
@@ -39,7 +24,7 @@ func TestListenOnTheLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if got := congestion(t, nc); got != "reno" {
+	if got := testkit.Congestion(t, nc); got != "reno" {
 		t.Error(got)
 	}
 }

@@ -3,14 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -19,37 +12,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
+
+	"dragoman/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
-
-// patience is how long a test waits for an event; durations that must be short are measured.
-const patience = 10 * time.Second
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
-}
-
-func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(patience):
-		t.Fatalf("never came: %s", what)
-	}
-	return v
 }
 
 // serve starts a Server whose handlers setup registers, on ln or a loopback port.
@@ -68,14 +38,14 @@ func serve(t *testing.T, opts Options, ln net.Listener, setup func(*Server)) (*S
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 		defer cancel()
 		if !s.draining.Load() {
 			if err := s.Shutdown(ctx); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := receive(t, "Serve's return", served); err != nil {
+		if err := testkit.Receive(t, "Serve's return", served); err != nil {
 			t.Error(err)
 		}
 	})
@@ -105,7 +75,7 @@ func dialTo(t *testing.T, addr string) *client {
 func clientOn(t *testing.T, nc net.Conn) *client {
 	t.Helper()
 	t.Cleanup(func() { _ = nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(testkit.Patient)); err != nil {
 		t.Fatal(err)
 	}
 	return &client{Conn: nc, t: t, br: bufio.NewReader(nc)}
@@ -161,23 +131,3 @@ func (c *client) reset() {
 const get = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
 
 func text(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("fine") }
-
-// certificate makes a self-signed one for 127.0.0.1 and its PEM.
-func certificate(t *testing.T) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.test"},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}

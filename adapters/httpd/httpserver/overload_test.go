@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 // A connection beyond the limit is refused if none can give way, also over TLS. A silent one is closed soon, and so are all but the first
@@ -27,7 +29,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if secure {
-				cert, _ := certificate(t)
+				cert, _ := testkit.Certificate(t)
 				ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}}) //nolint:gosec // whatever is the default
 			}
 			_, addr := serve(t, Options{MaxConns: most, Overloaded: func(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Retry-After", "1"); ctx.SetBodyString("full") },
@@ -50,7 +52,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			for i := range slow {
 				slow[i] = dial()
 				slow[i].send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-				receive(t, "the handler", entered)
+				testkit.Receive(t, "the handler", entered)
 			}
 			for range 3 {
 				c := dial()
@@ -79,7 +81,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 					t.Error("a request in progress was not answered")
 				}
 			}
-			eventually(t, "there is room", func() bool {
+			testkit.Eventually(t, "there is room", func() bool {
 				c := dial()
 				defer c.Close()
 				c.trySend(get)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 // used makes a connection on which requests have been answered.
@@ -38,7 +40,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
 		c := used(t, addr)
 		c.send(slow)
-		receive(t, "the handler", entered)
+		testkit.Receive(t, "the handler", entered)
 		c.send(more)
 		whole := len(more) / len(get)
 		if more == "" {
@@ -93,12 +95,12 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	})
 	c := used(t, addr)
 	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, "the Leaver's call", left)
+	testkit.Receive(t, "the Leaver's call", left)
 	close(leave)
 	for _, want := range []string{"slow", "fine"} {
 		if _, body := c.answer(); body != want {
@@ -132,20 +134,20 @@ func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	go func() { served <- s.Serve(ln) }()
 	c := used(t, ln.Addr().String())
 	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	down := make(chan error, 1)
 	go func() { down <- s.Shutdown(ctx) }()
-	if err := receive(t, "Shutdown's return", down); !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, "Shutdown's return", down); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	receive(t, "the Leaver's call", left)
+	testkit.Receive(t, "the Leaver's call", left)
 	close(release)
 	if _, err := c.br.ReadByte(); err == nil {
 		t.Error("it was answered")
 	}
-	if err := receive(t, "Serve's return", served); err != nil {
+	if err := testkit.Receive(t, "Serve's return", served); err != nil {
 		t.Error(err)
 	}
 	if s.Conns() != 0 {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 // script is a Source that waits for the test's events.
@@ -122,7 +124,7 @@ func TestStreamHeadComesBeforeTheFirstEvent(t *testing.T) {
 	c.expect("9\r\ndata: 2\n\n\r\n")
 	close(src.lines)
 	c.expect("0\r\n\r\n")
-	if !receive(t, "Close", src.closed) {
+	if !testkit.Receive(t, "Close", src.closed) {
 		t.Fatal("not sent")
 	}
 	if n := ln.n.Load(); n != 5 {
@@ -163,7 +165,7 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 			c.head()
 			start := time.Now()
 			leave(c)
-			if receive(t, "Close", src.closed) {
+			if testkit.Receive(t, "Close", src.closed) {
 				t.Fatal("sent?")
 			}
 			if took := time.Since(start); took > noticed {
@@ -186,7 +188,7 @@ func TestStreamErrorBreaksOff(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != "data: 1\n\n" {
 		t.Fatalf("%q, %v", body, err)
 	}
-	if receive(t, "Close", src.closed) {
+	if testkit.Receive(t, "Close", src.closed) {
 		t.Fatal("sent?")
 	}
 }
@@ -198,7 +200,7 @@ func TestStreamToAClientThatDoesNotRead(t *testing.T) {
 	c.send(open)
 	c.head()
 	src.lines <- strings.Repeat("x", 32<<20)
-	if receive(t, "Close", src.closed) {
+	if testkit.Receive(t, "Close", src.closed) {
 		t.Fatal("sent?")
 	}
 }
@@ -218,12 +220,12 @@ func TestStreamToHTTP10AndHead(t *testing.T) {
 	if body, err := io.ReadAll(c.br); err != nil || string(body) != "data: 2\n\n" {
 		t.Fatalf("%q, %v", body, err)
 	}
-	receive(t, "Close", src.closed)
+	testkit.Receive(t, "Close", src.closed)
 
 	c = dialTo(t, addr)
 	c.send("HEAD /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	c.head()
-	if receive(t, "Close", src.closed) {
+	if testkit.Receive(t, "Close", src.closed) {
 		t.Fatal("sent?")
 	}
 }
@@ -246,7 +248,7 @@ func TestStreamReplaced(t *testing.T) {
 		if resp, _ := c.answer(); resp.StatusCode != 500 {
 			t.Fatal(resp.StatusCode)
 		}
-		if receive(t, "Close", src.closed) {
+		if testkit.Receive(t, "Close", src.closed) {
 			t.Fatal("sent?")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 // A path with a plain query is found without the router, any other by it; both get the same request.
@@ -61,7 +63,7 @@ func TestPlainQueryLargeBody(t *testing.T) {
 		if resp, got := c.answer(); resp.StatusCode != 200 || got != fmt.Sprintf("/m|a|%d", size) {
 			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, got)
 		}
-		if own := receive(t, "the body", took); (len(own) == size) != (size >= maxKept) {
+		if own := testkit.Receive(t, "the body", took); (len(own) == size) != (size >= maxKept) {
 			t.Errorf("%d bytes, %d received", size, len(own))
 		}
 	}

@@ -174,9 +174,7 @@ func (c *conn) next(st *serveState) {
 
 // forget clears what belongs to a request, and gives back large buffers.
 func (st *serveState) forget() {
-	if proxy.Poison {
-		overwrite(st.current.fields.Raw())
-	}
+	proxy.Overwrite(st.current.fields.Raw())
 	st.current.fields.Reset()
 	st.current = current{fields: st.current.fields}
 	st.apart = false
@@ -188,7 +186,7 @@ func (st *serveState) forget() {
 		st.scratch.Clear()
 	}
 	if proxy.Poison {
-		overwrite(st.ctx.Request.Body())
+		proxy.Overwrite(st.ctx.Request.Body())
 	}
 	if cap(st.ctx.Request.Body()) > maxKept {
 		if body := st.ctx.Request.SwapBody(nil); cap(body) <= maxPooledBody {
@@ -306,11 +304,4 @@ func (s *Server) recovered(c *conn, st *serveState) {
 	st.ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 	st.current.handler.refused(&st.ctx, fasthttp.StatusInternalServerError)
 	st.ctx.SetConnectionClose()
-}
-
-// overwrite makes a test fail that reads borrowed memory after its end.
-func overwrite(b []byte) {
-	for i := range b {
-		b[i] = '!'
-	}
 }

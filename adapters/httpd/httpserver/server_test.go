@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
 )
 
 func TestServerAnswersAndRefuses(t *testing.T) {
@@ -179,8 +181,8 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 	fresh := dialTo(t, addr)
 	busy := dialTo(t, addr)
 	busy.send(get)
-	receive(t, "the handler", entered)
-	eventually(t, "three connections", func() bool { return s.Conns() == 3 })
+	testkit.Receive(t, "the handler", entered)
+	testkit.Eventually(t, "three connections", func() bool { return s.Conns() == 3 })
 	down := make(chan error, 1)
 	go func() { down <- s.Shutdown(context.Background()) }()
 	for _, c := range []*client{idle, fresh} {
@@ -201,7 +203,7 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 	if body != "fine" || !resp.Close {
 		t.Fatal(body, resp.Close)
 	}
-	if err := receive(t, "Shutdown", down); err != nil {
+	if err := testkit.Receive(t, "Shutdown", down); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -218,7 +220,7 @@ func TestShutdownForces(t *testing.T) {
 	})
 	c := dialTo(t, addr)
 	c.send(get)
-	receive(t, "the handler", entered)
+	testkit.Receive(t, "the handler", entered)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {

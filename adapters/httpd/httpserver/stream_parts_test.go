@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/internal/testkit"
 )
 
 // parts makes an event of at least size bytes in three parts, and its text.
@@ -21,13 +22,13 @@ func parts(mark byte, size int) (event [][]byte, text string) {
 
 func overwriteAll(event [][]byte) {
 	for _, p := range event {
-		overwrite(p)
+		clear(p)
 	}
 }
 
 // Events of all sizes arrive complete and in order, and their memory is free once Tell has returned, on every kind of connection.
 func TestHeldTell(t *testing.T) {
-	cert, _ := certificate(t)
+	cert, _ := testkit.Certificate(t)
 	for _, secure := range []bool{false, true} {
 		for _, version := range []string{"1.0", "1.1"} {
 			t.Run(fmt.Sprintf("HTTP/%s TLS %v", version, secure), func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestHeldTell(t *testing.T) {
 				}
 				c.send("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
 				resp := c.head()
-				h := receive(t, "the stream", held)
+				h := testkit.Receive(t, "the stream", held)
 				sizes := []int{1, minInPlace - 8, minInPlace, maxCopied, 100 << 10, 1, writePiece + 1, 9 << 20, 1}
 				var want strings.Builder
 				want.WriteString(": open\n\n")
@@ -70,7 +71,7 @@ func TestHeldTell(t *testing.T) {
 				if err != nil || string(got) != want.String() {
 					t.Errorf("%d bytes of %d, %v", len(got), want.Len(), err)
 				}
-				if err := receive(t, "Tell", told); err != nil {
+				if err := testkit.Receive(t, "Tell", told); err != nil {
 					t.Error(err)
 				}
 			})
@@ -84,7 +85,7 @@ func TestHeldTellWaits(t *testing.T) {
 	c := dialTo(t, addr)
 	c.send(get)
 	resp := c.head()
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	event, text := parts('x', 32<<20)
 	told := make(chan error, 1)
 	go func() {
@@ -92,7 +93,7 @@ func TestHeldTellWaits(t *testing.T) {
 		overwriteAll(event)
 		told <- err
 	}()
-	eventually(t, "it waits", func() bool {
+	testkit.Eventually(t, "it waits", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.writing && h.inFlight > 0
@@ -116,15 +117,15 @@ func TestHeldTellWaits(t *testing.T) {
 	if _, err := io.ReadFull(resp.Body, begin); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "less is left", func() bool { n := inFlight(); return n > 0 && n < before })
+	testkit.Eventually(t, "less is left", func() bool { n := inFlight(); return n > 0 && n < before })
 	h.End()
 	if got, err := io.ReadAll(resp.Body); err != nil || string(begin)+string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if err := receive(t, "Tell", told); err != nil {
+	if err := testkit.Receive(t, "Tell", told); err != nil {
 		t.Error(err)
 	}
-	if err := receive(t, "OnClose", closed); err != nil {
+	if err := testkit.Receive(t, "OnClose", closed); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,22 +135,22 @@ func TestHeldTellUnread(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
 	c := dialTo(t, addr)
 	c.send(get)
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	event, _ := parts('x', 32<<20)
 	if err := h.WriteParts(event...); !http1.IsTimeout(err) {
 		t.Error(err)
 	}
-	if err := receive(t, "OnClose", closed); !http1.IsTimeout(err) {
+	if err := testkit.Receive(t, "OnClose", closed); !http1.IsTimeout(err) {
 		t.Error(err)
 	}
 
 	_, addr, held, closed = holding(t, Options{}, StreamOptions{})
 	c = dialTo(t, addr)
 	c.send(get)
-	h = receive(t, "the stream", held)
+	h = testkit.Receive(t, "the stream", held)
 	told := make(chan error, 1)
 	go func() { told <- h.WriteParts(event...) }()
-	eventually(t, "it waits", func() bool {
+	testkit.Eventually(t, "it waits", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.writing && h.inFlight > 0
@@ -157,10 +158,10 @@ func TestHeldTellUnread(t *testing.T) {
 	if err := h.Write([]byte("data: too much\n\n")); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
-	if err := receive(t, "Tell", told); err == nil {
+	if err := testkit.Receive(t, "Tell", told); err == nil {
 		t.Error("the stream was closed without a notification")
 	}
-	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
+	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
 }
@@ -171,7 +172,7 @@ func TestHeldTellPieces(t *testing.T) {
 	c := dialTo(t, addr)
 	c.send(get)
 	resp := c.head()
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	var event [][]byte
 	for i := range 3000 {
 		event = append(event, fmt.Appendf(nil, "data: %d\n", i))

@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/internal/testkit"
 )
 
 // holding serves streams and returns a channel with their results.
@@ -45,7 +46,7 @@ func TestHeldWriteEndAndKeepAlive(t *testing.T) {
 	if resp.Header.Get("X-Mine") != "yes" || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatal(resp.Header)
 	}
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	c.expect("9\r\ndata: 0\n\n\r\n")
 	c.expect("e\r\n: keep-alive\n\n\r\ne\r\n: keep-alive\n\n\r\n")
 	var wg sync.WaitGroup
@@ -66,13 +67,13 @@ func TestHeldWriteEndAndKeepAlive(t *testing.T) {
 	if err != nil || got != strings.Repeat("9\r\ndata: 1\n\n\r\n", 100)+"0\r\n\r\n" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if err := receive(t, "OnClose", closed); err != nil {
+	if err := testkit.Receive(t, "OnClose", closed); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Write([]byte("x")); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
-	eventually(t, "nothing left", func() bool { return s.Streams() == 0 && s.Conns() == 0 && len(closed) == 0 })
+	testkit.Eventually(t, "nothing left", func() bool { return s.Streams() == 0 && s.Conns() == 0 && len(closed) == 0 })
 }
 
 func TestHeldEndsWithItsPeer(t *testing.T) {
@@ -86,10 +87,10 @@ func TestHeldEndsWithItsPeer(t *testing.T) {
 		c.send(get)
 		c.head()
 		c.expect("8\r\n: open\n\n\r\n")
-		h := receive(t, "the stream", held)
+		h := testkit.Receive(t, "the stream", held)
 		start := time.Now()
 		leave(c)
-		if err := receive(t, "OnClose", closed); !errors.Is(err, ErrLeft) {
+		if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrLeft) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if took := time.Since(start); took > noticed {
@@ -106,7 +107,7 @@ func TestHeldPeerDoesNotRead(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{})
 	c := dialTo(t, addr)
 	c.send(get)
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	for n := 0; ; n++ {
 		start := time.Now()
 		err := h.Write(event)
@@ -120,18 +121,18 @@ func TestHeldPeerDoesNotRead(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
+	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
 		t.Fatal(err)
 	}
 
 	_, addr, held, closed = holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{Queue: 1 << 30})
 	c = dialTo(t, addr)
 	c.send(get)
-	h = receive(t, "the stream", held)
+	h = testkit.Receive(t, "the stream", held)
 	if err := h.Write(make([]byte, 32<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, "OnClose", closed); !http1.IsTimeout(err) {
+	if err := testkit.Receive(t, "OnClose", closed); !http1.IsTimeout(err) {
 		t.Fatal(err)
 	}
 }
@@ -143,7 +144,7 @@ func TestHeldQueue(t *testing.T) {
 	c.send(get)
 	c.head()
 	_ = c.SetDeadline(time.Now().Add(time.Minute)) // 20 MB, with the race detector, beside other tests
-	h := receive(t, "the stream", held)
+	h := testkit.Receive(t, "the stream", held)
 	var want strings.Builder
 	want.WriteString("8\r\n: open\n\n\r\n")
 	for i := range 200 {
@@ -158,7 +159,7 @@ func TestHeldQueue(t *testing.T) {
 	if got, err := io.ReadAll(c.br); err != nil || string(got) != want.String() {
 		t.Fatalf("%d bytes of %d, %v", len(got), want.Len(), err)
 	}
-	if err := receive(t, "OnClose", closed); err != nil {
+	if err := testkit.Receive(t, "OnClose", closed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -168,14 +169,14 @@ func TestHeldCap(t *testing.T) {
 	first, second := dialTo(t, addr), dialTo(t, addr)
 	first.send(get)
 	first.head()
-	receive(t, "the stream", held)
+	testkit.Receive(t, "the stream", held)
 	second.send(get)
 	if resp, body := second.answer(); resp.StatusCode != 503 || body != ErrTooManyStreams.Error() {
 		t.Fatal(resp.StatusCode, body)
 	}
 	_ = first.Close()
-	receive(t, "OnClose", closed)
-	eventually(t, "room again", func() bool {
+	testkit.Receive(t, "OnClose", closed)
+	testkit.Eventually(t, "room again", func() bool {
 		second.send(get)
 		resp := second.head()
 		if resp.StatusCode != 200 {
@@ -196,19 +197,19 @@ func TestHeldThousandIdle(t *testing.T) {
 	}
 	for _, c := range clients {
 		c.head()
-		receive(t, "the stream", held)
+		testkit.Receive(t, "the stream", held)
 	}
-	eventually(t, "no goroutine a stream", func() bool { return runtime.NumGoroutine() < before+5 })
+	testkit.Eventually(t, "no goroutine a stream", func() bool { return runtime.NumGoroutine() < before+5 })
 	if s.Streams() != n {
 		t.Fatal(s.Streams())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for range n {
-		if err := receive(t, "OnClose", closed); !errors.Is(err, ErrShutdown) {
+		if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrShutdown) {
 			t.Fatal(err)
 		}
 	}
@@ -224,7 +225,7 @@ func TestHeldDrain(t *testing.T) {
 	c := dialTo(t, addr)
 	c.send(get)
 	c.head()
-	receive(t, "the stream", held)
+	testkit.Receive(t, "the stream", held)
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func TestHeldDrain(t *testing.T) {
 }
 
 func TestHeldOverTLSAndHTTP10(t *testing.T) {
-	cert, _ := certificate(t)
+	cert, _ := testkit.Certificate(t)
 	held := make(chan *Stream, 2)
 	_, addr := serve(t, Options{}, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(s *Server) {
 		s.Handle("GET", "/x", holder(StreamOptions{}, held))
@@ -248,7 +249,7 @@ func TestHeldOverTLSAndHTTP10(t *testing.T) {
 		c := clientOn(t, nc)
 		c.send("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
 		resp := c.head()
-		h := receive(t, "the stream", held)
+		h := testkit.Receive(t, "the stream", held)
 		if err := h.Write([]byte("data: 1\n\n")); err != nil {
 			t.Fatal(err)
 		}

@@ -45,13 +45,10 @@ func (s *Socket) Detach(closed *atomic.Bool) {
 func (s *Socket) Attach() (made bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.fd {
-	case 0:
-		return false, nil
-	case closedFD:
-		return false, net.ErrClosed
+	fd, err := s.detachedFD()
+	if fd == 0 {
+		return false, err
 	}
-	fd := int(s.fd)
 	f := os.NewFile(uintptr(fd), "stream")
 	nc, err := net.FileConn(f) // with a descriptor of its own
 	if err == nil {
@@ -99,12 +96,19 @@ func (s *Socket) CloseDetached() bool {
 func (s *Socket) writeDetached(p *Parts) (detached bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.fd {
-	case 0:
-		return false, nil
-	case closedFD:
-		return true, net.ErrClosed
+	fd, err := s.detachedFD()
+	if fd == 0 {
+		return err != nil, err
 	}
-	p.try(uintptr(s.fd))
+	p.try(uintptr(fd))
 	return true, p.err
+}
+
+// detachedFD returns the descriptor of a detached socket; 0 if s is not detached, or closed, which is an error. The caller
+// holds s.mu.
+func (s *Socket) detachedFD() (int, error) {
+	if s.fd == closedFD {
+		return 0, net.ErrClosed
+	}
+	return int(s.fd), nil
 }

@@ -2,25 +2,10 @@ package netpoll
 
 import (
 	"net"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"dragoman/internal/testkit"
 )
-
-func congestion(t *testing.T, of any) string {
-	t.Helper()
-	raw, err := of.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var name string
-	var got error
-	if err := raw.Control(func(fd uintptr) { name, got = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) }); err != nil || got != nil {
-		t.Fatal(err, got)
-	}
-	return name
-}
 
 // On the loopback both ends take Reno; a listener that other machines can reach keeps the system's congestion control.
 func TestLoopbackControl(t *testing.T) {
@@ -29,7 +14,7 @@ func TestLoopbackControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	usual := congestion(t, plain)
+	usual := testkit.Congestion(t, plain)
 	for addr, want := range map[string]string{"127.0.0.1:0": "reno", "0.0.0.0:0": usual} {
 		ln, err := (&net.ListenConfig{Control: LoopbackControl}).Listen(t.Context(), "tcp4", addr)
 		if err != nil {
@@ -47,7 +32,7 @@ func TestLoopbackControl(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer theirs.Close()
-		if dialled, accepted := congestion(t, ours), congestion(t, theirs); dialled != "reno" || accepted != want {
+		if dialled, accepted := testkit.Congestion(t, ours), testkit.Congestion(t, theirs); dialled != "reno" || accepted != want {
 			t.Errorf("%s: dialled %s, accepted %s, want %s", addr, dialled, accepted, want)
 		}
 	}

@@ -30,8 +30,6 @@ func recycle(raw []byte) {
 	if cap(raw) < minPooled || cap(raw) > maxPooled {
 		return
 	}
-	if proxy.Poison {
-		clear(raw)
-	}
+	proxy.Overwrite(raw)
 	buffers.Put(&raw)
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +18,6 @@ import (
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// errorBody bounds, in bytes, what is read of an error's body.
-const errorBody = 64 << 10
 
 // call is one modern request to a service, as proxy.Replies. It sends one HTTP request, a step, after the other. All methods but
 // server/discover have one step.
@@ -121,7 +119,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 // fault turns an error of the connection into one that a client may see.
 func (c *call) fault(err error) error {
 	var e *proxy.Error
-	if !errors.As(err, &e) && isLate(err) {
+	if !errors.As(err, &e) && errors.Is(err, os.ErrDeadlineExceeded) {
 		return proxy.ErrNotYet
 	}
 	if cause := c.ex.Err(); cause != nil {
@@ -156,7 +154,7 @@ func (c *call) load(until time.Time) error {
 	r := &c.reply
 	limit := c.u.limits.Body
 	if r.status >= fasthttp.StatusMultipleChoices {
-		limit = min(limit, errorBody)
+		limit = min(limit, httpcall.MaxErrorBody)
 	}
 	var err error
 	r.raw, err = c.ans.Body(r.raw, limit, until)

@@ -225,7 +225,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil, isLate(err):
+	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
 		return proxy.Errf(proxy.UpstreamTimeout, "the service did not answer GET /health in time")
 	default:
 		return proxy.AsError(httpcall.Fault(err))
@@ -244,5 +244,3 @@ func (r *reply) healthOf(ctx context.Context, ans httpclient.Response) error {
 	r.raw, err = ans.Body(r.raw, healthBody, until)
 	return err
 }
-
-func isLate(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
