@@ -60,8 +60,8 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	if s.summarize != "" {
-		return summarize(s.summarize)
+	if s.summarise != "" {
+		return summarise(s.summarise)
 	}
 	if s.instructions > 0 {
 		return holdCounts(ctx, s, self, out)
@@ -78,7 +78,7 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nwritten to", file+"; --summarize with this file copies its targets to "+summaryFile)
+	fmt.Fprintln(out, "\nwritten to", file+"; --summarise with this file copies its targets to "+summaryFile)
 	return r.failure()
 }
 
@@ -102,7 +102,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of this many calls per cell with valgrind, instead of measuring times")
 	f.StringVar(&s.keep, "keep", "", "--instructions: keep callgrind's files in this directory")
 	f.StringVar(&s.limits, "limits", "", "file with the ratio to the bare proxy that each cell may reach; only calls are measured, and no report is written")
-	f.StringVar(&s.summarize, "summarize", "", "copy the targets of this `REPORT.json` to "+summaryFile+", and measure nothing")
+	f.StringVar(&s.summarise, "summarise", "", "copy the targets of this `REPORT.json` to "+summaryFile+", and measure nothing")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)
 	}

@@ -160,8 +160,8 @@ func (r *report) print(out io.Writer) {
 	_ = w.Flush()
 }
 
-// summarize copies the targets of a report to the file of the last results.
-func summarize(file string) error {
+// summarise copies the targets of a report to the file of the last results.
+func summarise(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -170,7 +170,7 @@ func summarize(file string) error {
 	if err := json.Unmarshal(raw, r); err != nil || len(r.Targets) == 0 {
 		return fmt.Errorf("bench: %s is not a report with targets: %w", file, err)
 	}
-	if err := r.summary().Summarize(summaryFile); err != nil {
+	if err := r.summary().Summarise(summaryFile); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
 	return nil

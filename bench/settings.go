@@ -25,7 +25,7 @@ type settings struct {
 	instructions    int           // calls; 0: times are measured
 	keep            string        // directory; empty: callgrind's files are removed
 	limits          string        // file; empty: there are none
-	summarize       string        // file; empty: a run is made
+	summarise       string        // file; empty: a run is made
 }
 
 const (

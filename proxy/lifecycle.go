@@ -113,7 +113,7 @@ func (l *lifecycle) Err() error {
 // alive panics under the race detector if an exchange is used after its end. The caller holds mu.
 func (l *lifecycle) alive() {
 	if Poison && l.over {
-		panic("proxy: an exchange is used after its end")
+		panic("proxy: an exchange is used after its end") //nolint:forbidigo // in tests only, see Poison
 	}
 }
 

@@ -91,12 +91,12 @@ func TestQuestionsRace(t *testing.T) {
 					return
 				}
 				raw := `{"jsonrpc":"2.0","id":` + string(id) + `,"result":{}}`
-				answered, withdrawn := make(chan bool, 1), false
+				answered := make(chan bool, 1)
 				go func() {
 					m, _ := wire.Scan([]byte(raw))
 					answered <- s.Answer(&m)
 				}()
-				withdrawn = s.Withdraw(id)
+				withdrawn := s.Withdraw(id)
 				if a := <-answered; a == withdrawn && s.State() < Closed {
 					t.Errorf("answered %v, withdrawn %v", a, withdrawn)
 				}

@@ -111,7 +111,7 @@ var nextSlot atomic.Uint32
 // NewSlot returns a new slot, for the initializer of a package-level variable of a policy that has memory for each exchange. When all slots
 // are taken, Lend allocates.
 func NewSlot() Slot {
-	return Slot(min(uint32(firstSlot)+nextSlot.Add(1)-1, uint32(slots))) //nolint:gosec // it is small
+	return Slot(min(uint32(firstSlot)+nextSlot.Add(1)-1, uint32(slots)))
 }
 
 // Clearer is what a slot can hold. Clear resets it to its zero value, but may keep its memory.

@@ -140,10 +140,10 @@ func newCorrelationID() (id correlationID) {
 	hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
 	binary.BigEndian.PutUint64(id[:], hexadecimal(hi>>32))
 	times, node := hexadecimal(hi&math.MaxUint32), hexadecimal(lo>>32)
-	binary.BigEndian.PutUint32(id[9:], uint32(times>>32)) //nolint:gosec // half of it each time
-	binary.BigEndian.PutUint32(id[14:], uint32(times))    //nolint:gosec // the other
-	binary.BigEndian.PutUint32(id[19:], uint32(node>>32)) //nolint:gosec // the same
-	binary.BigEndian.PutUint32(id[24:], uint32(node))     //nolint:gosec // the same
+	binary.BigEndian.PutUint32(id[9:], uint32(times>>32))
+	binary.BigEndian.PutUint32(id[14:], uint32(times)) //nolint:gosec // the other
+	binary.BigEndian.PutUint32(id[19:], uint32(node>>32))
+	binary.BigEndian.PutUint32(id[24:], uint32(node)) //nolint:gosec // the same
 	binary.BigEndian.PutUint64(id[28:], hexadecimal(lo&math.MaxUint32))
 	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
 	return id

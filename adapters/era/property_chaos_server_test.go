@@ -75,7 +75,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]*query{}}
-	c.gen = newGen(b.w.seed<<20 + uint64(c.n)) //nolint:gosec // a seeded test
+	c.gen = newGen(b.w.seed<<20 + uint64(c.n))
 	if c.gen.chance(b.flaky) {
 		b.convs = append(b.convs, c)
 		return nil, proxy.Errf(proxy.Unreachable, "nobody is there")
@@ -269,7 +269,7 @@ func (j *job) gone(d time.Duration) bool {
 
 func (j *job) run() {
 	b := j.c.b
-	g := newGen(b.w.seed<<20 ^ hash(j.tag+j.state)) //nolint:gosec // a seeded test
+	g := newGen(b.w.seed<<20 ^ hash(j.tag+j.state))
 	how := j.work(g)
 	j.c.mu.Lock()
 	delete(j.c.jobs, j.key)

@@ -126,7 +126,7 @@ func (w *world) live() {
 	shared := w.u.opt.Sessions.Isolation.Mixed()
 	var lives []func()
 	for i := range 1 + g.IntN(5) {
-		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared} //nolint:gosec // a seeded test
+		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared}
 		begin := a.modern
 		if a.name = fmt.Sprintf("m%d", i); g.chance(40) {
 			a.name, begin = fmt.Sprintf("l%d", i), a.legacy

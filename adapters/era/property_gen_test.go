@@ -18,7 +18,7 @@ type gen struct {
 	n int // for names that occur once
 }
 
-func newGen(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))} } //nolint:gosec // a seeded test
+func newGen(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))} }
 
 func (g *gen) chance(percent int) bool { return g.IntN(100) < percent }
 

@@ -138,10 +138,9 @@ func TestTaskDeclaredUp(t *testing.T) {
 					t.Errorf("drive %v, %s: %s", drive, method, caps)
 				}
 			}
-			got := ""
 			e := r.ask(s, "2", "initialize", `"protocolVersion":"2025-11-25","capabilities":{"tasks":{}},"clientInfo":{"name":"c","version":"1"}`)
 			e.mu.Lock()
-			got = strings.Join(e.got, "")
+			got := strings.Join(e.got, "")
 			e.mu.Unlock()
 			if want := `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/ui":{}}},"serverInfo":{"name":"f","version":"1"}}}`; got != want {
 				t.Errorf("welcomed with\n%s\nwant\n%s", got, want)

@@ -89,9 +89,9 @@ type Splitter struct {
 	failed    error
 }
 
-// Reset prepares the Splitter for another stream. max is the limit of one event's data in bytes: DefaultMax if it is not
+// Reset prepares the Splitter for another stream. limit bounds one event's data in bytes: DefaultMax if it is not
 // positive, 1 GiB at most. Buffers are kept unless a large event has enlarged them.
-func (s *Splitter) Reset(max int) {
+func (s *Splitter) Reset(limit int) {
 	buf, name, id := s.buf, s.name, s.id
 	if len(buf) > keepBuffer {
 		buf = nil
@@ -99,7 +99,7 @@ func (s *Splitter) Reset(max int) {
 	if cap(name)+cap(id) > firstBuffer {
 		name, id = nil, nil
 	}
-	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: min(max, largestMax), retry: unknownRetry}
+	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: min(limit, largestMax), retry: unknownRetry}
 }
 
 // Next returns the next event, reading from r as far as needed. r should be the same reader at each call.

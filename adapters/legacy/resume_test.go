@@ -308,9 +308,9 @@ func TestPolledUpstream(t *testing.T) {
 	go func() { f.call("1").poll <- struct{}{} }()
 	s := f.post(id, "1")
 	got := s.next()
-	for last := ""; got != "end"; got = s.next() {
-		if last = got; !strings.HasPrefix(last, "s1-") || !strings.HasSuffix(last, " 300") {
-			t.Fatal(last)
+	for ; got != "end"; got = s.next() {
+		if !strings.HasPrefix(got, "s1-") || !strings.HasSuffix(got, " 300") {
+			t.Fatal(got)
 		}
 	}
 	c := f.call("1")

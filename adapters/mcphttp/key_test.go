@@ -6,7 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A key is accepted with the quotes of a structured field and without. An invalid one is recognized as invalid, not ignored.
+// A key is accepted with the quotes of a structured field and without. An invalid one is recognised as invalid, not ignored.
 func TestKeyOf(t *testing.T) {
 	for _, c := range []struct {
 		lines []string

@@ -27,7 +27,7 @@ func TestUndeclared(t *testing.T) {
 	f := func(caps, method, params, want string) {
 		t.Helper()
 		raw := []byte(params)
-		if got := Undeclared([]byte(caps), method, raw, wire.Span{From: 0, To: uint32(len(raw))}); got != want { //nolint:gosec // of a test
+		if got := Undeclared([]byte(caps), method, raw, wire.Span{From: 0, To: uint32(len(raw))}); got != want {
 			t.Errorf("%s at %s %s: %q, want %q", caps, method, params, got, want)
 		}
 	}

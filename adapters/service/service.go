@@ -91,7 +91,7 @@ func (s *Service) Health() Health {
 		}
 		return 0
 	})
-	serves, whole := summarize(all)
+	serves, whole := summarise(all)
 	h := Health{State: s.update(serves, whole), Uptime: time.Since(s.began), Dependencies: all}
 	h.Status = status(h.State, serves, whole)
 	return h
@@ -100,13 +100,13 @@ func (s *Service) Health() Health {
 // Only returns the health for callers of one upstream, without the other upstreams.
 func (h Health) Only(upstream string) Health {
 	h.Dependencies = slices.DeleteFunc(slices.Clone(h.Dependencies), func(d Dependency) bool { return d.Upstream && d.Name != upstream })
-	serves, whole := summarize(h.Dependencies)
+	serves, whole := summarise(h.Dependencies)
 	h.Status = status(h.State, serves, whole)
 	return h
 }
 
-// summarize reports whether the service can serve, and whether all dependencies are connected.
-func summarize(all []Dependency) (serves, whole bool) {
+// summarise reports whether the service can serve, and whether all dependencies are connected.
+func summarise(all []Dependency) (serves, whole bool) {
 	return slices.ContainsFunc(all, func(d Dependency) bool { return d.Upstream && d.Connected }),
 		!slices.ContainsFunc(all, func(d Dependency) bool { return !d.Connected })
 }

@@ -53,7 +53,7 @@ const (
 // AppendToken appends a token. number has at most ten digits, length is from TokenLen to MaxText, and form is FormJSON or FormSSE.
 func AppendToken(dst []byte, number uint64, length int, form byte) []byte {
 	dst = appendPadded(dst, number, numberLen)
-	dst = appendPadded(dst, uint64(length), lengthLen)
+	dst = appendPadded(dst, uint64(length), lengthLen) //nolint:gosec // G115: a length
 	return append(dst, form)
 }
 

@@ -8,13 +8,13 @@ import (
 )
 
 // summaryHead is the beginning of the file of the last results.
-const summaryHead = "# The last results\n\nWritten by `bench/run.sh --summarize REPORT.json` and `bench/lab/peers/run.sh --summarize REPORT.json`, " +
+const summaryHead = "# The last results\n\nWritten by `bench/run.sh --summarise REPORT.json` and `bench/lab/peers/run.sh --summarise REPORT.json`, " +
 	"each its own section; [README.md](README.md) explains how to read them. Full reports are not kept in git.\n"
 
-// Summarize writes the document to the Markdown file of the last results, in place of the section with its title. Other sections stay. The
+// Summarise writes the document to the Markdown file of the last results, in place of the section with its title. Other sections stay. The
 // file is created if necessary.
-func (d *Document) Summarize(file string) error {
-	raw, err := os.ReadFile(file) //nolint:gosec // named by the person at the terminal
+func (d *Document) Summarise(file string) error {
+	raw, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -40,5 +40,5 @@ func (d *Document) Summarize(file string) error {
 	if !placed {
 		out += "\n" + own
 	}
-	return os.WriteFile(file, []byte(out), 0o644) //nolint:gosec // a document for everybody
+	return os.WriteFile(file, []byte(out), 0o644)
 }

@@ -12,7 +12,7 @@ func TestSummarize(t *testing.T) {
 		t.Helper()
 		d := NewDocument(title)
 		d.Text("%s", text)
-		if err := d.Summarize(file); err != nil {
+		if err := d.Summarise(file); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(file)

@@ -64,7 +64,7 @@ func (f *filter) honoured() string {
 	pairs := make([]string, 0, 2*topics+2)
 	for t, on := range f.lists {
 		if on {
-			pairs = append(pairs, topic(t).String()+"ListChanged", "true") //nolint:gosec // a topic
+			pairs = append(pairs, topic(t).String()+"ListChanged", "true")
 		}
 	}
 	if len(f.uris) > 0 {

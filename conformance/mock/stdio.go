@@ -236,7 +236,9 @@ func (p *process) sendMessage(text string) { p.send(frameOutput, []byte(text+"\n
 func (p *process) writeNoise(text string) { p.send(frameErrors, []byte(text+"\n")) }
 
 // terminate implements channel.
-func (p *process) terminate(code int) { p.send(frameLeave, []byte{byte(code)}) }
+func (p *process) terminate(code int) {
+	p.send(frameLeave, []byte{byte(code)}) //nolint:gosec // G115: an exit code is a byte
+}
 
 // least is the minimum time for a process to end by itself.
 const least = 100 * time.Millisecond

@@ -238,7 +238,7 @@ func idKey(id string) string {
 
 // respond answers a question of the server's.
 func (c *Conn) respond(m Message) {
-	answer := ""
+	var answer string
 	switch {
 	case c.Answer != nil:
 		answer = c.Answer(m)

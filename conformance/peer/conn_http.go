@@ -182,7 +182,7 @@ func nameOf(method, params string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	member := ""
+	var member string
 	switch method {
 	case "tools/call", "prompts/get":
 		member = "name"

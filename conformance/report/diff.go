@@ -29,20 +29,20 @@ type Change struct {
 }
 
 // Compare returns the differences between two runs.
-func Compare(old, new *Report) *Diff {
+func Compare(before, after *Report) *Diff {
 	d := &Diff{Format: Format, Failing: []Change{}, Passing: []Change{}, Changed: []Change{}, New: []Change{}, Gone: []Change{}}
 	was, seen := make(map[string]*Finding), make(map[string]bool)
-	for i := range old.Findings {
-		f := &old.Findings[i]
+	for i := range before.Findings {
+		f := &before.Findings[i]
 		was[f.Key()] = f
 	}
-	for i := range new.Findings {
-		f := &new.Findings[i]
+	for i := range after.Findings {
+		f := &after.Findings[i]
 		seen[f.Key()] = true
 		d.add(was[f.Key()], f)
 	}
-	for i := range old.Findings {
-		if f := &old.Findings[i]; !seen[f.Key()] {
+	for i := range before.Findings {
+		if f := &before.Findings[i]; !seen[f.Key()] {
 			d.Gone = append(d.Gone, Change{Key: f.Key(), Was: f.Outcome})
 		}
 	}

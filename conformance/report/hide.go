@@ -30,7 +30,7 @@ func (h Hide) replacer() *strings.Replacer {
 			return
 		}
 		secrets = append(secrets, value, url.QueryEscape(value), url.PathEscape(value))
-		if quoted, err := json.MarshalNoEscape(value); err == nil {
+		if quoted, err := json.Marshal(value); err == nil {
 			secrets = append(secrets, strings.Trim(string(quoted), `"`))
 		}
 	}

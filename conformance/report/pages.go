@@ -50,7 +50,7 @@ func (c *Catalogue) WritePages(dir string) error {
 	}
 	pages := c.Pages()
 	for _, p := range pages {
-		if err := os.WriteFile(filepath.Join(dir, p.Name), []byte(p.Text), 0o644); err != nil { //nolint:gosec // documentation is for everybody
+		if err := os.WriteFile(filepath.Join(dir, p.Name), []byte(p.Text), 0o644); err != nil {
 			return err
 		}
 	}

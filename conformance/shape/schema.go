@@ -123,7 +123,7 @@ func unzip(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(z) //nolint:gosec // embedded
+	return io.ReadAll(z)
 }
 
 // amendment is what the text of some revisions says and their schemas do not: a JSON Merge Patch of the definitions.

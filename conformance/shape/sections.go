@@ -18,7 +18,7 @@ var results = map[string][]string{
 
 // sections maps methods, definitions and members (with a dot) to sections of the specification. The text of a definition stands with
 // its method if it is not here.
-var sections = map[string]string{
+var sections = map[string]string{ //nolint:gosec // G101: names of sections, no credentials
 	"initialize":                           "basic/lifecycle §Initialization",
 	"notifications/initialized":            "basic/lifecycle §Initialization",
 	"server/discover":                      "server/discover §Response",

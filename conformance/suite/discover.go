@@ -81,7 +81,7 @@ func offer(ctx context.Context, t *peer.Target, face peer.Face, revision string)
 	}
 	defer c.Close()
 	o := &Offer{Face: face, Revision: revision, Session: c.Session != "", Listens: c.Listens()}
-	info := peer.Object(nil)
+	var info peer.Object
 	if face.Modern() {
 		result, err := c.Result("server/discover", "")
 		if err != nil {

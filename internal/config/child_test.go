@@ -237,7 +237,7 @@ func TestEnvFileErrors(t *testing.T) {
 
 func TestOpenEnvFileIsWarnedOf(t *testing.T) {
 	vars := testkit.WriteFile(t, "vars.env", "A=hunter2\n")
-	if err := os.Chmod(vars, 0o644); err != nil { //nolint:gosec // this is tested
+	if err := os.Chmod(vars, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c, err := load(t, testkit.WriteFile(t, "c.toml", fmt.Sprintf("[upstreams.a]\ncommand = [\"a\"]\nenv_file = %q\n", vars)), nil)

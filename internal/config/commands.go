@@ -35,7 +35,7 @@ var dividers = map[string]string{HeadersKey: ":", EnvKey: "="}
 
 // Flags returns the flags of a command, in the order of the configuration reference.
 func Flags(on Command) []Flag {
-	return append(flagsOf(ConfigKeys(), on, false), flagsOf(upstreamKeys(), on, true)...)
+	return append(flagsOf(Keys(), on, false), flagsOf(upstreamKeys(), on, true)...)
 }
 
 func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag) {

@@ -230,7 +230,7 @@ func TestDurationAndSizeTexts(t *testing.T) {
 			t.Errorf("%s=%s: %v", key, given, err)
 			return
 		}
-		for _, row := range ConfigKeys() {
+		for _, row := range Keys() {
 			if row.Key == key && row.field(c).Text() != want {
 				t.Errorf("%s=%s: %s, want %s", key, given, row.field(c).Text(), want)
 			}

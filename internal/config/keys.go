@@ -11,12 +11,12 @@ import (
 	"dragoman/policies/idempotency"
 )
 
-// ConfigKeys returns every key of the file outside upstreams, in the order in which they are printed.
+// Keys returns every key of the file outside upstreams, in the order in which they are printed.
 //
 // service.host and service.port have no variable of their own on purpose: for a Service called dragoman, Kubernetes
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
-func ConfigKeys() []setting[Config] {
-	return slices.Concat(serviceKeys(), adminKeys(), logKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
+func Keys() []setting[Config] {
+	return slices.Concat(serviceKeys(), adminKeys(), logKeys(), sessionKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -76,7 +76,7 @@ func serviceKeys() []setting[Config] {
 	}
 }
 
-func limitKeys() []setting[Config] {
+func sessionKeys() []setting[Config] {
 	return []setting[Config]{
 		{Key: "sessions.idle_ttl", std: "30m", doc: "a session without a request for so long ends",
 			field: func(c *Config) field.Field {
@@ -105,6 +105,11 @@ func limitKeys() []setting[Config] {
 			}},
 		{Key: "cache.ttl", std: "1h", doc: "the longest that a result is kept, whatever the server says",
 			field: func(c *Config) field.Field { return field.Duration{At: &c.Cache.TTL, Least: time.Second, Most: day} }},
+	}
+}
+
+func limitKeys() []setting[Config] {
+	return []setting[Config]{
 		{Key: "limits.request_body", std: "4MiB", doc: "largest body of a client's request", field: bytesField(func(c *Config) *int { return &c.Limits.RequestBody })},
 		{Key: "limits.response_body", std: "100MiB", doc: "largest body of an upstream's answer", field: bytesField(func(c *Config) *int { return &c.Limits.ResponseBody })},
 		{Key: "max_response_size_mb", doc: "limits.response_body in MiB, as server scaffolds call it", writes: []string{"limits.response_body"}, mcp: "MCP_MAX_RESPONSE_SIZE_MB",

@@ -38,7 +38,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 func newLoader(opt LoadOptions) *loader {
 	l := &loader{
 		cfg:      &Config{sources: map[string]value.Source{}},
-		settings: ConfigKeys(),
+		settings: Keys(),
 		below:    upstreamKeys(),
 		environ:  opt.Environ,
 	}

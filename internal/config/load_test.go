@@ -130,7 +130,7 @@ func TestTable(t *testing.T) {
 		}
 		seen[kind+name] = true
 	}
-	for _, s := range ConfigKeys() {
+	for _, s := range Keys() {
 		once("key", s.Key)
 		once("variable", s.env())
 		once("variable", s.mcp)
@@ -173,7 +173,7 @@ func TestConfigFile(t *testing.T) {
 	if !reflect.DeepEqual(c, plain) {
 		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
 	}
-	for _, s := range ConfigKeys() {
+	for _, s := range Keys() {
 		if s.Key != rateKey && !s.alias() && !s.open && !s.null && s.Key != hostKey && s.Key != portKey && !sources[s.Key].Set() {
 			t.Errorf("config.toml does not set %s", s.Key)
 		}
@@ -231,7 +231,7 @@ func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]val
 // config.toml names every key, also in comments, with the right value.
 func TestConfigFileExamples(t *testing.T) {
 	values := configExamples(t)
-	for _, s := range ConfigKeys() {
+	for _, s := range Keys() {
 		if s.parts != nil {
 			examplesOf(t, &Config{}, &s, values, s.Key)
 			continue

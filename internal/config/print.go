@@ -37,7 +37,7 @@ func newPrinted(key, text string, from value.Source, secret bool) printed {
 // printedValues returns the whole configuration in the order of the tables, each value once, under its proper key.
 func (c *Config) printedValues() []printed {
 	var all []printed
-	for _, row := range ConfigKeys() {
+	for _, row := range Keys() {
 		if row.field != nil && (!row.alias() || row.Key == listenKey) {
 			text := row.field(c).Text()
 			if row.secret && text == value.Quote(value.Hidden) {

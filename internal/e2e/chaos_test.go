@@ -30,7 +30,7 @@ func TestChaosAtRealWires(t *testing.T) {
 	for i, kind := range []string{"legacy-stdio", "legacy", "modern", "modern-stdio"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Cleanup(func() { testkit.Eventually(t, "the end of all children", func() bool { return len(children()) == 0 }) })
-			c := &chaos{t: t, u: newUpstream(t, kind), until: time.Now().Add(lasts), rand: rand.New(rand.NewPCG(uint64(i), 7)), //nolint:gosec // a seeded test
+			c := &chaos{t: t, u: newUpstream(t, kind), until: time.Now().Add(lasts), rand: rand.New(rand.NewPCG(uint64(i), 7)),
 				asked: map[string]chan string{}, runs: map[string]int{}}
 			c.u.getOpen = true
 			c.u.on("tools/call", c.serve)

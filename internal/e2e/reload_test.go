@@ -105,7 +105,7 @@ func TestReloadOfWhatStays(t *testing.T) {
 	}
 	for _, k := range config.FixedKeys() {
 		found := false
-		for _, s := range config.ConfigKeys() {
+		for _, s := range config.Keys() {
 			found = found || s.Key == k.Key || strings.HasPrefix(s.Key, k.Key+".")
 		}
 		if !found {

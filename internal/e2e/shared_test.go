@@ -38,7 +38,7 @@ func TestSharedIsolation(t *testing.T) {
 				t.Errorf("%d handshakes with the server, want 1", n)
 			}
 			for _, s := range u.all("tools/call") {
-				if matches(`…io.modelcontextprotocol…`, string(s.body)) {
+				if matches(`…io.modelcontextprotocol…`, s.body) {
 					t.Errorf("a legacy server saw %s", s.body)
 				}
 			}

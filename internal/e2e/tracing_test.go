@@ -459,5 +459,5 @@ func TestTraceOfStdioClients(t *testing.T) {
 		t.Errorf("the log has %q", id)
 	}
 	_ = ours.Close()
-	testkit.Receive(t, "the end", served)
+	_ = testkit.Receive(t, "the end", served)
 }

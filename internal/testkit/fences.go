@@ -12,6 +12,7 @@ import (
 // Fence is a block of a document.
 type Fence struct{ File, Kind, Text string }
 
+// Fences matches the fenced blocks of a document: their kind and text.
 var Fences = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
 
 // FencesOf are the blocks of the guides and of other documents.
@@ -58,4 +59,5 @@ func Documents(t *testing.T) (files []string) {
 	return files
 }
 
+// CodeSpan matches text between backquotes within a line.
 var CodeSpan = regexp.MustCompile("`([^`\n]+)`")

@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// WriteFile writes a file of the test, which is removed at its end, and returns its path.
 func WriteFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -23,6 +24,7 @@ func WriteFile(t *testing.T, name, text string) string {
 // Patient is how long a test waits for what must happen.
 const Patient = 10 * time.Second
 
+// Eventually waits until cond holds, and fails the test if it does not within [Patient].
 func Eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -35,6 +37,7 @@ func Eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
+// Receive returns what comes from ch, and fails the test if nothing does within [Patient].
 func Receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -45,6 +48,7 @@ func Receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
+// LockedBuffer is a buffer that is safe for concurrent use.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -62,6 +66,7 @@ func (l *LockedBuffer) String() string {
 	return l.b.String()
 }
 
+// ReadText returns the content of a file.
 func ReadText(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -71,6 +76,7 @@ func ReadText(t *testing.T, path string) string {
 	return string(data)
 }
 
+// PutFile writes a file, and makes the directories above it.
 func PutFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -82,13 +88,14 @@ func PutFile(t *testing.T, path, text string) {
 // "wait" with a serve that only ends when it is told to.
 const AsDragoman = "TEST_BINARY_AS_DRAGOMAN"
 
+// Self returns a command that runs the test binary as the program itself, in a mode of [AsDragoman].
 func Self(t *testing.T, mode string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, args...)
+	c := exec.CommandContext(t.Context(), self, args...)                         //nolint:gosec // G204: the test binary itself
 	c.Env = append(c.Environ(), AsDragoman+"="+mode, "GORACE=atexit_sleep_ms=0") // the race detector sleeps a second else
 	return c
 }

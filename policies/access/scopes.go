@@ -31,11 +31,11 @@ type ScopeOptions struct {
 // returns with more scopes must not get the earlier refusal. Callers without Rights, which no gate has authenticated,
 // may do everything. Without rules the policy is nil. The error is that of registering the metric.
 func Scopes(opt ScopeOptions) (proxy.Policy, error) {
-	any := false
+	needed := false
 	for _, rules := range opt.Rules {
-		any = any || len(rules) > 0
+		needed = needed || len(rules) > 0
 	}
-	if !any {
+	if !needed {
 		return nil, nil //nolint:nilnil // it is off
 	}
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_scope_refusals_total",

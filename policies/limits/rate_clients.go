@@ -82,7 +82,7 @@ func (c *clients) bucket(who asking, now int64) *bucket {
 // found more slowly.
 func (a asking) place() uint {
 	if n := len(a.principal); n > 0 {
-		return uint(n) + 31*uint(a.principal[n-1]) + 7*uint(a.principal[n/2]) //nolint:gosec // a length
+		return uint(n) + 31*uint(a.principal[n-1]) + 7*uint(a.principal[n/2])
 	}
 	b := a.addr.As16()
 	return uint(b[15]) + 31*uint(b[14]) + 7*uint(b[7])

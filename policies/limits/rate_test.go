@@ -153,7 +153,7 @@ func TestRateForgetsTheLeastRecent(t *testing.T) {
 	r := newRateRig(t, RateOptions{PerMinute: 60, Burst: 1, Clients: 100})
 	p := r.r.Policy()
 	for i := range 10_000 {
-		r.send(p, 1, proxy.Caller{Principal: fmt.Sprint(i)}, listRequest)
+		_, _ = r.send(p, 1, proxy.Caller{Principal: fmt.Sprint(i)}, listRequest)
 	}
 	if n := r.r.clients.all.Len(); n != 100 {
 		t.Errorf("%d clients are stored", n)
@@ -171,7 +171,7 @@ func TestRateOfFrequentClients(t *testing.T) {
 	for i := range 35 {
 		r.now = r.now.Add(100 * time.Millisecond)
 		for k := range 7 {
-			r.send(p, 1, proxy.Caller{Principal: fmt.Sprint("other ", i, k)}, listRequest)
+			_, _ = r.send(p, 1, proxy.Caller{Principal: fmt.Sprint("other ", i, k)}, listRequest)
 		}
 		n, _ := r.send(p, 1, ann, listRequest)
 		through += n

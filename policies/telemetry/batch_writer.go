@@ -256,7 +256,7 @@ func plain(text []byte) bool {
 // appendMillis appends a duration in milliseconds, exactly.
 func appendMillis(b []byte, d time.Duration) []byte {
 	b = strconv.AppendInt(b, int64(d/time.Millisecond), 10)
-	rest := uint32(max(0, d%time.Millisecond)) //nolint:gosec // it is less than a million
+	rest := uint32(max(0, d%time.Millisecond))
 	if rest == 0 {
 		return b
 	}

@@ -189,7 +189,7 @@ func TestDirectLines(t *testing.T) {
 	}
 }
 
-// timeless removes the times and normalizes lines of the log.
+// timeless removes the times and normalises lines of the log.
 func timeless(t *testing.T, lines []byte) (all string) {
 	t.Helper()
 	for line := range bytes.Lines(lines) {

@@ -134,7 +134,7 @@ func metaTrace(m *wire.Message) *proxy.Trace {
 	var t proxy.Trace
 	for key, value := range wire.Members(m.Raw, m.Meta) {
 		var at *string
-		most := 0
+		var most int
 		switch {
 		case key.Is(m.Raw, "traceparent"):
 			at, most = &t.Parent, maxTraceparent

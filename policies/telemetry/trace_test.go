@@ -142,7 +142,7 @@ func TestSpansHaveText(t *testing.T) {
 	s := spans.Ended()[0]
 	texts := []string{s.Name(), s.Status().Description}
 	for _, a := range s.Attributes() {
-		texts = append(texts, a.Value.Emit())
+		texts = append(texts, a.Value.String())
 	}
 	for _, text := range texts {
 		if len(text) > maxSaid+len("tools/call ") || strings.ToValidUTF8(text, "?") != text {

@@ -37,7 +37,7 @@ func (m *Message) add(e Edit) {
 func (m *Message) EditObject(obj Span, changes []Change) {
 	var done uint64 // a bit for each change already applied; more than 64 changes are not supported
 	kept := obj.From + 1
-	any := false
+	stays := false // a member stays before the next one
 	for key, value := range Members(m.Raw, obj) {
 		i := changeOf(m.Raw, key, changes)
 		if i < 0 || changes[i].Value != nil && done&(1<<i) == 0 {
@@ -45,7 +45,7 @@ func (m *Message) EditObject(obj Span, changes []Change) {
 				m.add(Edit{value, changes[i].Value})
 				done |= 1 << i
 			}
-			any, kept = true, value.To
+			stays, kept = true, value.To
 			continue
 		}
 		done |= 1 << i
@@ -56,10 +56,10 @@ func (m *Message) EditObject(obj Span, changes []Change) {
 			continue
 		}
 		added := make([]byte, 0, len(c.Key)+len(c.Value)+4)
-		if any {
+		if stays {
 			added = append(added, ',')
 		}
-		any = true
+		stays = true
 		added = append(append(append(added, '"'), c.Key...), '"', ':')
 		m.add(Edit{Span{obj.To - 1, obj.To - 1}, append(added, c.Value...)})
 	}

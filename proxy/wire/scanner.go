@@ -117,7 +117,7 @@ func (s *scanner) member(key []byte, keyAt, i int, m *Message, l level) int {
 	if slot.Present() {
 		return s.fail(CodeInvalid, "duplicate member "+strconv.Quote(string(key)), keyAt)
 	}
-	end := 0
+	var end int
 	if below == metaMembers && s.reader != nil {
 		end = s.meta(i, m)
 	} else if below != 0 {

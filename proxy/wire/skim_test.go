@@ -83,7 +83,7 @@ func TestSkimLongRuns(t *testing.T) {
 		for _, from := range []int{0, 1, 31} {
 			raw := room[from : from+n]
 			for i := range raw {
-				raw[i] = byte("a !#[]~\x7f"[i%8])
+				raw[i] = "a !#[]~\x7f"[i%8]
 			}
 			if got := plain(raw, 0); got > n || n-got >= 32 {
 				t.Fatalf("%d: stopped at %d", n, got)

@@ -139,7 +139,7 @@ func TestBinding(t *testing.T) {
 }
 
 func canonicalOf(raw string) string {
-	return string(Canonical(nil, []byte(raw), wire.Span{From: 0, To: uint32(len(raw))})) //nolint:gosec // of a test
+	return string(Canonical(nil, []byte(raw), wire.Span{From: 0, To: uint32(len(raw))}))
 }
 
 // Deep nesting costs no more than its length, a bounded number of times; what is that deep counts as it is written.

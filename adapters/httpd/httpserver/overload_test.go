@@ -30,7 +30,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			}
 			if secure {
 				cert, _ := testkit.Certificate(t)
-				ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}}) //nolint:gosec // whatever is the default
+				ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})
 			}
 			_, addr := serve(t, Options{MaxConns: most, Overloaded: func(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Retry-After", "1"); ctx.SetBodyString("full") },
 				Logf: func(format string, _ ...any) {
@@ -44,7 +44,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			dial := func() *client {
 				c := dialTo(t, addr)
 				if secure {
-					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true})) //nolint:gosec // a test
+					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
 				}
 				return c
 			}

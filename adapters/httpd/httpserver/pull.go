@@ -141,7 +141,7 @@ func (b *pulledStream) frame(n int) []byte {
 		return b.buf[:0]
 	}
 	var digits [16]byte
-	size := strconv.AppendUint(digits[:0], uint64(n), 16)
+	size := strconv.AppendInt(digits[:0], int64(n), 16)
 	from := chunkRoom - 2 - len(size)
 	copy(b.buf[from:], size)
 	copy(b.buf[chunkRoom-2:], "\r\n")

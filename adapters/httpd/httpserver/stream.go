@@ -91,7 +91,7 @@ func (s *Stream) head(ctx *fasthttp.RequestCtx) []byte {
 // frame appends an event to dst as a chunk.
 func (s *Stream) frame(dst []byte, event ...[]byte) []byte {
 	if !s.plain {
-		dst = append(strconv.AppendUint(dst, uint64(length(event)), 16), "\r\n"...)
+		dst = append(strconv.AppendInt(dst, int64(length(event)), 16), "\r\n"...)
 	}
 	for _, part := range event {
 		dst = append(dst, part...)

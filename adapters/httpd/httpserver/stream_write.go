@@ -180,7 +180,7 @@ func (f *framing) lay(s *Stream, size int, event [][]byte) {
 	case s.plain:
 		f.List = append(f.List, event...)
 	default:
-		f.room = append(strconv.AppendUint(f.room[:0], uint64(size), 16), "\r\n"...) //nolint:gosec // a length
+		f.room = append(strconv.AppendUint(f.room[:0], uint64(size), 16), "\r\n"...)
 		f.List = append(append(append(f.List, f.room), event...), chunkEnd)
 	}
 	f.Count()

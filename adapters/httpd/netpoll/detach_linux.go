@@ -36,7 +36,7 @@ func (s *Socket) Detach(closed *atomic.Bool) {
 		return
 	}
 	old := s.Conn
-	s.fd = int32(fd) //nolint:gosec // descriptors are small
+	s.fd = int32(fd)
 	s.Conn, s.raw = nil, nil
 	_ = old.Close() // the other descriptor keeps the connection
 }
@@ -100,7 +100,7 @@ func (s *Socket) writeDetached(p *Parts) (detached bool, err error) {
 	if fd == 0 {
 		return err != nil, err
 	}
-	p.try(uintptr(fd))
+	p.try(uintptr(fd)) //nolint:gosec // G115: an open descriptor is not negative
 	return true, p.err
 }
 

@@ -98,5 +98,5 @@ func MaxOpenFiles() int {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 0
 	}
-	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert,gosec // signed on some systems
+	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert // signed on some systems
 }

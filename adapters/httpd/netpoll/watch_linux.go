@@ -89,7 +89,7 @@ func (w *Watcher) add(s *Socket, peer Peer) error {
 	if n := len(w.free); n > 0 {
 		s.slot, w.free = w.free[n-1], w.free[:n-1]
 	} else {
-		s.slot = int32(len(w.slots))
+		s.slot = int32(len(w.slots)) //nolint:gosec // G115: one for each connection
 		w.slots = append(w.slots, watchSlot{})
 	}
 	at := &w.slots[s.slot]

@@ -16,7 +16,7 @@ func FuzzAnswer(f *testing.F) {
 		successBody(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
 		successBody(`{"contents":[{"uri":"a"}],"messages":[],"completion":{"values":[]}}`), `{"tools":[{"name":"a","input_schema":{"type":"object"},"description":null}]}`, `1,"method":"x"`, "\xef\xbb\xbf{}"} {
 		for which := range 10 {
-			f.Add(uint8(which), uint16(200), []byte(body)) //nolint:gosec // ten
+			f.Add(uint8(which), uint16(200), []byte(body))
 		}
 	}
 	host, err := httpclient.NewHost(httpclient.HostOptions{URL: "http://h"})

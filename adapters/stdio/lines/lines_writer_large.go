@@ -71,8 +71,10 @@ func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) erro
 func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error {
 	var err error
 	done, scratch := 0, Borrow(ChunkSize)
-	for n := 0; err == nil && done < size-largeTail; done += n {
+	for err == nil && done < size-largeTail {
+		var n int
 		n, err = w.writeReady(ctx, piece(parts, done, size-largeTail-done, scratch.B[:0:largeTail]))
+		done += n
 	}
 	scratch.Free()
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -109,7 +109,7 @@ func pollExit(pid int) bool {
 	}
 	watched := true
 	err = raw.Read(func(fd uintptr) bool {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // G115: a descriptor is small
 		n, err := unix.Poll(fds, 0)
 		if err == unix.EINTR {
 			return false

@@ -100,8 +100,8 @@ func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
 		release()
 		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: syscall.E2BIG}
 	}
-	rights := unix.UnixRights(int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd())) //nolint:gosec // G115: a descriptor is small
-	h := head{kind: reqStart, size: uint32(len(body)), id: child.id}                     //nolint:gosec // G115: checked above
+	rights := unix.UnixRights(int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd()))
+	h := head{kind: reqStart, size: uint32(len(body)), id: child.id} //nolint:gosec // G115: checked above
 	if err := c.send(h, body, rights); err != nil {
 		c.broken()
 	}

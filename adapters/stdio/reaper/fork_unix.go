@@ -19,7 +19,7 @@ func (s *server) fork() {
 	for r := range s.starts {
 		attr := &syscall.ProcAttr{Dir: r.dir, Env: r.env, Sys: childAttr()}
 		for _, fd := range r.files {
-			attr.Files = append(attr.Files, uintptr(fd)) //nolint:gosec // G115: a descriptor is not negative
+			attr.Files = append(attr.Files, uintptr(fd))
 		}
 		s.forkTurn.take()
 		s.forking.Add(1)

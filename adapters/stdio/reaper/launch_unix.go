@@ -124,7 +124,7 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	theirs = os.NewFile(uintptr(fds[1]), "reaper") //nolint:gosec // G115: a descriptor is not negative
+	theirs = os.NewFile(uintptr(fds[1]), "reaper")
 	if ours, err = socketOf(fds[0]); err != nil {
 		_ = theirs.Close()
 		return nil, nil, err

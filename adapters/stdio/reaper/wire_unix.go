@@ -157,8 +157,8 @@ func decodeStart(b []byte) (startRequest, error) {
 
 // socketOf takes over a descriptor that is a Unix socket.
 func socketOf(fd int) (*net.UnixConn, error) {
-	file := os.NewFile(uintptr(fd), "reaper") //nolint:gosec // G115: a descriptor is not negative
-	defer file.Close()                        // net.FileConn has its own
+	file := os.NewFile(uintptr(fd), "reaper")
+	defer file.Close() // net.FileConn has its own
 	conn, err := net.FileConn(file)
 	if err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ const (
 	keepCount = 4
 )
 
-// SocketOptions configure the connection to a server that speaks lines over a socket.
-type SocketOptions struct {
+// Options configure the connection to a server that speaks lines over a socket.
+type Options struct {
 	// Name is the upstream's name in the configuration, for errors.
 	Name string
 	// Network and Address are as for net.Dial: "unix" and a path, or "tcp" and HOST:PORT.
@@ -50,13 +50,13 @@ type SocketOptions struct {
 // custom transport with stdio's framing that revision 2026-07-28 describes. Each connection has one client and one era
 // for its whole life.
 type Socket struct {
-	opt    SocketOptions
+	opt    Options
 	noises upstream.Sampler
 	open   atomic.Int64
 }
 
 // NewSocket returns a Socket. It does not connect.
-func NewSocket(opt SocketOptions) *Socket {
+func NewSocket(opt Options) *Socket {
 	if opt.ConnectTimeout <= 0 {
 		opt.ConnectTimeout = defaultConnectTimeout
 	}
@@ -95,7 +95,7 @@ func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.S
 
 // unreachable returns an error that says why there is no connection, and what fixes it.
 func (s *Socket) unreachable(err error) *proxy.Error {
-	var cause error = err
+	cause := err
 	var op *net.OpError
 	if errors.As(err, &op) {
 		cause = op.Err // without the address, which is named anyway

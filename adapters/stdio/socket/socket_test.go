@@ -57,8 +57,8 @@ func listen(t *testing.T, network string) *plug {
 	return p
 }
 
-func (p *plug) options() SocketOptions {
-	return SocketOptions{Name: "a", Network: p.ln.Addr().Network(), Address: p.ln.Addr().String()}
+func (p *plug) options() Options {
+	return Options{Name: "a", Network: p.ln.Addr().Network(), Address: p.ln.Addr().String()}
 }
 
 // peer is the server's side of one connection.
@@ -126,7 +126,7 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 }
 
 // newSocket makes a dialer and checks that no connection is open at the test's end.
-func newSocket(t *testing.T, opt SocketOptions) *Socket {
+func newSocket(t *testing.T, opt Options) *Socket {
 	s := NewSocket(opt)
 	t.Cleanup(func() {
 		if n := s.Open(); n != 0 {
@@ -445,7 +445,7 @@ func TestSocketUnreachable(t *testing.T) {
 	_ = tcp.Close()
 	f := func(network, address, want string) {
 		t.Helper()
-		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
+		link, err := NewSocket(Options{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
 		var fault *proxy.Error
 		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, transport.ErrFatal) ||
 			fault.Message != `the upstream server "a" cannot be reached at `+want {
@@ -458,12 +458,12 @@ func TestSocketUnreachable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if err := os.Chmod(dir, 0); err == nil {
 			f("unix", filepath.Join(dir, "left"), "unix:"+filepath.Join(dir, "left")+": the socket may not be opened; give this user the right to write to it")
-			_ = os.Chmod(dir, 0o700) //nolint:gosec // a directory
+			_ = os.Chmod(dir, 0o700)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
+	if _, err := NewSocket(Options{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled dial: %v", err)
 	}
 }
@@ -472,7 +472,7 @@ func TestSocketUnreachable(t *testing.T) {
 func TestSocketPlainConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	srv := &peer{t: t, conn: theirs, r: bufio.NewReader(theirs)}
-	s := NewSocket(SocketOptions{Network: "tcp", Address: "nowhere"})
+	s := NewSocket(Options{Network: "tcp", Address: "nowhere"})
 	link := s.attach(ours, proxy.Modern, newRecordingSink())
 	replies, err := link.Call(request(t, called1))
 	if err != nil {

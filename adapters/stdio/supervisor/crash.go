@@ -50,7 +50,6 @@ func words(tail []string) string {
 				left--
 			}
 			cut = line[:left] + "…"
-			left = 0
 			break
 		}
 		left -= len(tail[from]) + len(" | ")

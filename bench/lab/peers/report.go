@@ -219,7 +219,7 @@ func summarize(file string) error {
 	if err := json.Unmarshal(raw, r); err != nil || len(r.Verdicts) == 0 {
 		return fmt.Errorf("peers: %s is not a report with verdicts: %w", file, err)
 	}
-	if err := r.summary().Summarize(summaryFile); err != nil {
+	if err := r.summary().Summarise(summaryFile); err != nil {
 		return fmt.Errorf("peers: %w", err)
 	}
 	return nil

@@ -368,7 +368,7 @@ func TestJudgeAllocatesNothing(t *testing.T) {
 // BenchmarkCall measures what a call costs the generator, with a minimal server.
 func BenchmarkCall(b *testing.B) {
 	p := planOf(serve(b, canned), ModernHTTP)
-	p.Connections, p.Duration, p.Warmup, p.Requests, p.Rounds = 1, 0, 0, uint64(b.N), 1 //nolint:gosec // not negative
+	p.Connections, p.Duration, p.Warmup, p.Requests, p.Rounds = 1, 0, 0, uint64(b.N), 1
 	r, err := Open(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)
@@ -376,7 +376,7 @@ func BenchmarkCall(b *testing.B) {
 	defer r.Close()
 	b.ReportAllocs()
 	b.ResetTimer()
-	if got := r.Run(); got.Right != uint64(b.N) { //nolint:gosec // not negative
+	if got := r.Run(); got.Right != uint64(b.N) {
 		b.Fatalf("%+v", got)
 	}
 }

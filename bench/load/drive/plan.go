@@ -222,7 +222,7 @@ func order(calls []Call) []uint8 {
 	var out []uint8
 	for i, c := range calls {
 		for range max(1, c.Weight/divisor) {
-			out = append(out, uint8(i)) //nolint:gosec // MaxCalls
+			out = append(out, uint8(i))
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // no secret

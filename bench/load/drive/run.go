@@ -18,7 +18,7 @@ func newDriver(ctx context.Context, p *Plan) *driver {
 	for _, c := range p.Calls {
 		d.judges = append(d.judges, &judge{call: c, rest: p.Face == REST, plain: p.Face == Plain})
 	}
-	d.numbers.Store(uint64(time.Now().UnixNano() / numberEach)) //nolint:gosec // not before 1970
+	d.numbers.Store(uint64(time.Now().UnixNano() / numberEach))
 	d.links, d.stop = d.newLinks()
 	for i, l := range d.links {
 		d.workers = append(d.workers, &worker{d: d, link: l, index: i, turn: i * len(d.order) / len(d.links), digits: make([]byte, numberLen), at: -1})

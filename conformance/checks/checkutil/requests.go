@@ -52,8 +52,11 @@ func WantStatus(t *suite.Trial, res *peer.Response, expected string, right func(
 	}
 }
 
+// IsStatus returns a function that accepts one status.
 func IsStatus(want int) func(int) bool { return func(got int) bool { return got == want } }
 
+// IsSuccess reports whether a status is 2xx.
 func IsSuccess(got int) bool { return got/100 == 2 }
 
+// IsClientError reports whether a status is 4xx.
 func IsClientError(got int) bool { return got/100 == 4 }

@@ -26,6 +26,7 @@ const MetaRelated = "io.modelcontextprotocol/related-task"
 // TaskTime is the requested run time of the fixture's tasks.
 const TaskTime = 300 * time.Millisecond
 
+// Terminal reports whether a task has ended.
 func Terminal(task peer.Object) bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, peer.Text(task, "status"))
 }

@@ -33,7 +33,7 @@ func progressChecks() []*suite.Check {
 				for _, m := range progressOf(t, t.Open(nil), `"increasing"`) {
 					n, ok := m.Params()["progress"].(json.Number)
 					at, err := n.Float64()
-					if before, any := last[m.Where]; !ok || err != nil || any && at <= before {
+					if before, later := last[m.Where]; !ok || err != nil || later && at <= before {
 						t.Fail("a progress above the last one", "%s", m.Raw)
 					}
 					last[m.Where] = at

@@ -86,7 +86,7 @@ func (l *registerer) Register(c prometheus.Collector) error {
 func (l *registerer) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {
 		if err := l.Register(c); err != nil {
-			panic(err) // as the interface demands; a test registers all metrics
+			panic(err) //nolint:forbidigo // as the interface demands; a test registers all metrics
 		}
 	}
 }

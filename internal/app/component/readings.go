@@ -17,6 +17,7 @@ type MultiGauge struct {
 	read func(tell func(value float64, labels ...string))
 }
 
+// NewMultiGauge returns a gauge with the given labels. read calls tell once for each series.
 func NewMultiGauge(name, help string, read func(tell func(value float64, labels ...string)), labels ...string) MultiGauge {
 	return MultiGauge{prometheus.NewDesc(name, help, labels, nil), read}
 }

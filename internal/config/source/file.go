@@ -106,9 +106,9 @@ func (l *lines) of(place int) int {
 	return l.line
 }
 
-// normalize splits the parts of a path at their dots, so that `sessions.idle_ttl: 30m` is the same key in YAML and JSON
+// normalise splits the parts of a path at their dots, so that `sessions.idle_ttl: 30m` is the same key in YAML and JSON
 // as it is in TOML. Names that users choose (headers, env, scopes, tools, API keys, dependencies) stay whole.
-func normalize(path []string, chosen func(table []string) bool) []string {
+func normalise(path []string, chosen func(table []string) bool) []string {
 	out := make([]string, 0, len(path))
 	for _, part := range path {
 		if chosen(out) {

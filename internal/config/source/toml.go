@@ -14,7 +14,7 @@ import (
 // tomlFile flattens a TOML document by its syntax tree, which has the positions.
 type tomlFile struct {
 	parser  unstable.Parser
-	chosen  func(table []string) bool // see normalize
+	chosen  func(table []string) bool // see normalise
 	lines   lines
 	entries []Entry
 	table   []string        // of the last header
@@ -106,7 +106,7 @@ func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, 
 		}
 		own = append(own, string(node.Data))
 	}
-	return normalize(append(path, own...), f.chosen), line
+	return normalise(append(path, own...), f.chosen), line
 }
 
 func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {

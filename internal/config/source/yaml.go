@@ -15,7 +15,7 @@ import (
 
 // yamlFile flattens a YAML document by its syntax tree.
 type yamlFile struct {
-	chosen  func(table []string) bool // see normalize
+	chosen  func(table []string) bool // see normalise
 	json    bool                      // the document is known to be JSON
 	entries []Entry
 }
@@ -106,7 +106,7 @@ func (f *yamlFile) mapping(node ast.MapNode, table []string, depth int) error {
 		if err != nil {
 			return err
 		}
-		path := normalize(append(slices.Clone(table), name), f.chosen)
+		path := normalise(append(slices.Clone(table), name), f.chosen)
 		value, err := f.literal(it.Value(), depth)
 		if err != nil {
 			return err
