@@ -180,7 +180,7 @@ func (o *options) report(ctx context.Context, s *server) (*report.Report, error)
 }
 
 func readReport(name string) (*report.Report, error) {
-	in, err := os.Open(name) //nolint:gosec // that we have made
+	in, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -74,8 +74,8 @@ func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 
 // compare runs the comparison. A failure of a contender is part of the report; an error is returned for what would make the report wrong.
 func compare(ctx context.Context, s settings, out, errs io.Writer) error {
-	if s.summarize != "" {
-		return summarize(s.summarize)
+	if s.summarise != "" {
+		return summarise(s.summarise)
 	}
 	runtime.LockOSThread() // the processes die with the thread that starts them
 	defer runtime.UnlockOSThread()
@@ -111,7 +111,7 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 	if err = r.document().Markdown(out); err != nil {
 		return fmt.Errorf("peers: %w", err)
 	}
-	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", ")+"; --summarize with the first copies its verdicts to "+summaryFile)
+	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", ")+"; --summarise with the first copies its verdicts to "+summaryFile)
 	return r.failure()
 }
 
@@ -130,7 +130,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.StringVar(&s.python, "python", "bench/.tmp/peers/python", "directory of the peers from PyPI")
 	f.Func("without", "leave out the contenders of a kit, `KIT=REASON`; the report gives the reason; repeatable", s.leaveOut)
 	f.StringVar(&s.results, "results", "bench/results", "directory for the report (JSON, Markdown and HTML)")
-	f.StringVar(&s.summarize, "summarize", "", "copy the verdicts of this `REPORT.json` to "+summaryFile+", and measure nothing")
+	f.StringVar(&s.summarise, "summarise", "", "copy the verdicts of this `REPORT.json` to "+summaryFile+", and measure nothing")
 	sizes := f.String("sizes", "", "comma-separated sizes of call and answer in bytes (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
 	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 7, or 2 with --short)")
 	f.DurationVar(&s.duration, "duration", 0, "length of a round (default 2s, or 1s with --short)")

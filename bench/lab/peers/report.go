@@ -209,8 +209,8 @@ func (r *report) failure() error {
 	return errors.Join(errs...)
 }
 
-// summarize copies the verdicts of a report to the file of the last results.
-func summarize(file string) error {
+// summarise copies the verdicts of a report to the file of the last results.
+func summarise(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("peers: %w", err)

@@ -23,7 +23,7 @@ type settings struct {
 	python                      string            // directory of the virtual environments
 	without                     map[string]string // missing kits and the reason
 	results                     string
-	summarize                   string // file; empty: a run is made
+	summarise                   string // file; empty: a run is made
 	steps                       []string
 	only                        []string // contenders
 	short                       bool

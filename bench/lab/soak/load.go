@@ -105,7 +105,7 @@ type worker struct {
 }
 
 func (r *soak) worker(d *dragoman, s *scenario, t *tally, phase, i int) *worker {
-	return &worker{d: d, t: t, servers: s.servers(), bad: len(s.good), rng: rand.New(rand.NewPCG(r.settings.seed, uint64(phase<<16|i))),
+	return &worker{d: d, t: t, servers: s.servers(), bad: len(s.good), rng: rand.New(rand.NewPCG(r.settings.seed, uint64(phase<<16|i))), //nolint:gosec // repeatable by its seed
 		name: fmt.Sprintf("%s-%d-%d", s.name, phase, i), all: journeys(), polite: polite()}
 }
 

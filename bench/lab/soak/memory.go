@@ -22,7 +22,7 @@ func (d *dragoman) memory(ctx context.Context, when string) []string {
 		return []string{when + ": " + err.Error()}
 	}
 	var runtime []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if short, ok := strings.CutPrefix(name, "go_memstats_"); ok && strings.HasSuffix(short, "_bytes") {
 			if n, err := strconv.ParseFloat(value, 64); err == nil {

@@ -97,7 +97,7 @@ func (r *report) write(file string) error {
 	}
 	raw, err := json.MarshalIndent(r, "", "\t")
 	if err == nil {
-		err = os.WriteFile(file, append(raw, '\n'), 0o644) //nolint:gosec // nothing in it is secret
+		err = os.WriteFile(file, append(raw, '\n'), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("soak: %w", err)
