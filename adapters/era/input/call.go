@@ -131,158 +131,158 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 func (x *Calls) Close() { x.store.clear(x) }
 
 // Session returns the session in which the call runs.
-func (d *Call) Session() *sessions.Session { return d.session }
+func (c *Call) Session() *sessions.Session { return c.session }
 
 // pump reads the replies of the server, whether a request is attached or not.
-func (d *Call) pump() {
+func (c *Call) pump() {
 	for {
-		m, err := d.replies.Next(time.Time{})
+		m, err := c.replies.Next(time.Time{})
 		if err != nil {
-			d.fail(err)
+			c.fail(err)
 			break
 		}
 		if m.Kind == wire.Request {
-			d.ask(m, false)
+			c.ask(m, false)
 			continue
 		}
-		if m.Kind == wire.Notification && (d.dropWithdrawn(m) || d.session.Notice(m)) {
+		if m.Kind == wire.Notification && (c.dropWithdrawn(m) || c.session.Notice(m)) {
 			continue
 		}
 		if m.IsResponse() { // released before the client has the response, so that its next call finds the session free
-			d.session.Leave(d)
-			d.session.Release(d.lease)
-			d.put(m)
-			_ = d.replies.Close()
+			c.session.Leave(c)
+			c.session.Release(c.lease)
+			c.put(m)
+			_ = c.replies.Close()
 			return
 		}
-		d.put(m)
+		c.put(m)
 	}
-	_ = d.replies.Close()
-	d.session.Leave(d)
-	if d.lease && d.inner.Err() != nil { // until the server has received the cancellation, its questions would be taken for the next call's
+	_ = c.replies.Close()
+	c.session.Leave(c)
+	if c.lease && c.inner.Err() != nil { // until the server has received the cancellation, its questions would be taken for the next call's
 		strays := time.NewTimer(strayTime)
 		defer strays.Stop()
 		select {
 		case <-strays.C:
-		case <-d.x.work.Context().Done():
+		case <-c.x.work.Context().Done():
 		}
 	}
-	d.session.Release(d.lease)
+	c.session.Release(c.lease)
 }
 
 // put queues a reply. Beyond the bounds the oldest reply is dropped, never the response.
-func (d *Call) put(m *wire.Message) {
+func (c *Call) put(m *wire.Message) {
 	raw := m.Append(nil)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.answered || d.err != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered || c.err != nil {
 		return
 	}
 	messages, bytes := queuedMessages, queuedBytes
-	if d.suspended {
+	if c.suspended {
 		messages, bytes = heldMessages, heldBytes
 	}
-	for len(d.queue) > 0 && (len(d.queue) >= messages || d.size+len(raw) > bytes) {
-		d.size -= len(d.queue[0])
-		d.queue = d.queue[1:]
+	for len(c.queue) > 0 && (len(c.queue) >= messages || c.size+len(raw) > bytes) {
+		c.size -= len(c.queue[0])
+		c.queue = c.queue[1:]
 	}
-	d.queue = append(d.queue, raw)
-	d.size += len(raw)
+	c.queue = append(c.queue, raw)
+	c.size += len(raw)
 	if m.IsResponse() {
 		// The server no longer waits for the questions that were sent, except those asked before the call.
-		d.rejectQuestions(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
-		d.answered, d.open = true, nil
+		c.rejectQuestions(slices.DeleteFunc(slices.Clone(c.open), func(q question) bool { return q.given && !q.early }), "has ended")
+		c.answered, c.open = true, nil
 	}
-	work.Signal(d.wake)
+	work.Signal(c.wake)
 }
 
-func (d *Call) fail(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.err == nil && !d.answered {
-		d.rejectQuestions(d.open, "is lost")
-		d.err, d.open = err, nil
+func (c *Call) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.answered {
+		c.rejectQuestions(c.open, "is lost")
+		c.err, c.open = err, nil
 	}
-	work.Signal(d.wake)
+	work.Signal(c.wake)
 }
 
 // Accepts implements sessions.Receiver.
-func (d *Call) Accepts(m *wire.Message) bool {
+func (c *Call) Accepts(m *wire.Message) bool {
 	switch {
 	case m.Kind == wire.Request:
-		return d.asks
+		return c.asks
 	case m.Is("notifications/progress"):
-		return bytes.Equal(d.inner.Msg.Of(d.inner.Msg.Token), m.AppendPart(nil, m.ProgressToken))
+		return bytes.Equal(c.inner.Msg.Of(c.inner.Msg.Token), m.AppendPart(nil, m.ProgressToken))
 	}
-	return m.Is("notifications/message") && d.inner.Client.LogLevel != ""
+	return m.Is("notifications/message") && c.inner.Client.LogLevel != ""
 }
 
 // Receive implements sessions.Receiver.
-func (d *Call) Receive(m *wire.Message, early bool) {
+func (c *Call) Receive(m *wire.Message, early bool) {
 	if m.Kind == wire.Request {
-		d.ask(m, early)
+		c.ask(m, early)
 		return
 	}
-	d.put(m)
+	c.put(m)
 }
 
 // Withdraw implements sessions.Receiver.
-func (d *Call) Withdraw(m *wire.Message) { d.dropWithdrawn(m) }
+func (c *Call) Withdraw(m *wire.Message) { c.dropWithdrawn(m) }
 
 // ask handles a question of the server; early says that it arrived before the call. A question that cannot be put to the
 // client is refused, and the call goes on.
-func (d *Call) ask(m *wire.Message, early bool) {
-	d.mu.Lock()
+func (c *Call) ask(m *wire.Message, early bool) {
+	c.mu.Lock()
 	method := string(m.Text(m.Method))
-	why, need := "", rules.Undeclared(d.caps, method, m.Raw, m.Params)
-	if need != "" && need != "{}" && d.x.declareAll && !d.answered && d.err == nil {
-		d.mu.Unlock()
-		d.giveUp(rules.MissingCapability(method, need))
-		work.Refuse(d.x.work, d.session.Link(), m)
+	why, need := "", rules.Undeclared(c.caps, method, m.Raw, m.Params)
+	if need != "" && need != "{}" && c.x.declareAll && !c.answered && c.err == nil {
+		c.mu.Unlock()
+		c.giveUp(rules.MissingCapability(method, need))
+		work.Refuse(c.x.work, c.session.Link(), m)
 		return
 	}
 	switch {
-	case method == "ping", d.answered, d.err != nil:
+	case method == "ping", c.answered, c.err != nil:
 		why = "ended"
-	case need != "", !d.asks:
+	case need != "", !c.asks:
 		why = "undeclared"
-	case len(d.open) >= MaxOpen, d.round >= d.x.store.opt.Rounds:
+	case len(c.open) >= MaxOpen, c.round >= c.x.store.opt.Rounds:
 		why = "too many"
-		d.x.work.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
+		c.x.work.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
 	}
 	if why != "" {
-		d.mu.Unlock()
-		work.Refuse(d.x.work, d.session.Link(), m)
+		c.mu.Unlock()
+		work.Refuse(c.x.work, c.session.Link(), m)
 		return
 	}
-	d.questions++
-	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.questions)
-	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
-	d.markPending()
-	d.mu.Unlock()
-	work.Signal(d.wake)
+	c.questions++
+	key := "r" + strconv.Itoa(c.round+1) + "-" + strconv.Itoa(c.questions)
+	c.open = append(c.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
+	c.markPending()
+	c.mu.Unlock()
+	work.Signal(c.wake)
 }
 
-// markPending records that questions wait to be sent. The caller holds d.mu.
-func (d *Call) markPending() {
-	d.last = time.Now()
-	if d.first.IsZero() {
-		d.first = d.last
+// markPending records that questions wait to be sent. The caller holds c.mu.
+func (c *Call) markPending() {
+	c.last = time.Now()
+	if c.first.IsZero() {
+		c.first = c.last
 	}
 }
 
 // dropWithdrawn drops a question that the server has cancelled.
-func (d *Call) dropWithdrawn(m *wire.Message) bool {
+func (c *Call) dropWithdrawn(m *wire.Message) bool {
 	if !m.Is("notifications/cancelled") {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i := range d.open {
-		if bytes.Equal(d.open[i].id, m.Of(m.RequestID)) {
-			d.open = append(d.open[:i:i], d.open[i+1:]...)
-			if len(d.open) == 0 {
-				d.first = time.Time{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.open {
+		if bytes.Equal(c.open[i].id, m.Of(m.RequestID)) {
+			c.open = append(c.open[:i:i], c.open[i+1:]...)
+			if len(c.open) == 0 {
+				c.first = time.Time{}
 			}
 			break
 		}
@@ -292,55 +292,55 @@ func (d *Call) dropWithdrawn(m *wire.Message) bool {
 
 // giveUp ends the call upstream: first the cancellation, then errors for its questions. In the opposite order official
 // servers take the error for the user's answer and go on.
-func (d *Call) giveUp(cause error) {
-	d.mu.Lock()
-	if d.answered || d.err != nil {
-		d.mu.Unlock()
+func (c *Call) giveUp(cause error) {
+	c.mu.Lock()
+	if c.answered || c.err != nil {
+		c.mu.Unlock()
 		return
 	}
-	open := d.open
-	d.err, d.open = cause, nil
-	d.mu.Unlock()
-	d.inner.Cancel(cause)
-	work.Signal(d.wake)
-	d.rejectQuestions(open, "has been given up")
+	open := c.open
+	c.err, c.open = cause, nil
+	c.mu.Unlock()
+	c.inner.Cancel(cause)
+	work.Signal(c.wake)
+	c.rejectQuestions(open, "has been given up")
 }
 
 // rejectQuestions answers questions with errors in the background; how completes the sentence about the call.
-func (d *Call) rejectQuestions(open []question, how string) {
+func (c *Call) rejectQuestions(open []question, how string) {
 	if len(open) == 0 {
 		return
 	}
-	d.x.work.Spawn(func() {
-		ctx, cancel := context.WithTimeout(d.x.work.Context(), work.AnswerTime)
+	c.x.work.Spawn(func() {
+		ctx, cancel := context.WithTimeout(c.x.work.Context(), work.AnswerTime)
 		defer cancel()
-		if link, ok := transport.As[transport.Settler](d.session.Link()); ok {
+		if link, ok := transport.As[transport.Settler](c.session.Link()); ok {
 			link.Settle(ctx)
 		}
 		for _, q := range open {
 			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked %s", how))
-			d.send(ctx, m.Raw)
+			c.send(ctx, m.Raw)
 		}
 	})
 }
 
 // send sends the server an answer.
-func (d *Call) send(ctx context.Context, raw []byte) {
+func (c *Call) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
 	defer cancel()
-	if err := d.session.Link().Send(ctx, raw); err != nil {
-		d.x.work.Note("debug", "an answer to the upstream's question could not be sent", err)
+	if err := c.session.Link().Send(ctx, raw); err != nil {
+		c.x.work.Note("debug", "an answer to the upstream's question could not be sent", err)
 	}
 }
 
 // validate checks the answers of a retry before any is used: each must be an object.
-func (d *Call) validate(m *wire.Message) *proxy.Error {
+func (c *Call) validate(m *wire.Message) *proxy.Error {
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.open {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.open {
 		if at := wire.Get(m.Raw, m.InputResponses, q.key); at.Present() && !at.IsObject(m.Raw) {
 			return proxy.Errf(proxy.InvalidParams, "params.inputResponses[%q] must be an object", q.key)
 		}
@@ -350,11 +350,11 @@ func (d *Call) validate(m *wire.Message) *proxy.Error {
 
 // takeAnswers returns the responses for the server from a retry. Unanswered questions stay open and are asked again;
 // answers to unknown questions are ignored.
-func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	left := d.open[:0:0]
-	for _, q := range d.open {
+func (c *Call) takeAnswers(m *wire.Message) (out [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.open[:0:0]
+	for _, q := range c.open {
 		at := wire.Get(m.Raw, m.InputResponses, q.key)
 		if !at.Present() {
 			left = append(left, q)
@@ -363,20 +363,20 @@ func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 		answer := proxy.ResultMessage(q.id, at.Of(m.Raw))
 		out = append(out, answer.Raw)
 	}
-	d.open, d.first = left, time.Time{}
+	c.open, c.first = left, time.Time{}
 	if len(left) > 0 {
-		d.markPending()
+		c.markPending()
 	}
 	return out
 }
 
-// inputRequired returns the result that carries the open questions. The caller holds d.mu.
-func (d *Call) inputRequired(state string) []byte {
-	requests := make([]wire.Change, 0, len(d.open))
-	for i, q := range d.open {
-		d.open[i].given = true
+// inputRequired returns the result that carries the open questions. The caller holds c.mu.
+func (c *Call) inputRequired(state string) []byte {
+	requests := make([]wire.Change, 0, len(c.open))
+	for i, q := range c.open {
+		c.open[i].given = true
 		requests = append(requests, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}
-	return translate.InputRequired(wire.Object(requests), state, d.session.Result().Info)
+	return translate.InputRequired(wire.Object(requests), state, c.session.Result().Info)
 }

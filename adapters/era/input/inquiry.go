@@ -58,65 +58,65 @@ func NewInquiry(ex *proxy.Exchange, store *Store) *Inquiry {
 
 // Ask reads an input_required result and returns the requests for the client. None is returned with an error, which ends
 // the call.
-func (a *Inquiry) Ask(m *wire.Message) (out [][]byte, err error) {
-	a.rounds++
-	a.state = bytes.Clone(wire.Get(m.Raw, m.Result, "requestState").Of(m.Raw))
-	a.begin()
-	method := a.ex.Msg.Text(a.ex.Msg.Method)
+func (i *Inquiry) Ask(m *wire.Message) (out [][]byte, err error) {
+	i.rounds++
+	i.state = bytes.Clone(wire.Get(m.Raw, m.Result, "requestState").Of(m.Raw))
+	i.begin()
+	method := i.ex.Msg.Text(i.ex.Msg.Method)
 	switch {
 	case !rules.Askable(string(method)):
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server asks for input in %s, which the protocol forbids", method)
-	case a.rounds > a.mostRounds:
-		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server has asked in %d rounds, more than questions.rounds allows", a.rounds)
+	case i.rounds > i.mostRounds:
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server has asked in %d rounds, more than questions.rounds allows", i.rounds)
 	}
-	if out, err = a.questions(m, m.InputRequests, false); err != nil {
+	if out, err = i.questions(m, m.InputRequests, false); err != nil {
 		return nil, err
 	}
-	if len(a.list) > 0 {
-		a.idle = 0
-	} else if a.idle++; a.state == nil || a.idle >= stateRounds {
+	if len(i.list) > 0 {
+		i.idle = 0
+	} else if i.idle++; i.state == nil || i.idle >= stateRounds {
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server asks to be called again, and asks nothing")
 	} else {
-		a.due = time.Now().Add(stateBackoff)
+		i.due = time.Now().Add(stateBackoff)
 	}
-	if len(out) == 0 && len(a.list) > 0 { // the user has consented to all of them
-		a.wait = min(max(2*a.wait, visitFirst), visitMost)
-		a.due = time.Now().Add(a.wait)
+	if len(out) == 0 && len(i.list) > 0 { // the user has consented to all of them
+		i.wait = min(max(2*i.wait, visitFirst), visitMost)
+		i.due = time.Now().Add(i.wait)
 	}
-	a.open = true
+	i.open = true
 	return out, nil
 }
 
 // AskTask is Ask for a state of the call's task. Each question of a task is put to the client once.
-func (a *Inquiry) AskTask(m *wire.Message) (out [][]byte, err error) {
-	a.begin()
-	if out, err = a.questions(m, wire.Get(m.Raw, m.Result, "inputRequests"), true); err == nil {
-		a.open = len(a.list) > 0
+func (i *Inquiry) AskTask(m *wire.Message) (out [][]byte, err error) {
+	i.begin()
+	if out, err = i.questions(m, wire.Get(m.Raw, m.Result, "inputRequests"), true); err == nil {
+		i.open = len(i.list) > 0
 	}
 	return out, err
 }
 
-func (a *Inquiry) begin() { a.list, a.failed, a.due, a.open = nil, "", time.Time{}, false }
+func (i *Inquiry) begin() { i.list, i.failed, i.due, i.open = nil, "", time.Time{}, false }
 
 // questions returns the requests for the questions in an inputRequests object, of a task those that are not known.
-func (a *Inquiry) questions(m *wire.Message, requests wire.Span, task bool) (out [][]byte, err error) {
+func (i *Inquiry) questions(m *wire.Message, requests wire.Span, task bool) (out [][]byte, err error) {
 	for k, q := range wire.Members(m.Raw, requests) {
 		key := string(k.Text(m.Raw))
 		switch {
 		case !task:
-		case a.known[key]:
+		case i.known[key]:
 			continue
-		case len(a.known) >= MaxOpen*a.mostRounds:
-			a.Withdraw()
+		case len(i.known) >= MaxOpen*i.mostRounds:
+			i.Withdraw()
 			return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's task asks more than questions.rounds allows")
-		case a.known == nil:
-			a.known = map[string]bool{key: true}
+		case i.known == nil:
+			i.known = map[string]bool{key: true}
 		default:
-			a.known[key] = true
+			i.known[key] = true
 		}
-		msg, err := a.question(key, m.Raw, q)
+		msg, err := i.question(key, m.Raw, q)
 		if err != nil {
-			a.Withdraw()
+			i.Withdraw()
 			return nil, err
 		}
 		if msg != nil {
@@ -127,8 +127,8 @@ func (a *Inquiry) questions(m *wire.Message, requests wire.Span, task bool) (out
 }
 
 // question returns the request for one question; nil for a page that the user has agreed to open before.
-func (a *Inquiry) question(key string, raw []byte, q wire.Span) ([]byte, error) {
-	method, client := string(wire.Get(raw, q, "method").Text(raw)), &a.ex.Client
+func (i *Inquiry) question(key string, raw []byte, q wire.Span) ([]byte, error) {
+	method, client := string(wire.Get(raw, q, "method").Text(raw)), &i.ex.Client
 	params := wire.Get(raw, q, "params")
 	if need := rules.Undeclared(translate.ModernCaps(client.Caps, client.Version), method, raw, params); need != "" {
 		return nil, proxy.Errf(proxy.Question, "the upstream server asks for %q, which the client has not declared (%s)", method, need)
@@ -138,19 +138,19 @@ func (a *Inquiry) question(key string, raw []byte, q wire.Span) ([]byte, error) 
 		return nil, proxy.Errf(proxy.Question, "the upstream server's question (%s) cannot be put to a client of revision %s", method, client.Version)
 	}
 	x := &inquiryItem{key: key}
-	a.list = append(a.list, x)
+	i.list = append(i.list, x)
 	if id != "" {
 		x.url = string(wire.Get(raw, params, "url").Text(raw))
-		if x.answer = a.consents[x.url]; x.answer != nil {
+		if x.answer = i.consents[x.url]; x.answer != nil {
 			return nil, nil
 		}
-		a.visits = append(a.visits, id)
+		i.visits = append(i.visits, id)
 	}
-	a.mu.Lock()
-	a.left++
-	a.mu.Unlock()
+	i.mu.Lock()
+	i.left++
+	i.mu.Unlock()
 	var err error
-	if x.id, err = a.ex.Session.Expect(func(m *wire.Message) { a.answered(x, m) }); err != nil {
+	if x.id, err = i.ex.Session.Expect(func(m *wire.Message) { i.answered(x, m) }); err != nil {
 		return nil, proxy.Errf(proxy.Overloaded, "the client cannot be asked: %w", err)
 	}
 	msg := append(append([]byte(`{"jsonrpc":"2.0","id":`), x.id...), `,"method":`...)
@@ -159,52 +159,52 @@ func (a *Inquiry) question(key string, raw []byte, q wire.Span) ([]byte, error) 
 }
 
 // answered records the client's answer. It runs on the goroutine that read it.
-func (a *Inquiry) answered(x *inquiryItem, m *wire.Message) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.left--
+func (i *Inquiry) answered(x *inquiryItem, m *wire.Message) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.left--
 	if m.Kind == wire.Result && m.Result.IsObject(m.Raw) {
 		x.answer = wire.Without(m.Of(m.Result), "_meta", "resultType")
-	} else if a.failed == "" {
-		a.failed = fmt.Sprintf("the client could not answer the server's question: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+	} else if i.failed == "" {
+		i.failed = fmt.Sprintf("the client could not answer the server's question: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 	}
-	work.Signal(a.wake)
+	work.Signal(i.wake)
 }
 
 // Open reports whether the inquiry awaits answers, or the time of the retry.
-func (a *Inquiry) Open() bool { return a != nil && a.open }
+func (i *Inquiry) Open() bool { return i != nil && i.open }
 
 // Wait waits for the answers, or for the time of the retry, until the given time (zero: without limit). The error is nil
 // when the call is to be sent again, and [proxy.ErrNotYet] if the time came first. With any other error the call has
 // ended: out is for the client, before the error.
-func (a *Inquiry) Wait(until time.Time) (out [][]byte, err error) {
+func (i *Inquiry) Wait(until time.Time) (out [][]byte, err error) {
 	for {
-		a.mu.Lock()
-		left, failed := a.left, a.failed
-		a.mu.Unlock()
+		i.mu.Lock()
+		left, failed := i.left, i.failed
+		i.mu.Unlock()
 		switch {
-		case a.ex.Err() != nil:
-			return a.Withdraw(), a.ex.Err()
+		case i.ex.Err() != nil:
+			return i.Withdraw(), i.ex.Err()
 		case failed != "":
-			return a.refused(failed)
-		case left == 0 && !time.Now().Before(a.due):
+			return i.refused(failed)
+		case left == 0 && !time.Now().Before(i.due):
 			return nil, nil
 		}
 		wait := until
-		if left == 0 && (wait.IsZero() || a.due.Before(wait)) {
-			wait = a.due
+		if left == 0 && (wait.IsZero() || i.due.Before(wait)) {
+			wait = i.due
 		}
-		if !a.pause(wait) && !until.IsZero() && !time.Now().Before(until) {
+		if !i.pause(wait) && !until.IsZero() && !time.Now().Before(until) {
 			return nil, proxy.ErrNotYet
 		}
 	}
 }
 
 // pause waits for an answer or the end of the exchange; false if the time came first.
-func (a *Inquiry) pause(until time.Time) bool {
+func (i *Inquiry) pause(until time.Time) bool {
 	select {
-	case <-a.wake:
-	case <-a.ex.Done():
+	case <-i.wake:
+	case <-i.ex.Done():
 	case <-work.After(until):
 		return false
 	}
@@ -212,73 +212,73 @@ func (a *Inquiry) pause(until time.Time) bool {
 }
 
 // Withdraw withdraws the open questions and returns the notifications for the client.
-func (a *Inquiry) Withdraw() (out [][]byte) {
-	if a == nil {
+func (i *Inquiry) Withdraw() (out [][]byte) {
+	if i == nil {
 		return nil
 	}
-	a.open = false
-	for _, x := range a.list {
-		if x.id != nil && a.ex.Session.Withdraw(x.id) {
+	i.open = false
+	for _, x := range i.list {
+		if x.id != nil && i.ex.Session.Withdraw(x.id) {
 			out = append(out, rules.Withdrawal(x.id))
 		}
 	}
-	a.list = nil
+	i.list = nil
 	return out
 }
 
 // refused ends the call of a client that answered a question with an error. The modern era has no way to pass that error
 // on, so the server is not called again and the caller of the tool receives the error. No answer is made up: "cancel"
 // would claim a decision of the user.
-func (a *Inquiry) refused(why string) (out [][]byte, err error) {
-	out = a.Withdraw()
-	if !a.ex.Msg.Is("tools/call") {
+func (i *Inquiry) refused(why string) (out [][]byte, err error) {
+	out = i.Withdraw()
+	if !i.ex.Msg.Is("tools/call") {
 		return out, proxy.Errf(proxy.Unanswered, "%s", why)
 	}
 	result := append(wire.AppendText([]byte(`{"content":[{"type":"text","text":`), why), `}],"isError":true}`...)
-	return append(out, proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result).Raw), io.EOF
+	return append(out, proxy.ResultMessage(i.ex.Msg.Of(i.ex.Msg.ID), result).Raw), io.EOF
 }
 
 // Retry ends the round and returns the changes to the call's params: the answers of this round only, and its
 // requestState.
-func (a *Inquiry) Retry() []wire.Change {
-	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState", Value: a.state}}
-	if len(a.list) > 0 {
-		changes[0].Value = a.Answers()
+func (i *Inquiry) Retry() []wire.Change {
+	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState", Value: i.state}}
+	if len(i.list) > 0 {
+		changes[0].Value = i.Answers()
 	}
-	a.list, a.open = nil, false
+	i.list, i.open = nil, false
 	return changes
 }
 
 // Answers ends the round and returns its answers as an inputResponses object. It records the consents among them.
-func (a *Inquiry) Answers() []byte {
+func (i *Inquiry) Answers() []byte {
 	answers := []byte{'{'}
-	for i, x := range a.list {
-		if i > 0 {
+	for n, x := range i.list {
+		if n > 0 {
 			answers = append(answers, ',')
 		}
 		answers = append(append(wire.AppendText(answers, x.key), ':'), x.answer...)
 		m := wire.Message{Raw: x.answer}
 		if x.url != "" && wire.Get(x.answer, m.Whole(), "action").Is(x.answer, "accept") {
-			if a.consents == nil {
-				a.consents = make(map[string][]byte)
+			if i.consents == nil {
+				i.consents = make(map[string][]byte)
 			}
-			a.consents[x.url] = x.answer
+			i.consents[x.url] = x.answer
 		}
 	}
-	a.list, a.open = nil, false
+	i.list, i.open = nil, false
 	return append(answers, '}')
 }
 
 // Completed returns, once, the notifications that the client's URL elicitations are complete. A client of 2025-11-25
 // receives them ahead of the response (elicitation, Completion Notifications).
-func (a *Inquiry) Completed() (out [][]byte) {
-	if a == nil {
+func (i *Inquiry) Completed() (out [][]byte) {
+	if i == nil {
 		return nil
 	}
-	for _, id := range a.visits {
+	for _, id := range i.visits {
 		msg := wire.AppendText([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`), id)
 		out = append(out, append(msg, "}}"...))
 	}
-	a.visits = nil
+	i.visits = nil
 	return out
 }

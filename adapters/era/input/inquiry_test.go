@@ -35,9 +35,9 @@ func newInquiry(t *testing.T, version, caps string, rounds int) *Inquiry {
 }
 
 // asked reads a result with questions, and returns the messages for the client.
-func (a *Inquiry) asked(t *testing.T, requests string) ([][]byte, error) {
+func (i *Inquiry) asked(t *testing.T, requests string) ([][]byte, error) {
 	t.Helper()
-	return a.Ask(scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{`+requests+`}}}`))
+	return i.Ask(scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{`+requests+`}}}`))
 }
 
 func name(err error) string {

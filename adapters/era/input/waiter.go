@@ -15,18 +15,18 @@ import (
 // Waiter is a client's request attached to a call. It returns the replies of the call until the response, or until the
 // server asks.
 type Waiter struct {
-	d     *Call
+	call  *Call
 	ex    *proxy.Exchange
 	over  bool // the response has been returned
 	asked bool // that response is input_required; the call continues
 }
 
 // Attach attaches ex to the call.
-func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
-	a := &Waiter{d: d, ex: ex}
-	d.mu.Lock()
-	d.caps, d.suspended = bytes.Clone(ex.Client.Caps), false
-	d.mu.Unlock()
+func (c *Call) Attach(ex *proxy.Exchange) *Waiter {
+	a := &Waiter{call: c, ex: ex}
+	c.mu.Lock()
+	c.caps, c.suspended = bytes.Clone(ex.Client.Caps), false
+	c.mu.Unlock()
 	ex.Attach(a)
 	return a
 }
@@ -68,19 +68,19 @@ func (x *Calls) resume(ex *proxy.Exchange, h Handle) (proxy.Replies, error) {
 }
 
 // Session returns the session in which the call runs.
-func (a *Waiter) Session() *sessions.Session { return a.d.session }
+func (w *Waiter) Session() *sessions.Session { return w.call.session }
 
 // Asked reports whether the request ended with questions.
-func (a *Waiter) Asked() bool { return a.asked }
+func (w *Waiter) Asked() bool { return w.asked }
 
 // Abort implements proxy.Aborter: it gives the call up because the client has left.
-func (a *Waiter) Abort() { a.d.giveUp(proxy.ErrCancelled) }
+func (w *Waiter) Abort() { w.call.giveUp(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
-func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
-	d := a.d
+func (w *Waiter) Next(until time.Time) (*wire.Message, error) {
+	d := w.call
 	for {
-		if a.over {
+		if w.over {
 			return nil, io.EOF
 		}
 		d.mu.Lock()
@@ -89,7 +89,7 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 			d.queue = d.queue[1:]
 			d.size -= len(raw)
 			d.mu.Unlock()
-			m, keep, err := a.adapt(raw)
+			m, keep, err := w.adapt(raw)
 			if err != nil || keep {
 				return m, err
 			}
@@ -103,7 +103,7 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 		if len(d.open) > 0 {
 			due := d.due()
 			if !time.Now().Before(due) {
-				return a.suspend() // unlocks
+				return w.suspend() // unlocks
 			}
 			if wait.IsZero() || due.Before(wait) {
 				wait = due
@@ -117,9 +117,9 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 }
 
 // due returns when open questions are sent: once no other has followed for a moment, or settleMax after the first. The
-// caller holds d.mu.
-func (d *Call) due() time.Time {
-	due, most := d.last.Add(d.x.store.opt.Settle), d.first.Add(settleMax)
+// caller holds c.mu.
+func (c *Call) due() time.Time {
+	due, most := c.last.Add(c.x.store.opt.Settle), c.first.Add(settleMax)
 	if most.Before(due) {
 		return most
 	}
@@ -128,14 +128,14 @@ func (d *Call) due() time.Time {
 
 // adapt gives a reply the id and progress token of this request. keep is false for progress that the request did not ask
 // for.
-func (a *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
+func (w *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	if m, err = proxy.Scanned(raw); err != nil {
 		return m, false, proxy.Errf(proxy.Internal, "a queued reply is no message: %w", err)
 	}
-	req := &a.ex.Msg
+	req := &w.ex.Msg
 	switch {
 	case m.IsResponse():
-		a.over = true
+		w.over = true
 		m.Replace(m.ID, req.Of(req.ID))
 	case m.Is("notifications/progress"):
 		if !req.Token.Present() {
@@ -148,9 +148,9 @@ func (a *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	return m, true, nil
 }
 
-// suspend ends the request with the questions and suspends the call. The caller holds d.mu, which suspend releases.
-func (a *Waiter) suspend() (*wire.Message, error) {
-	d := a.d
+// suspend ends the request with the questions and suspends the call. The caller holds c.mu, which suspend releases.
+func (w *Waiter) suspend() (*wire.Message, error) {
+	d := w.call
 	d.round++
 	h, full := d.x.store.suspend(d)
 	if full == nil && d.x.work.Closed() && d.x.store.take(h) != nil { // clear ran before suspend
@@ -163,18 +163,18 @@ func (a *Waiter) suspend() (*wire.Message, error) {
 	}
 	state := d.x.store.seal.Seal(seal.PendingCall, h[:], d.binding, time.Now().Add(d.x.store.opt.TTL))
 	result := d.inputRequired(state)
-	a.over, a.asked, d.suspended, d.first = true, true, true, time.Time{}
+	w.over, w.asked, d.suspended, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()
-	a.ex.Detach(a)
-	m := proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result)
+	w.ex.Detach(w)
+	m := proxy.ResultMessage(w.ex.Msg.Of(w.ex.Msg.ID), result)
 	return &m, nil
 }
 
 // Close implements proxy.Replies. It gives the call up if the request has no response yet.
-func (a *Waiter) Close() error {
-	a.ex.Detach(a)
-	if !a.over {
-		a.d.giveUp(proxy.ErrCancelled)
+func (w *Waiter) Close() error {
+	w.ex.Detach(w)
+	if !w.over {
+		w.call.giveUp(proxy.ErrCancelled)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (k *Keeper) Profile(ctx context.Context) (*Profile, error) {
 	}
 	k.mu.Unlock()
 	sum := proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
-	return k.seek(ctx, func() *Profile {
+	return k.find(ctx, func() *Profile {
 		if v := k.profile; v != nil && k.holds(v) && (!v.guarded || v.sum == sum) {
 			return v
 		}
@@ -83,7 +83,7 @@ func (k *Keeper) Both(ctx context.Context) (*Profile, error) {
 	if err != nil || v.Checked() {
 		return v, err
 	}
-	return k.seek(ctx, func() *Profile {
+	return k.find(ctx, func() *Profile {
 		if k.profile != nil && k.profile.checked {
 			return k.profile
 		}
@@ -110,9 +110,9 @@ func (k *Keeper) steady() bool {
 	return k.server.Wires.Stdio && (!k.server.Wires.Remote || k.links.Any())
 }
 
-// seek returns the result of known, which it calls under k.mu, or that of a probe: of the one in progress, unless its outcome depends
+// find returns the result of known, which it calls under k.mu, or that of a probe: of the one in progress, unless its outcome depends
 // on credentials and ctx has others.
-func (k *Keeper) seek(ctx context.Context, known func() *Profile, probe func(ctx context.Context) (*Profile, error)) (*Profile, error) {
+func (k *Keeper) find(ctx context.Context, known func() *Profile, probe func(ctx context.Context) (*Profile, error)) (*Profile, error) {
 	forwarded := proxy.ForwardedFrom(ctx)
 	for {
 		k.mu.Lock()

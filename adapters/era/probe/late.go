@@ -14,21 +14,21 @@ import (
 const (
 	// lateTime is how long to wait for an answer to server/discover once a second process has answered.
 	lateTime = 100 * time.Millisecond
-	// byeTime is how long a step waits for the process of the previous step to end, since some servers allow one process at a time.
+	// endTime is how long a step waits for the process of the previous step to end, since some servers allow one process at a time.
 	// Slower ones end in the background.
-	byeTime = 500 * time.Millisecond
+	endTime = 500 * time.Millisecond
 )
 
-// late is a server/discover that a process has not answered within probe_timeout. The server may not know the method, or be slow to
+// lateDiscover is a server/discover that a process has not answered within probe_timeout. The server may not know the method, or be slow to
 // start. So the process is kept until a second one has answered initialize: by then the first has had more time than the second.
-type late struct {
+type lateDiscover struct {
 	link    transport.Link
 	replies proxy.Replies
 	stop    func() bool
 }
 
-// knock sends server/discover over a link. It returns a late if no answer comes in time.
-func (p *prober) knock(ctx context.Context, link transport.Link) (m wire.Message, l *late, err error) {
+// sendDiscover sends server/discover over a link. It returns a late if no answer comes in time.
+func (p *prober) sendDiscover(ctx context.Context, link transport.Link) (m wire.Message, l *lateDiscover, err error) {
 	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(p.self, nil))
 	if err != nil {
 		return m, nil, err
@@ -43,7 +43,7 @@ func (p *prober) knock(ctx context.Context, link transport.Link) (m wire.Message
 	m, err = response(replies, time.Now().Add(p.timeout))
 	if errors.Is(err, proxy.ErrNotYet) {
 		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", transport.LastWords(link))
-		return m, &late{link, replies, stop}, err
+		return m, &lateDiscover{link, replies, stop}, err
 	}
 	stop()
 	_ = replies.Close()
@@ -77,21 +77,21 @@ func (p *prober) settle(v *Profile) transport.Link {
 	if modern {
 		return l.link
 	}
-	p.part(l.link)
+	p.closeLink(l.link)
 	return nil
 }
 
-// part closes the link of one step.
-func (p *prober) part(link transport.Link) {
+// closeLink closes the link of one step.
+func (p *prober) closeLink(link transport.Link) {
 	ended := make(chan struct{})
 	p.spawn(func() {
 		defer close(ended)
 		_ = link.Close()
 	})
-	bye := time.NewTimer(byeTime)
-	defer bye.Stop()
+	timer := time.NewTimer(endTime)
+	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-bye.C:
+	case <-timer.C:
 	}
 }

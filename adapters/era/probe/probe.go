@@ -25,11 +25,11 @@ type prober struct {
 	forwards         bool           // the outcome may depend on the credentials of the caller
 	spawn            func(func())   // runs a function in the background, or at once
 
-	guarded *transport.StatusError // a step was refused because of missing credentials
-	reached bool                   // a step got an answer, or timed out
-	last    error                  // of the last step that failed
-	late    *late                  // a process that has not answered server/discover yet
-	foreign *proxy.Error           // the server is modern and supports no revision that Dragoman does
+	guarded     *transport.StatusError // a step was refused because of missing credentials
+	reached     bool                   // a step got an answer, or timed out
+	last        error                  // of the last step that failed
+	late        *lateDiscover          // a process that has not answered server/discover yet
+	unsupported *proxy.Error           // the server is modern and supports no revision that Dragoman does
 }
 
 // probe runs the steps. It returns the profile and, if the server is modern, the link on which it was found.
@@ -48,8 +48,8 @@ func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	}
 	if err == nil {
 		return v, nil, nil
-	} else if p.foreign != nil { // from the late answer of a process
-		return nil, nil, p.foreign
+	} else if p.unsupported != nil { // from the late answer of a process
+		return nil, nil, p.unsupported
 	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
 		return v, nil, nil
 	}
@@ -105,7 +105,7 @@ func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, erro
 		}
 		return nil, nil
 	}
-	m, later, err := p.knock(ctx, link)
+	m, later, err := p.sendDiscover(ctx, link)
 	if err == nil && p.isModern(v, &m) {
 		return link, nil
 	}
@@ -120,9 +120,9 @@ func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, erro
 		later.stop()
 		_ = later.replies.Close()
 	}
-	p.part(link)
-	if p.foreign != nil {
-		return nil, p.foreign
+	p.closeLink(link)
+	if p.unsupported != nil {
+		return nil, p.unsupported
 	}
 	return nil, nil
 }
@@ -149,7 +149,7 @@ func (p *prober) isModern(v *Profile, m *wire.Message) bool {
 		list := wire.Get(m.Raw, m.ErrorData, "supported")
 		v.Version = rules.PickModern(m.Raw, list)
 		if v.Modern = v.Version != ""; !v.Modern {
-			p.foreign = foreign(m.Raw, list)
+			p.unsupported = unsupportedError(m.Raw, list)
 		}
 	case proxy.CodeHeaderMismatch, proxy.CodeMissingCapability:
 		v.Modern, v.Version = true, rules.ModernVersion
@@ -157,9 +157,9 @@ func (p *prober) isModern(v *Profile, m *wire.Message) bool {
 	return v.Modern
 }
 
-// foreign returns the error for a server that lists only modern revisions that Dragoman does not support; nil for any other list, and
+// unsupportedError returns the error for a server that lists only modern revisions that Dragoman does not support; nil for any other list, and
 // for an empty one.
-func foreign(raw []byte, list wire.Span) *proxy.Error {
+func unsupportedError(raw []byte, list wire.Span) *proxy.Error {
 	var names []string
 	for _, s := range wire.Items(raw, list) {
 		if !s.IsString(raw) {
@@ -210,7 +210,7 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		p.note(v, step, err)
 		return err
 	}
-	defer p.part(link)
+	defer p.closeLink(link)
 	m, err := p.ask(ctx, link, proxy.Legacy, rules.InitializeRequest(p.self, []byte("{}")))
 	if err != nil {
 		p.note(v, step, err)

@@ -60,124 +60,124 @@ type bridge struct {
 }
 
 // change calls do under the lock, then starts or wakes the worker if there is work.
-func (w *bridge) change(do func()) {
-	w.mu.Lock()
+func (b *bridge) change(do func()) {
+	b.mu.Lock()
 	do()
-	begin := !w.working && w.hasWork()
-	w.working = w.working || begin
-	w.mu.Unlock()
+	begin := !b.working && b.hasWork()
+	b.working = b.working || begin
+	b.mu.Unlock()
 	if !begin {
-		work.Signal(w.wake)
+		work.Signal(b.wake)
 		return
 	}
-	if !w.x.work.Spawn(w.work) {
-		w.cancel()
-		w.plan()
+	if !b.x.work.Spawn(b.work) {
+		b.cancel()
+		b.plan()
 	}
 }
 
 // wanted reports whether a listen should be open: always for subscriptions, and for list changes only once a client has
-// a stream. The caller holds w.mu.
-func (w *bridge) wanted() bool {
-	return slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
-		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.current != nil || m.session.HasOutlet())
+// a stream. The caller holds b.mu.
+func (b *bridge) wanted() bool {
+	return slices.ContainsFunc(b.subscribers, func(m *subscriber) bool {
+		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (b.current != nil || m.session.HasOutlet())
 	})
 }
 
-// lacksList reports whether the current listen lacks a list that a session needs. The caller holds w.mu.
-func (w *bridge) lacksList() bool {
-	return w.current != nil && slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
-		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.current.lists, list) })
+// lacksList reports whether the current listen lacks a list that a session needs. The caller holds b.mu.
+func (b *bridge) lacksList() bool {
+	return b.current != nil && slices.ContainsFunc(b.subscribers, func(m *subscriber) bool {
+		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(b.current.lists, list) })
 	})
 }
 
-// hasWork reports whether the worker has something to do, now or later. The caller holds w.mu.
-func (w *bridge) hasWork() bool {
-	return len(w.pending) > 0 || w.ctx.Err() == nil && ((w.current != nil) != w.wanted() || w.lacksList())
+// hasWork reports whether the worker has something to do, now or later. The caller holds b.mu.
+func (b *bridge) hasWork() bool {
+	return len(b.pending) > 0 || b.ctx.Err() == nil && ((b.current != nil) != b.wanted() || b.lacksList())
 }
 
 // work runs until nothing is left to do.
-func (w *bridge) work() {
+func (b *bridge) work() {
 	for {
-		next, wait, more := w.plan()
+		next, wait, more := b.plan()
 		switch {
 		case !more:
 			return
 		case wait > 0:
-			w.pause(wait, w.wake)
+			b.pause(wait, b.wake)
 		case next != nil:
 			next.giveUp() // no longer wanted
 		default:
-			w.open()
+			b.open()
 		}
 	}
 }
 
 // plan decides the next step of the worker: to stop a listen, to wait, or, if both are zero, to open a listen. The
 // worker ends if more is false.
-func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (b *bridge) plan() (stop *listen, wait time.Duration, more bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
-	case w.ctx.Err() != nil:
-		for _, j := range w.pending {
+	case b.ctx.Err() != nil:
+		for _, j := range b.pending {
 			j.settle(errOver)
 		}
-		w.pending = nil
-	case len(w.pending) > 0:
-		if wait = gatherTime - time.Since(w.pending[0].at); wait <= 0 {
-			w.opening, w.pending = w.pending, nil
+		b.pending = nil
+	case len(b.pending) > 0:
+		if wait = gatherTime - time.Since(b.pending[0].at); wait <= 0 {
+			b.opening, b.pending = b.pending, nil
 		}
 		return nil, wait, true
-	case w.current != nil && !w.wanted():
-		stop, w.current = w.current, nil
+	case b.current != nil && !b.wanted():
+		stop, b.current = b.current, nil
 		return stop, 0, true
-	case w.current == nil && w.wanted(), w.lacksList():
-		return nil, time.Until(w.retryAt), true
+	case b.current == nil && b.wanted(), b.lacksList():
+		return nil, time.Until(b.retryAt), true
 	}
-	w.working = false
-	if w.retired {
-		w.cancel()
+	b.working = false
+	if b.retired {
+		b.cancel()
 	}
 	return nil, 0, false
 }
 
 // pause waits for d, for wake, or for the end of the bridge.
-func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
+func (b *bridge) pause(d time.Duration, wake <-chan struct{}) {
 	select {
 	case <-time.After(d):
 	case <-wake:
-	case <-w.ctx.Done():
+	case <-b.ctx.Done():
 	}
 }
 
 // open opens a listen for everything that is wanted. The previous listen ends only once the new one is acknowledged. At
 // a process it ends first: some servers support one listen per connection, and ending the old one would silence the new
 // one for good.
-func (w *bridge) open() {
-	w.mu.Lock()
-	old := w.current
+func (b *bridge) open() {
+	b.mu.Lock()
+	old := b.current
 	apart := old != nil && old.shared()
 	if apart {
-		w.current, w.gap = nil, true
+		b.current, b.gap = nil, true
 	}
-	w.mu.Unlock()
+	b.mu.Unlock()
 	if apart {
 		old.giveUp()
 	}
-	l := w.listen()
+	l := b.listen()
 	if err := l.acknowledged(); err != nil {
 		l.giveUp()
-		w.openFailed(err)
+		b.openFailed(err)
 		return
 	}
-	w.accept(l)
+	b.accept(l)
 }
 
 // listen starts a listen for all lists, the subscriptions, and those in opening.
-func (w *bridge) listen() *listen {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (b *bridge) listen() *listen {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var lists, uris []string
 	seen := map[string]bool{}
 	add := func(uri string) {
@@ -186,7 +186,7 @@ func (w *bridge) listen() *listen {
 		}
 		seen[uri] = true
 	}
-	for _, m := range w.subscribers {
+	for _, m := range b.subscribers {
 		for _, list := range m.lists {
 			if !slices.Contains(lists, list) {
 				lists = append(lists, list)
@@ -196,32 +196,32 @@ func (w *bridge) listen() *listen {
 			add(uri)
 		}
 	}
-	for _, j := range w.opening {
+	for _, j := range b.opening {
 		add(j.uri)
 	}
-	w.unacked = newListen(w, lists, uris)
-	w.x.work.Go(w.unacked.run) // called by the worker, which belongs to the group
-	return w.unacked
+	b.unacked = newListen(b, lists, uris)
+	b.x.work.Go(b.unacked.run) // called by the worker, which belongs to the group
+	return b.unacked
 }
 
 // openFailed handles a listen that could not be opened and fails the subscriptions in opening. A current listen stays
 // open. If it was closed first, the worker opens it again without them.
-func (w *bridge) openFailed(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ctx.Err() != nil {
+func (b *bridge) openFailed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
 		err = errOver
 	}
-	for _, j := range w.opening {
+	for _, j := range b.opening {
 		j.settle(err)
 	}
-	if w.current == nil {
-		w.gap = true
+	if b.current == nil {
+		b.gap = true
 	}
-	if len(w.opening) == 0 && !errors.Is(err, errOver) {
-		w.backOff(time.Time{})
+	if len(b.opening) == 0 && !errors.Is(err, errOver) {
+		b.backOff(time.Time{})
 	}
-	w.opening, w.unacked = nil, nil
+	b.opening, b.unacked = nil, nil
 }
 
 // errOver fails a subscription whose bridge has ended.
@@ -229,79 +229,79 @@ var errOver = proxy.Errf(proxy.ShuttingDown, "the session ends, or the proxy is 
 
 // accept makes an acknowledged listen the current one and answers the subscriptions in opening: those that the server
 // did not acknowledge fail. If none succeeds, the previous listen stays and the new one is closed.
-func (w *bridge) accept(l *listen) {
-	w.mu.Lock()
+func (b *bridge) accept(l *listen) {
+	b.mu.Lock()
 	var gone []delivery
-	if w.gap {
-		gone = w.allChanged()
+	if b.gap {
+		gone = b.allChanged()
 	}
-	old, news := w.current, len(w.opening) == 0
-	for _, j := range w.opening {
+	old, news := b.current, len(b.opening) == 0
+	for _, j := range b.opening {
 		switch {
 		case !slices.Contains(l.honoured, j.uri):
 			j.settle(proxy.Errf(proxy.InvalidParams, "the server does not take subscriptions to this resource"))
 			continue
-		case !j.withdrawn && !slices.Contains(j.m.uris, j.uri):
-			j.m.uris = append(j.m.uris, j.uri)
+		case !j.withdrawn && !slices.Contains(j.subscriber.uris, j.uri):
+			j.subscriber.uris = append(j.subscriber.uris, j.uri)
 		}
 		j.settle(nil)
 		news = true
 	}
-	w.opening, w.unacked = nil, nil
+	b.opening, b.unacked = nil, nil
 	if old != nil && !news {
-		w.mu.Unlock()
+		b.mu.Unlock()
 		l.stop()
 		return
 	}
-	w.current, w.gap = l, false
+	b.current, b.gap = l, false
 	if old != nil {
-		old.late, w.delivered = map[string]delivery{}, map[string]bool{}
+		old.late, b.delivered = map[string]delivery{}, map[string]bool{}
 	}
 	if l.over {
-		w.lost(l)
+		b.lost(l)
 	}
-	w.mu.Unlock()
-	for _, b := range gone {
-		b.send()
+	b.mu.Unlock()
+	for _, d := range gone {
+		d.send()
 	}
 	if old != nil {
-		w.retire(old)
+		b.retire(old)
 	}
 }
 
 // retire ends a listen that has been replaced. Notices that it delivers meanwhile count, unless the new listen has
 // delivered the same.
-func (w *bridge) retire(old *listen) {
-	w.pause(overlapTime, nil)
+func (b *bridge) retire(old *listen) {
+	b.pause(overlapTime, nil)
 	old.stop()
-	w.mu.Lock()
+	b.mu.Lock()
 	late := old.late
-	for key := range w.delivered {
+	for key := range b.delivered {
 		delete(late, key)
 	}
-	w.delivered = nil
-	w.mu.Unlock()
-	for _, b := range late {
-		b.send()
+	b.delivered = nil
+	b.mu.Unlock()
+	for _, d := range late {
+		d.send()
 	}
 }
 
-// lost handles a listen that ended without being closed here. The caller holds w.mu.
-func (w *bridge) lost(l *listen) {
-	if w.current == l {
-		w.current, w.gap = nil, true
-		w.backOff(l.since)
+// lost handles a listen that ended without being closed here. The caller holds b.mu.
+func (b *bridge) lost(l *listen) {
+	if b.current == l {
+		b.current, b.gap = nil, true
+		b.backOff(l.since)
 	}
 }
 
 // backOff sets the earliest time of the next listen. since is when the last one was acknowledged; the zero time if it
-// never was. The caller holds w.mu.
-func (w *bridge) backOff(since time.Time) {
+// never was. The caller holds b.mu.
+func (b *bridge) backOff(since time.Time) {
 	if !since.IsZero() && time.Since(since) >= steadyTime {
-		w.failures = 0
+		b.failures = 0
 	}
-	w.failures++
-	w.retryAt = time.Now().Add(backoff(w.failures))
+	b.failures++
+	b.retryAt = time.Now().Add(backoff(b.failures))
 }
 
 // backoff returns the pause after a number of consecutive failures: doubled each time up to backoffMax, plus a random half.
@@ -317,16 +317,16 @@ type delivery struct {
 }
 
 // send delivers the notice to the sessions; a session without a stream keeps it until it has one.
-func (b delivery) send() {
-	for _, s := range b.to {
-		s.Keep(b.Key, b.Msg)
+func (d delivery) send() {
+	for _, s := range d.to {
+		s.Keep(d.Key, d.Msg)
 	}
 }
 
 // allChanged returns notices that everything has changed, in place of the missed ones: 2026-07-28 replays nothing. The
-// caller holds w.mu.
-func (w *bridge) allChanged() (all []delivery) {
-	for _, m := range w.subscribers {
+// caller holds b.mu.
+func (b *bridge) allChanged() (all []delivery) {
+	for _, m := range b.subscribers {
 		if !m.ready {
 			continue
 		}

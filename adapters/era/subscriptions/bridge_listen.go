@@ -26,7 +26,7 @@ type channelCall interface {
 
 // listen is one subscriptions/listen of a bridge.
 type listen struct {
-	w         *bridge
+	bridge    *bridge
 	ctx       context.Context
 	cancel    context.CancelFunc
 	lists     []string // in the filter
@@ -35,7 +35,7 @@ type listen struct {
 	ended     chan struct{} // closed when the reader has returned
 	abandoned chan struct{} // closed when no session is left before the acknowledgement
 
-	// Under w.mu.
+	// Under bridge.mu.
 	replies  proxy.Replies
 	honoured []string            // the acknowledged resources
 	since    time.Time           // when it was acknowledged
@@ -45,7 +45,7 @@ type listen struct {
 }
 
 func newListen(w *bridge, lists, uris []string) *listen {
-	l := &listen{w: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{})}
+	l := &listen{bridge: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	return l
 }
@@ -54,20 +54,20 @@ func newListen(w *bridge, lists, uris []string) *listen {
 // calls.
 func (l *listen) request() (*proxy.Exchange, error) {
 	filter := rules.SubscriptionFilter(l.lists, l.uris)
-	l.w.mu.Lock()
-	if len(l.w.subscribers) == 0 {
-		l.w.mu.Unlock()
+	l.bridge.mu.Lock()
+	if len(l.bridge.subscribers) == 0 {
+		l.bridge.mu.Unlock()
 		return nil, errOver
 	}
-	m := l.w.subscribers[0]
+	m := l.bridge.subscribers[0]
 	caller := m.caller
-	l.w.mu.Unlock()
+	l.bridge.mu.Unlock()
 	params := wire.Object([]wire.Change{
 		{Key: "notifications", Value: wire.Object(filter)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
 			{Key: wire.MetaPrefix + "clientInfo", Value: m.client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: m.client.Caps}})},
 	})
-	id := strconv.FormatUint(l.w.x.nextID(), 10)
+	id := strconv.FormatUint(l.bridge.x.nextID(), 10)
 	ex, err := transport.NewExchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
 		`","method":"subscriptions/listen","params":`), params...), '}'))
 	if err != nil {
@@ -82,13 +82,13 @@ func (l *listen) request() (*proxy.Exchange, error) {
 func (l *listen) run() {
 	err := l.read()
 	l.cancel()
-	l.w.change(func() {
+	l.bridge.change(func() {
 		l.over, l.err = true, err
-		l.w.lost(l)
+		l.bridge.lost(l)
 	})
 	close(l.ended)
-	if l.w.ctx.Err() == nil {
-		l.w.x.work.Note("debug", "a subscriptions/listen has ended", err)
+	if l.bridge.ctx.Err() == nil {
+		l.bridge.x.work.Note("debug", "a subscriptions/listen has ended", err)
 	}
 }
 
@@ -98,14 +98,14 @@ func (l *listen) read() error {
 		return err
 	}
 	defer ex.Follow(l.ctx)()
-	replies, err := l.w.x.server.Listen(l.ctx, ex)
+	replies, err := l.bridge.x.server.Listen(l.ctx, ex)
 	if err != nil {
-		return l.w.x.server.Fault(err)
+		return l.bridge.x.server.Fault(err)
 	}
 	defer func() { _ = replies.Close() }()
-	l.w.mu.Lock()
+	l.bridge.mu.Lock()
 	l.replies = replies
-	l.w.mu.Unlock()
+	l.bridge.mu.Unlock()
 	for {
 		m, err := replies.Next(time.Time{})
 		switch {
@@ -113,13 +113,13 @@ func (l *listen) read() error {
 		case errors.Is(err, io.EOF):
 			return errEnded
 		case err != nil:
-			return l.w.x.server.Fault(err)
+			return l.bridge.x.server.Fault(err)
 		case m.Kind == wire.Result:
 			return errEnded
 		case m.Kind == wire.Failure:
 			return refusal(m)
 		case m.Kind == wire.Notification:
-			if changed := l.w.x.opt.Changed; changed != nil {
+			if changed := l.bridge.x.opt.Changed; changed != nil {
 				changed(m)
 			}
 			l.receive(m)
@@ -144,7 +144,7 @@ func refusal(m *wire.Message) error {
 
 // acknowledged waits for the acknowledgement, up to the probe timeout.
 func (l *listen) acknowledged() error {
-	limit := l.w.x.opt.Timeout
+	limit := l.bridge.x.opt.Timeout
 	select {
 	case <-l.acked:
 		return nil
@@ -168,7 +168,7 @@ func (l *listen) stop() {
 	<-l.ended
 }
 
-// shared reports whether the listen shares a process's pipes with other calls. The caller holds w.mu.
+// shared reports whether the listen shares a process's pipes with other calls. The caller holds bridge.mu.
 func (l *listen) shared() bool {
 	_, is := l.replies.(channelCall)
 	return is
@@ -177,23 +177,23 @@ func (l *listen) shared() bool {
 // giveUp ends a listen. At a process it returns only once the cancellation is written, so that no later request
 // overtakes it, and waits a moment for the result with which some servers answer a cancellation.
 func (l *listen) giveUp() {
-	l.w.mu.Lock()
+	l.bridge.mu.Lock()
 	c, is := l.replies.(channelCall)
 	is = is && !l.over
-	l.w.mu.Unlock()
+	l.bridge.mu.Unlock()
 	if is {
-		c.GiveUp(l.w.ctx)
+		c.GiveUp(l.bridge.ctx)
 		select {
 		case <-l.ended:
 		case <-time.After(giveUpTime):
-		case <-l.w.ctx.Done():
+		case <-l.bridge.ctx.Done():
 		}
 		c.Drop(proxy.ErrCancelled)
 	}
 	l.stop()
 }
 
-// withdraw ends the listen if it is request n of the process. The caller holds w.mu.
+// withdraw ends the listen if it is request n of the process. The caller holds bridge.mu.
 func (l *listen) withdraw(n uint64) {
 	if c, is := l.replies.(channelCall); is && c.Requested(n) {
 		c.Drop(errEnded)
@@ -214,7 +214,7 @@ func (l *listen) receive(m *wire.Message) {
 // route selects the sessions that receive a notification. now is false if no session does, or if the notice is held
 // because the listen has been replaced.
 func (l *listen) route(msg *wire.Message) (b delivery, now bool) {
-	w := l.w
+	w := l.bridge
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.subscribers {
@@ -239,8 +239,8 @@ func (l *listen) route(msg *wire.Message) (b delivery, now bool) {
 }
 
 func (l *listen) acknowledge(m *wire.Message) {
-	l.w.mu.Lock()
-	defer l.w.mu.Unlock()
+	l.bridge.mu.Lock()
+	defer l.bridge.mu.Unlock()
 	if !l.since.IsZero() {
 		return
 	}
@@ -255,18 +255,18 @@ func (l *listen) acknowledge(m *wire.Message) {
 
 // wants reports whether the session receives a notice. An update below a subscribed resource counts as an update of it
 // (2026-07-28 resources, Subscriptions). The listen may also deliver updates of resources that this session has
-// unsubscribed from, or that only other sessions subscribed to. The caller holds w.mu.
-func (m *subscriber) wants(msg *wire.Message, l *listen) bool {
+// unsubscribed from, or that only other sessions subscribed to. The caller holds bridge.mu.
+func (s *subscriber) wants(msg *wire.Message, l *listen) bool {
 	if !msg.Is(rules.ResourceUpdated) {
 		method := msg.Text(msg.Method)
-		return slices.ContainsFunc(m.lists, func(list string) bool { return rules.ListChanged(list) == string(method) })
+		return slices.ContainsFunc(s.lists, func(list string) bool { return rules.ListChanged(list) == string(method) })
 	}
 	uri := string(msg.Text(msg.URI))
 	of := func(root string) bool { return rules.Below(uri, root) }
 	switch {
-	case slices.ContainsFunc(m.uris, of), slices.ContainsFunc(m.w.opening, func(j *subscribeCall) bool { return j.m == m && !j.withdrawn && of(j.uri) }):
+	case slices.ContainsFunc(s.uris, of), slices.ContainsFunc(s.bridge.opening, func(j *subscribeCall) bool { return j.subscriber == s && !j.withdrawn && of(j.uri) }):
 		return true
-	case len(m.uris) == 0:
+	case len(s.uris) == 0:
 		return false
 	}
 	return !slices.ContainsFunc(l.uris, of)

@@ -16,17 +16,17 @@ import (
 
 // subscriber is a legacy session in a bridge.
 type subscriber struct {
-	w          *bridge
+	bridge     *bridge
 	own        bool   // the bridge serves this session only
 	key        string // of the shared bridge; empty if own
 	left       bool   // it has been dropped; guarded by Bridges.mu
 	session    *proxy.Session
 	client     proxy.Client // as sent in _meta
-	caller     proxy.Caller // guarded by w.mu
+	caller     proxy.Caller // guarded by bridge.mu
 	lists      []string     // tools, prompts, resources: the lists whose changes the server announces
 	subscribes bool         // the server supports resources/subscribe
 
-	// Under w.mu.
+	// Under bridge.mu.
 	ready bool     // the handshake is complete, so notices may be sent
 	uris  []string // the resources that the session is subscribed to
 }
@@ -94,7 +94,7 @@ func (x *Bridges) all() []*bridge {
 	}
 	for _, m := range x.bySession {
 		if m.own {
-			list = append(list, m.w)
+			list = append(list, m.bridge)
 		}
 	}
 	return list
@@ -110,7 +110,7 @@ func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 	before = x.bySession[m.session]
 	x.bySession[m.session] = m
 	if m.own = own; own {
-		m.w = x.newBridge()
+		m.bridge = x.newBridge()
 		return before
 	}
 	m.key = x.server.Key(m.caller.Principal)
@@ -121,7 +121,7 @@ func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 		x.shared[m.key] = &sharedBridge{bridge: x.newBridge()}
 	}
 	x.shared[m.key].sessions++
-	m.w = x.shared[m.key].bridge
+	m.bridge = x.shared[m.key].bridge
 	return before
 }
 
@@ -191,11 +191,11 @@ func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	if before := x.put(m, own); before != nil { // the client repeated its handshake
 		before.end()
 	}
-	m.w.change(func() { m.w.subscribers = append(m.w.subscribers, m) })
+	m.bridge.change(func() { m.bridge.subscribers = append(m.bridge.subscribers, m) })
 	m.session.OnEnd(m.end)
 	m.session.OnOutlet(func() {
 		// A stream that was opened before the handshake waits for notifications/initialized.
-		m.w.change(func() { m.ready = m.ready || m.session.State() == proxy.Initialized })
+		m.bridge.change(func() { m.ready = m.ready || m.session.State() == proxy.Initialized })
 	})
 }
 
@@ -213,7 +213,7 @@ func (x *Bridges) Dismiss(cause *proxy.Error) {
 // Initialized handles notifications/initialized: from now on the session may receive notices.
 func (x *Bridges) Initialized(s *proxy.Session) {
 	if m := x.get(s); m != nil {
-		m.w.change(func() { m.ready = true })
+		m.bridge.change(func() { m.ready = true })
 	}
 }
 
@@ -223,42 +223,42 @@ func (x *Bridges) Refresh(ex *proxy.Exchange) {
 		return
 	}
 	if m := x.get(ex.Session); m != nil {
-		m.w.mu.Lock()
+		m.bridge.mu.Lock()
 		m.caller.Forwarded = ex.Caller.Forwarded
-		m.w.mu.Unlock()
+		m.bridge.mu.Unlock()
 	}
 }
 
 // end removes the session from its bridge. It is idempotent.
-func (m *subscriber) end() {
-	last := m.w.x.drop(m)
-	if m.own {
-		m.w.cancel()
+func (s *subscriber) end() {
+	last := s.bridge.x.drop(s)
+	if s.own {
+		s.bridge.cancel()
 	}
-	m.w.change(func() {
-		m.w.retired = last
-		m.ready, m.uris = false, nil
-		m.w.subscribers = slices.DeleteFunc(m.w.subscribers, func(o *subscriber) bool { return o == m })
-		for _, j := range slices.Concat(m.w.pending, m.w.opening) {
-			if j.m == m {
+	s.bridge.change(func() {
+		s.bridge.retired = last
+		s.ready, s.uris = false, nil
+		s.bridge.subscribers = slices.DeleteFunc(s.bridge.subscribers, func(o *subscriber) bool { return o == s })
+		for _, j := range slices.Concat(s.bridge.pending, s.bridge.opening) {
+			if j.subscriber == s {
 				j.withdrawn = true
 				j.settle(errOver)
 			}
 		}
-		if l := m.w.unacked; l != nil && len(m.w.subscribers) == 0 {
-			m.w.unacked = nil
+		if l := s.bridge.unacked; l != nil && len(s.bridge.subscribers) == 0 {
+			s.bridge.unacked = nil
 			close(l.abandoned)
 		}
 	})
-	m.w.cancelIfIdle()
+	s.bridge.cancelIfIdle()
 }
 
 // cancelIfIdle ends a bridge without sessions, unless its worker still runs and will do so.
-func (w *bridge) cancelIfIdle() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.retired && !w.working {
-		w.cancel()
+func (b *bridge) cancelIfIdle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.retired && !b.working {
+		b.cancel()
 	}
 }
 

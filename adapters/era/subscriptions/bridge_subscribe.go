@@ -16,8 +16,8 @@ func (x *Bridges) Subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &subscribeCall{m: m, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
-	m.w.change(func() { m.w.join(j) })
+	j := &subscribeCall{subscriber: m, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
+	m.bridge.change(func() { m.bridge.join(j) })
 	return j, nil
 }
 
@@ -28,10 +28,10 @@ func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.w.change(func() {
+	m.bridge.change(func() {
 		m.uris = slices.DeleteFunc(m.uris, func(s string) bool { return s == uri })
-		for _, j := range slices.Concat(m.w.pending, m.w.opening) {
-			j.withdrawn = j.withdrawn || j.m == m && j.uri == uri // it is still answered, but does not take effect
+		for _, j := range slices.Concat(m.bridge.pending, m.bridge.opening) {
+			j.withdrawn = j.withdrawn || j.subscriber == m && j.uri == uri // it is still answered, but does not take effect
 		}
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte("{}"))), nil
@@ -51,39 +51,39 @@ func (x *Bridges) target(ex *proxy.Exchange) (*subscriber, string, error) {
 }
 
 // join adds a subscription. It succeeds at once if the session has it already or the current listen includes it. The
-// caller holds w.mu.
-func (w *bridge) join(j *subscribeCall) {
-	j.m.ready = true
+// caller holds b.mu.
+func (b *bridge) join(j *subscribeCall) {
+	j.subscriber.ready = true
 	switch {
-	case w.ctx.Err() != nil:
+	case b.ctx.Err() != nil:
 		j.settle(errOver)
-	case slices.Contains(j.m.uris, j.uri):
+	case slices.Contains(j.subscriber.uris, j.uri):
 		j.settle(nil)
-	case !w.admit(j):
-	case w.current != nil && slices.Contains(w.current.honoured, j.uri):
-		j.m.uris = append(j.m.uris, j.uri)
+	case !b.admit(j):
+	case b.current != nil && slices.Contains(b.current.honoured, j.uri):
+		j.subscriber.uris = append(j.subscriber.uris, j.uri)
 		j.settle(nil)
 	default:
-		w.pending = append(w.pending, j)
+		b.pending = append(b.pending, j)
 	}
 }
 
-// admit reports whether the bounds permit one more subscription, and fails j if they do not. The caller holds w.mu.
-func (w *bridge) admit(j *subscribeCall) bool {
+// admit reports whether the bounds permit one more subscription, and fails j if they do not. The caller holds b.mu.
+func (b *bridge) admit(j *subscribeCall) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)
 	add := func(m *subscriber, uri string) {
 		all += len(uri)
-		if m == j.m {
+		if m == j.subscriber {
 			count, size = count+1, size+len(uri)
 		}
 	}
-	for _, m := range w.subscribers {
+	for _, m := range b.subscribers {
 		for _, uri := range m.uris {
 			add(m, uri)
 		}
 	}
-	for _, o := range slices.Concat(w.pending, w.opening) {
-		add(o.m, o.uri)
+	for _, o := range slices.Concat(b.pending, b.opening) {
+		add(o.subscriber, o.uri)
 	}
 	switch {
 	case count > maxSubscribed, size > subscribedBytes:
@@ -97,53 +97,53 @@ func (w *bridge) admit(j *subscribeCall) bool {
 
 // subscribeCall is the Replies of one resources/subscribe.
 type subscribeCall struct {
-	m    *subscriber
-	ex   *proxy.Exchange
-	uri  string
-	at   time.Time
-	done chan struct{} // closed by settle
+	subscriber *subscriber
+	ex         *proxy.Exchange
+	uri        string
+	at         time.Time
+	done       chan struct{} // closed by settle
 
-	err       error // guarded by w.mu until done is closed
-	settled   bool  // guarded by w.mu
-	withdrawn bool  // guarded by w.mu: the client no longer wants it
+	err       error // guarded by bridge.mu until done is closed
+	settled   bool  // guarded by bridge.mu
+	withdrawn bool  // guarded by bridge.mu: the client no longer wants it
 	answered  bool
 }
 
-// settle sets the answer, once; a nil error is success. The caller holds w.mu.
-func (j *subscribeCall) settle(err error) {
-	if j.settled {
+// settle sets the answer, once; a nil error is success. The caller holds bridge.mu.
+func (c *subscribeCall) settle(err error) {
+	if c.settled {
 		return
 	}
-	j.settled, j.err = true, err
-	close(j.done)
+	c.settled, c.err = true, err
+	close(c.done)
 }
 
 // Next implements proxy.Replies.
-func (j *subscribeCall) Next(until time.Time) (*wire.Message, error) {
-	if j.answered {
+func (c *subscribeCall) Next(until time.Time) (*wire.Message, error) {
+	if c.answered {
 		return nil, io.EOF
 	}
 	select {
-	case <-j.done:
-	case <-j.ex.Done():
-		return nil, j.ex.Err()
+	case <-c.done:
+	case <-c.ex.Done():
+		return nil, c.ex.Err()
 	case <-work.After(until):
 		return nil, proxy.ErrNotYet
 	}
-	j.answered = true
-	if j.err != nil {
-		return nil, j.err
+	c.answered = true
+	if c.err != nil {
+		return nil, c.err
 	}
-	m := proxy.ResultMessage(j.ex.Msg.Of(j.ex.Msg.ID), []byte("{}"))
+	m := proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), []byte("{}"))
 	return &m, nil
 }
 
 // Close implements proxy.Replies. Closing before the answer withdraws the subscription.
-func (j *subscribeCall) Close() error {
-	w := j.m.w
+func (c *subscribeCall) Close() error {
+	w := c.subscriber.bridge
 	w.change(func() {
-		j.withdrawn = j.withdrawn || !j.settled
-		w.pending = slices.DeleteFunc(w.pending, func(o *subscribeCall) bool { return o == j })
+		c.withdrawn = c.withdrawn || !c.settled
+		w.pending = slices.DeleteFunc(w.pending, func(o *subscribeCall) bool { return o == c })
 	})
 	return nil
 }

@@ -121,78 +121,78 @@ func sessionIsLost(err error) bool {
 }
 
 // open acquires a session and subscribes in it. again says that the acknowledgement has been sent before.
-func (h *listenBridge) open(again bool) error {
-	s, err := h.x.pool.Acquire(h.ex, false, 0)
+func (l *listenBridge) open(again bool) error {
+	s, err := l.x.pool.Acquire(l.ex, false, 0)
 	if err != nil {
 		return err
 	}
-	lists, uris := h.deliverable(s)
-	h.mu.Lock()
+	lists, uris := l.deliverable(s)
+	l.mu.Lock()
 	if !again { // before subscribing, so that notices that arrive meanwhile are kept
-		h.group, h.lists, h.subs = s.Client(), lists, uris
+		l.group, l.lists, l.subs = s.Client(), lists, uris
 	}
-	h.mu.Unlock()
-	s.AddListener(h)
-	subs, err := h.subscribe(s, uris)
-	h.mu.Lock()
-	if h.ended || err != nil {
-		h.mu.Unlock()
-		s.EndListener(h, subs)
+	l.mu.Unlock()
+	s.AddListener(l)
+	subs, err := l.subscribe(s, uris)
+	l.mu.Lock()
+	if l.ended || err != nil {
+		l.mu.Unlock()
+		s.EndListener(l, subs)
 		if err == nil {
-			err = h.ex.Err()
+			err = l.ex.Err()
 		}
 		return err
 	}
-	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
-	if !s.Pushes() && !h.polling && len(lists)+len(subs) > 0 {
-		h.polling = h.x.work.Spawn(h.poll)
+	l.session, l.since, l.lists, l.subs = s, time.Now(), lists, subs
+	if !s.Pushes() && !l.polling && len(lists)+len(subs) > 0 {
+		l.polling = l.x.work.Spawn(l.poll)
 	}
 	if again { // notices were missed while there was no session
 		for _, n := range rules.AllChanged(lists, subs) {
-			h.add(n.Key, n.Msg)
+			l.add(n.Key, n.Msg)
 		}
 	} else {
-		h.acknowledge()
+		l.acknowledge()
 	}
-	h.mu.Unlock()
-	work.Signal(h.wake)
+	l.mu.Unlock()
+	work.Signal(l.wake)
 	if s.Gone() { // it was lost during set-up
-		h.SessionEnded(s)
+		l.SessionEnded(s)
 	}
 	return nil
 }
 
 // deliverable returns the part of the filter that the server supports.
-func (h *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
-	if !h.x.Delivers(s) {
+func (l *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
+	if !l.x.Delivers(s) {
 		return nil, nil
 	}
-	for _, list := range h.want {
+	for _, list := range l.want {
 		if s.Result().Can(list, "listChanged") {
 			lists = append(lists, list)
 		}
 	}
 	if s.Result().Can("resources", "subscribe") {
-		uris = h.uris
+		uris = l.uris
 	}
 	return lists, uris
 }
 
 // subscribe returns the resources that the server accepted. It fails only if the session is lost; a session that the
 // server no longer knows is discarded.
-func (h *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
+func (l *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
 	if !s.Pushes() {
 		return uris, nil // they are polled
 	}
 	for _, uri := range uris {
-		err := s.Subscribe(h.ex, uri)
+		err := s.Subscribe(l.ex, uri)
 		if err == nil {
 			subs = append(subs, uri)
 			continue
 		}
 		var e *proxy.Error
 		if errors.As(err, &e) && e.Name == proxy.SessionLost.Name {
-			h.x.pool.Discard(s)
+			l.x.pool.Discard(s)
 		}
 		if sessionIsLost(err) {
 			return subs, err
@@ -202,200 +202,200 @@ func (h *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []str
 }
 
 // acknowledge queues the first message, before all notices; with nothing to deliver, also the last. It drops queued
-// notices of resources that the server then refused. The caller holds h.mu.
-func (h *listenBridge) acknowledge() {
-	honoured := rules.SubscriptionFilter(h.lists, h.subs)
-	params := wire.Object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
+// notices of resources that the server then refused. The caller holds l.mu.
+func (l *listenBridge) acknowledge() {
+	honoured := rules.SubscriptionFilter(l.lists, l.subs)
+	params := wire.Object([]wire.Change{{Key: "_meta", Value: l.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
-	h.head = append(h.head, append(ack, '}'))
-	if h.acked = true; len(honoured) == 0 {
-		h.head = append(h.head, proxy.ListenEnd(h.id).Raw)
+	l.head = append(l.head, append(ack, '}'))
+	if l.acked = true; len(honoured) == 0 {
+		l.head = append(l.head, proxy.ListenEnd(l.id).Raw)
 	}
-	queued := h.queue
-	h.queue, h.size = nil, 0
+	queued := l.queue
+	l.queue, l.size = nil, 0
 	for _, n := range queued {
-		if m, err := wire.Scan(n.Msg); err == nil && h.wants(&m) {
-			h.queue, h.size = append(h.queue, n), h.size+len(n.Msg)
+		if m, err := wire.Scan(n.Msg); err == nil && l.wants(&m) {
+			l.queue, l.size = append(l.queue, n), l.size+len(n.Msg)
 		}
 	}
 }
 
 // tag returns the _meta of every message of the listen.
-func (h *listenBridge) tag() []byte {
-	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}})
+func (l *listenBridge) tag() []byte {
+	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
 }
 
-// add tags and queues a notice from the server. The caller holds h.mu.
-func (h *listenBridge) add(key string, raw []byte) {
+// add tags and queues a notice from the server. The caller holds l.mu.
+func (l *listenBridge) add(key string, raw []byte) {
 	m, err := wire.Scan(raw)
-	if err != nil || h.ended {
+	if err != nil || l.ended {
 		return
 	}
-	switch id := (wire.Change{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}); {
+	switch id := (wire.Change{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}); {
 	case m.Meta.IsObject(m.Raw):
 		m.EditObject(m.Meta, []wire.Change{id})
 	default:
-		m.EditParams([]wire.Change{{Key: "_meta", Value: h.tag()}})
+		m.EditParams([]wire.Change{{Key: "_meta", Value: l.tag()}})
 	}
-	for _, n := range h.queue {
+	for _, n := range l.queue {
 		if n.Key == key {
 			return // an equal notice is queued already
 		}
 	}
 	msg := m.Append(nil)
-	for len(h.queue) > 0 && (len(h.queue) >= maxNotices || h.size+len(msg) > noticeBytes) {
-		h.shift()
+	for len(l.queue) > 0 && (len(l.queue) >= maxNotices || l.size+len(msg) > noticeBytes) {
+		l.shift()
 	}
-	h.queue, h.size = append(h.queue, rules.Notice{Key: key, Msg: msg}), h.size+len(msg)
+	l.queue, l.size = append(l.queue, rules.Notice{Key: key, Msg: msg}), l.size+len(msg)
 }
 
-// shift removes the oldest notice. The caller holds h.mu.
-func (h *listenBridge) shift() []byte {
-	msg := h.queue[0].Msg
-	h.queue, h.size = h.queue[1:], h.size-len(msg)
+// shift removes the oldest notice. The caller holds l.mu.
+func (l *listenBridge) shift() []byte {
+	msg := l.queue[0].Msg
+	l.queue, l.size = l.queue[1:], l.size-len(msg)
 	return msg
 }
 
 // Names implements sessions.Listener.
-func (h *listenBridge) Names(uri string) bool {
-	return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
+func (l *listenBridge) Names(uri string) bool {
+	return slices.ContainsFunc(l.uris, func(s string) bool { return rules.Below(uri, s) })
 }
 
 // Notify implements sessions.Listener: it receives a notice that arrived in session from. Some servers send a notice to
 // every session, others only to the session whose call caused it. So a notice from another session of the client is held
 // for dedupTime and dropped if the listen's own session receives it too.
-func (h *listenBridge) Notify(from *sessions.Session, m *wire.Message) {
+func (l *listenBridge) Notify(from *sessions.Session, m *wire.Message) {
 	key := rules.NoticeKey(m)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended || !h.wants(m) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || !l.wants(m) {
 		return
 	}
 	raw := m.Append(nil)
-	if len(h.recent) > 4*maxNotices {
-		h.clearRecent(true)
+	if len(l.recent) > 4*maxNotices {
+		l.clearRecent(true)
 	}
-	e := h.recent[key]
-	if from == h.session || h.session == nil && !h.acked {
+	e := l.recent[key]
+	if from == l.session || l.session == nil && !l.acked {
 		if e.own = time.Now(); e.waiting != nil {
 			e.waiting.Stop()
 			e.waiting, e.msg = nil, nil
 		}
-		h.recent[key] = e
-		h.add(key, raw)
-		work.Signal(h.wake)
+		l.recent[key] = e
+		l.add(key, raw)
+		work.Signal(l.wake)
 		return
 	}
 	if e.waiting != nil || time.Since(e.own) < dedupTime {
 		return
 	}
-	e.msg, e.waiting = raw, time.AfterFunc(dedupTime, func() { h.deliverWaiting(key) })
-	h.recent[key] = e
+	e.msg, e.waiting = raw, time.AfterFunc(dedupTime, func() { l.deliverWaiting(key) })
+	l.recent[key] = e
 }
 
 // deliverWaiting delivers a held notice that only another session received.
-func (h *listenBridge) deliverWaiting(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.recent[key]
+func (l *listenBridge) deliverWaiting(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.recent[key]
 	if e.waiting == nil {
 		return
 	}
-	delete(h.recent, key)
-	h.add(key, e.msg)
-	work.Signal(h.wake)
+	delete(l.recent, key)
+	l.add(key, e.msg)
+	work.Signal(l.wake)
 }
 
-// clearRecent clears the deduplication records; give says that held notices are delivered. The caller holds h.mu.
-func (h *listenBridge) clearRecent(give bool) {
-	for key, e := range h.recent {
+// clearRecent clears the deduplication records; give says that held notices are delivered. The caller holds l.mu.
+func (l *listenBridge) clearRecent(give bool) {
+	for key, e := range l.recent {
 		if e.waiting == nil {
 			continue
 		}
 		if e.waiting.Stop(); give {
-			h.add(key, e.msg)
-			work.Signal(h.wake)
+			l.add(key, e.msg)
+			work.Signal(l.wake)
 		}
 	}
-	clear(h.recent)
+	clear(l.recent)
 }
 
 // wants reports whether a notice matches the listen. An update may concern a resource below a subscribed one. An update
 // that matches no listen of the client goes to all its listens that have subscriptions, since only the server knows what
-// it relates to. The caller holds h.mu.
-func (h *listenBridge) wants(m *wire.Message) bool {
+// it relates to. The caller holds l.mu.
+func (l *listenBridge) wants(m *wire.Message) bool {
 	method := string(m.Text(m.Method))
 	if method != rules.ResourceUpdated {
-		return slices.ContainsFunc(h.lists, func(list string) bool { return rules.ListChanged(list) == method })
+		return slices.ContainsFunc(l.lists, func(list string) bool { return rules.ListChanged(list) == method })
 	}
 	uri := string(m.Text(m.URI))
-	if slices.ContainsFunc(h.subs, func(s string) bool { return rules.Below(uri, s) }) {
+	if slices.ContainsFunc(l.subs, func(s string) bool { return rules.Below(uri, s) }) {
 		return true
 	}
-	return len(h.subs) > 0 && !h.x.pool.Listened(h.group, uri)
+	return len(l.subs) > 0 && !l.x.pool.Listened(l.group, uri)
 }
 
 // SessionEnded implements sessions.Listener: it reopens the listen in another session after s is lost. The client is not
 // disconnected. The first attempt is made at once unless sessions fail in quick succession.
-func (h *listenBridge) SessionEnded(s *sessions.Session) {
-	h.mu.Lock()
-	if h.ended || h.session != s {
-		h.mu.Unlock()
+func (l *listenBridge) SessionEnded(s *sessions.Session) {
+	l.mu.Lock()
+	if l.ended || l.session != s {
+		l.mu.Unlock()
 		return
 	}
-	if h.session = nil; time.Since(h.since) >= steadyTime {
-		h.tries = 0
+	if l.session = nil; time.Since(l.since) >= steadyTime {
+		l.tries = 0
 	}
-	h.mu.Unlock()
+	l.mu.Unlock()
 	s.Release(false)
-	again := h.x.work.Spawn(func() {
-		for h.waitToReopen() {
-			if h.open(true) == nil {
+	again := l.x.work.Spawn(func() {
+		for l.waitToReopen() {
+			if l.open(true) == nil {
 				return
 			}
 		}
-		h.end(work.ErrClosing())
+		l.end(work.ErrClosing())
 	})
 	if !again {
-		h.end(work.ErrClosing())
+		l.end(work.ErrClosing())
 	}
 }
 
 // waitToReopen waits until the next attempt is due; false if the listen has ended.
-func (h *listenBridge) waitToReopen() bool {
-	h.mu.Lock()
-	tries := h.tries
-	h.tries++
-	h.mu.Unlock()
+func (l *listenBridge) waitToReopen() bool {
+	l.mu.Lock()
+	tries := l.tries
+	l.tries++
+	l.mu.Unlock()
 	if tries > 0 {
 		select {
 		case <-time.After(backoff(tries)):
-		case <-h.ex.Done():
-		case <-h.x.work.Context().Done():
+		case <-l.ex.Done():
+		case <-l.x.work.Context().Done():
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.ended && h.ex.Err() == nil && h.x.work.Context().Err() == nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.ended && l.ex.Err() == nil && l.x.work.Context().Err() == nil
 }
 
 // Next implements proxy.Replies.
-func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
+func (l *listenBridge) Next(until time.Time) (*wire.Message, error) {
 	for {
-		h.mu.Lock()
+		l.mu.Lock()
 		var raw []byte
 		switch {
-		case len(h.head) > 0:
-			raw, h.head = h.head[0], h.head[1:]
-		case h.acked && len(h.queue) > 0:
-			raw = h.shift()
+		case len(l.head) > 0:
+			raw, l.head = l.head[0], l.head[1:]
+		case l.acked && len(l.queue) > 0:
+			raw = l.shift()
 		}
-		over, ended, err := h.over, h.ended, h.err
-		h.mu.Unlock()
+		over, ended, err := l.over, l.ended, l.err
+		l.mu.Unlock()
 		if raw != nil {
 			m, err := proxy.Scanned(raw)
 			if err == nil {
-				h.noteResponse(m)
+				l.noteResponse(m)
 			}
 			return m, err
 		}
@@ -406,46 +406,46 @@ func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
 			return nil, err
 		case ended:
 			return nil, io.EOF
-		case !work.Pause(h.wake, until):
+		case !work.Pause(l.wake, until):
 			return nil, proxy.ErrNotYet
 		}
 	}
 }
 
 // noteResponse records that the response has been returned.
-func (h *listenBridge) noteResponse(m *wire.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = h.over || m.IsResponse()
+func (l *listenBridge) noteResponse(m *wire.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = l.over || m.IsResponse()
 }
 
 // Abort implements proxy.Aborter.
-func (h *listenBridge) Abort() { h.end(h.ex.Err()) }
+func (l *listenBridge) Abort() { l.end(l.ex.Err()) }
 
 // Close implements proxy.Replies.
-func (h *listenBridge) Close() error {
-	h.ex.Detach(h)
-	h.end(io.EOF)
+func (l *listenBridge) Close() error {
+	l.ex.Detach(l)
+	l.end(io.EOF)
 	return nil
 }
 
 // end ends the listen with err and releases its session, once.
-func (h *listenBridge) end(err error) {
-	h.mu.Lock()
-	if h.ended {
-		h.mu.Unlock()
+func (l *listenBridge) end(err error) {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
 		return
 	}
-	h.ended, h.err = true, err
-	close(h.stop)
-	s, subs := h.session, h.subs
-	h.clearRecent(false)
-	h.session = nil
-	h.mu.Unlock()
-	work.Signal(h.wake)
+	l.ended, l.err = true, err
+	close(l.stop)
+	s, subs := l.session, l.subs
+	l.clearRecent(false)
+	l.session = nil
+	l.mu.Unlock()
+	work.Signal(l.wake)
 	if s != nil {
-		s.EndListener(h, subs)
+		s.EndListener(l, subs)
 		return
 	}
-	h.x.pool.DropListener(h.group, h) // it has no session at the moment
+	l.x.pool.DropListener(l.group, l) // it has no session at the moment
 }

@@ -21,18 +21,18 @@ import (
 const maxPages = 100
 
 // poll compares contents until the listen ends. What cannot be read counts as unchanged.
-func (h *listenBridge) poll() {
+func (l *listenBridge) poll() {
 	seen := map[string][32]byte{}
-	tick := time.NewTicker(h.x.opt.Poll)
+	tick := time.NewTicker(l.x.opt.Poll)
 	defer tick.Stop()
 	for {
-		for _, n := range h.polled() {
-			sum, ok := h.digest(n.Key)
+		for _, n := range l.polled() {
+			sum, ok := l.digest(n.Key)
 			if before, known := seen[n.Key]; ok && known && before != sum {
-				h.mu.Lock()
-				h.add(n.Key, n.Msg)
-				h.mu.Unlock()
-				work.Signal(h.wake)
+				l.mu.Lock()
+				l.add(n.Key, n.Msg)
+				l.mu.Unlock()
+				work.Signal(l.wake)
 			}
 			if ok {
 				seen[n.Key] = sum
@@ -40,30 +40,30 @@ func (h *listenBridge) poll() {
 		}
 		select {
 		case <-tick.C:
-		case <-h.stop:
+		case <-l.stop:
 			return
-		case <-h.x.work.Context().Done():
+		case <-l.x.work.Context().Done():
 			return
 		}
 	}
 }
 
 // polled returns the notices that polling may produce.
-func (h *listenBridge) polled() []rules.Notice {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return rules.AllChanged(h.lists, h.subs)
+func (l *listenBridge) polled() []rules.Notice {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return rules.AllChanged(l.lists, l.subs)
 }
 
 // digest hashes the list or resource of a notice; ok is false if it cannot be read now.
-func (h *listenBridge) digest(key string) (sum [32]byte, ok bool) {
-	h.mu.Lock()
-	s := h.session
-	h.mu.Unlock()
+func (l *listenBridge) digest(key string) (sum [32]byte, ok bool) {
+	l.mu.Lock()
+	s := l.session
+	l.mu.Unlock()
 	if s == nil {
 		return sum, false
 	}
-	ctx, cancel := context.WithTimeout(h.ex, h.x.opt.Timeout)
+	ctx, cancel := context.WithTimeout(l.ex, l.x.opt.Timeout)
 	defer cancel()
 	all := sha256.New()
 	method, params := pollRequest(key)

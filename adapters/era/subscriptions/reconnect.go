@@ -62,39 +62,39 @@ func Reconnecting(ex *proxy.Exchange, server Reconnector, group *work.Group) (pr
 	return v, nil
 }
 
-func (v *reconnecting) begin(link transport.Link) (err error) {
-	v.ex.Msg.Edits = slices.Clone(v.edits)
-	replies, err := v.server.Begin(v.ex, link)
+func (r *reconnecting) begin(link transport.Link) (err error) {
+	r.ex.Msg.Edits = slices.Clone(r.edits)
+	replies, err := r.server.Begin(r.ex, link)
 	if err == nil {
-		v.replies, v.since = replies, time.Now()
+		r.replies, r.since = replies, time.Now()
 	}
 	return err
 }
 
 // Next implements proxy.Replies.
-func (v *reconnecting) Next(until time.Time) (*wire.Message, error) {
+func (r *reconnecting) Next(until time.Time) (*wire.Message, error) {
 	for {
-		if len(v.out) > 0 {
-			raw := v.out[0].Msg
-			v.out = v.out[1:]
+		if len(r.out) > 0 {
+			raw := r.out[0].Msg
+			r.out = r.out[1:]
 			return proxy.Scanned(raw)
 		}
-		if v.replies == nil {
-			if err := v.renew(until); err != nil {
+		if r.replies == nil {
+			if err := r.renew(until); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		m, err := v.replies.Next(until)
+		m, err := r.replies.Next(until)
 		switch {
-		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.work.Closed():
-			v.lost()
+		case err != nil && r.acked && sessionIsLost(err) && r.ex.Err() == nil && !r.work.Closed():
+			r.lost()
 		case err != nil || m.Kind != wire.Notification || !m.Is("notifications/subscriptions/acknowledged"):
 			return m, err
-		case v.renewed:
-			v.out, v.renewed = slices.Clone(v.filter), false
-		case !v.acked:
-			v.acknowledge(m)
+		case r.renewed:
+			r.out, r.renewed = slices.Clone(r.filter), false
+		case !r.acked:
+			r.acknowledge(m)
 			return m, nil
 		default:
 			return m, nil
@@ -103,89 +103,89 @@ func (v *reconnecting) Next(until time.Time) (*wire.Message, error) {
 }
 
 // acknowledge records what the server acknowledged.
-func (v *reconnecting) acknowledge(m *wire.Message) {
-	v.acked = true
+func (r *reconnecting) acknowledge(m *wire.Message) {
+	r.acked = true
 	var uris []string
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		if len(uris) < maxSubscribed {
 			uris = append(uris, string(s.Text(m.Raw)))
 		}
 	}
-	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: v.id}})
+	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: r.id}})
 	for _, n := range rules.AllChanged(listsIn(m), uris) {
 		msg, err := wire.Scan(n.Msg)
 		if err != nil {
 			continue // cannot happen: built here
 		}
 		msg.EditParams([]wire.Change{{Key: "_meta", Value: tag}})
-		v.filter = append(v.filter, rules.Notice{Key: n.Key, Msg: msg.Append(nil)})
+		r.filter = append(r.filter, rules.Notice{Key: n.Key, Msg: msg.Append(nil)})
 	}
 }
 
 // lost closes the replies of a process that has ended.
-func (v *reconnecting) lost() {
-	_ = v.replies.Close()
-	v.replies, v.renewed = nil, true
-	if time.Since(v.since) >= steadyTime {
-		v.tries = 0
+func (r *reconnecting) lost() {
+	_ = r.replies.Close()
+	r.replies, r.renewed = nil, true
+	if time.Since(r.since) >= steadyTime {
+		r.tries = 0
 	}
 }
 
 // renew waits for the next process, at most until the given time, and opens the listen there. Failed starts are retried
 // with backoff for as long as the client listens.
-func (v *reconnecting) renew(until time.Time) error {
-	if v.found == nil {
-		v.found = make(chan found, 1)
-		where, pause := v.found, v.pause()
-		if !v.work.Spawn(func() { where <- v.next(pause) }) {
+func (r *reconnecting) renew(until time.Time) error {
+	if r.found == nil {
+		r.found = make(chan found, 1)
+		where, pause := r.found, r.pause()
+		if !r.work.Spawn(func() { where <- r.next(pause) }) {
 			return work.ErrClosing()
 		}
 	}
 	select {
-	case f := <-v.found:
-		v.found = nil
+	case f := <-r.found:
+		r.found = nil
 		if f.err == nil {
-			f.err = v.begin(f.link)
+			f.err = r.begin(f.link)
 		}
-		if f.err != nil && v.work.Closed() {
+		if f.err != nil && r.work.Closed() {
 			return work.ErrClosing()
 		}
-		return v.ex.Err() // a failure is retried by Next
+		return r.ex.Err() // a failure is retried by Next
 	case <-work.After(until):
 		return proxy.ErrNotYet
-	case <-v.ex.Done():
-		return v.ex.Err()
-	case <-v.work.Context().Done():
+	case <-r.ex.Done():
+		return r.ex.Err()
+	case <-r.work.Context().Done():
 		return work.ErrClosing()
 	}
 }
 
 // pause returns the delay before the next attempt; the first has none.
-func (v *reconnecting) pause() (wait time.Duration) {
-	if v.tries > 0 {
-		wait = backoff(v.tries)
+func (r *reconnecting) pause() (wait time.Duration) {
+	if r.tries > 0 {
+		wait = backoff(r.tries)
 	}
-	v.tries++
+	r.tries++
 	return wait
 }
 
-func (v *reconnecting) next(pause time.Duration) found {
+func (r *reconnecting) next(pause time.Duration) found {
 	select {
 	case <-time.After(pause):
-	case <-v.ex.Done():
-	case <-v.work.Context().Done():
+	case <-r.ex.Done():
+	case <-r.work.Context().Done():
 	}
-	if err := v.ex.Err(); err != nil {
+	if err := r.ex.Err(); err != nil {
 		return found{err: err}
 	}
-	link, err := v.server.Link(v.ex, v.ex.Caller.Principal)
+	link, err := r.server.Link(r.ex, r.ex.Caller.Principal)
 	return found{link, err}
 }
 
 // Close implements proxy.Replies.
-func (v *reconnecting) Close() error {
-	if v.replies == nil {
+func (r *reconnecting) Close() error {
+	if r.replies == nil {
 		return nil
 	}
-	return v.replies.Close()
+	return r.replies.Close()
 }
