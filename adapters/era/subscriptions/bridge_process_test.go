@@ -261,3 +261,33 @@ func TestBridgeSharedSessionEndsMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// With a process for each principal, the sessions of each principal share a listen of their own.
+func TestBridgeByPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		a := newBridgeRig(t, srv, true, true)
+		a.u.keys = func(principal string) string { return principal }
+		defer a.close()
+		b, c := a.guest(), a.guest()
+		c.s = proxy.NewSession("u", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())
+		c.s.SetOutlet(c.out)
+		for _, r := range []*bridgeRig{b, c} {
+			r.start(srv)
+			time.Sleep(time.Second)
+		}
+		if n := a.u.bridges.Count(); n != 2 {
+			t.Errorf("%d listens for two principals", n)
+		}
+		b.s.End(proxy.Closed)
+		synctest.Wait()
+		if n := a.u.bridges.Count(); n != 2 {
+			t.Errorf("%d listens while a session of each is there", n)
+		}
+		c.s.End(proxy.Closed)
+		synctest.Wait()
+		if n := a.u.bridges.Count(); n != 1 {
+			t.Errorf("%d listens after the last session of one", n)
+		}
+	})
+}

@@ -212,6 +212,13 @@ func TestListenQueueIsBounded(t *testing.T) {
 		if len(got) != maxNotices || got[0] != "updated u/2" || got[maxNotices-1] != fmt.Sprint("updated u/", maxNotices+1) {
 			t.Errorf("%d notices, from %s to %s", len(got), got[0], got[len(got)-1])
 		}
+		const tagged = len(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"","_meta":{"io.modelcontextprotocol/subscriptionId":7}}}`)
+		half := strings.Repeat("x", noticeBytes/2-tagged-len("u/0"))
+		server.says(t, updatedNotice("u/0"+half))
+		server.says(t, updatedNotice("u/1"+half))
+		if got, _ = l.next(); len(got) != 2 { // noticeBytes to the byte
+			t.Errorf("%d notices of half the bound", len(got))
+		}
 		for i := range 9 {
 			server.says(t, updatedNotice(fmt.Sprint("u/", i, strings.Repeat("x", 1<<20))))
 		}
@@ -287,8 +294,10 @@ func TestListenEnds(t *testing.T) {
 		r.s.set(func() { r.s.down = true })
 		r.s.link(1).die()
 		time.Sleep(time.Minute)
-		l.ex.Cancel(proxy.ErrCancelled)
-		l.ended("cancelled")
+		time.AfterFunc(time.Second, func() { l.ex.Cancel(proxy.ErrCancelled) })
+		if _, err := l.replies.Next(time.Time{}); err != proxy.ErrCancelled { // a client that waits is released
+			t.Errorf("%v", err)
+		}
 		if n := r.pool.Listens(); n != 0 {
 			t.Errorf("%d listens", n)
 		}

@@ -31,6 +31,7 @@ type upstream struct {
 	links   *sessions.Links
 	bridges *Bridges
 	process bool
+	keys    func(principal string) string // nil: the keys of links
 }
 
 func newUpstream(server *transport.Server, opt Options) *upstream {
@@ -52,7 +53,12 @@ func (u *upstream) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replie
 }
 
 // Key implements Server.
-func (u *upstream) Key(principal string) string { return u.links.Key(principal) }
+func (u *upstream) Key(principal string) string {
+	if u.keys != nil {
+		return u.keys(principal)
+	}
+	return u.links.Key(principal)
+}
 
 // Fault implements Server.
 func (u *upstream) Fault(err error) error { return err }
