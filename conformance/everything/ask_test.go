@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/conformance/everything/calls"
 	"dragoman/proxy"
 )
 
@@ -195,7 +196,7 @@ func TestRequestState(t *testing.T) {
 			f(s, "a bit", "ada", mine, `"`+base64.RawURLEncoding.EncodeToString(raw)+`"`, false)
 			raw[i] ^= 1
 		}
-		time.Sleep(stateTTL - 2*time.Second)
+		time.Sleep(calls.StateTTL - 2*time.Second)
 		f(s, "late", "ada", mine, `"`+a.RequestState+`"`, true)
 		time.Sleep(3 * time.Second)
 		f(s, "too late", "ada", mine, `"`+a.RequestState+`"`, false)
@@ -214,7 +215,7 @@ func TestRequestStateWithoutArguments(t *testing.T) {
 
 func TestAnswersTooLargeToCarry(t *testing.T) {
 	s := newServer(t, Options{})
-	big := `{"action":"accept","content":{"name":"` + strings.Repeat("x", maxState) + `"}}`
+	big := `{"action":"accept","content":{"name":"` + strings.Repeat("x", calls.MaxState) + `"}}`
 	a, resp := modern(t, s, "tools/call", `"name":"ask_at_once","inputResponses":{"user":`+big+`}`, "")
 	if !a.IsError || a.RequestState != "" {
 		t.Errorf("%.200s, %v", resp.Result, resp.Error)
@@ -309,19 +310,4 @@ func TestMirrors(t *testing.T) {
 	f(`{"region":"é","shard":42,"urgent":true}`, true, "Mcp-Param-Region", "é", "Mcp-Param-Shard", "42.0", "Mcp-Param-Urgent", "true")
 	f(`{"region":"eu","shard":42}`, false, "Mcp-Param-Region", "eu", "Mcp-Param-Shard", "43")
 	f(`{"region":"eu","shard":null}`, true, "Mcp-Param-Region", "eu")
-}
-
-func FuzzRequestState(f *testing.F) {
-	x := newSeal()
-	f.Add("", []byte("b"))
-	f.Add(x.close([]byte(`{"k":1}`), []byte("b")), []byte("b"))
-	f.Fuzz(func(t *testing.T, state string, binding []byte) {
-		if text, err := newSeal().open(state, binding); err == nil {
-			t.Errorf("%q was never made, yet opens: %s", state, text)
-		}
-		text := []byte(state)
-		if got, err := x.open(x.close(text, binding), binding); err != nil || string(got) != state {
-			t.Errorf("%q became %q, %v", state, got, err)
-		}
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 
@@ -198,7 +199,7 @@ func toolCase(t *testing.T, s *Server, name, args, want string) {
 func asText(json string) string { return `{"content":[{"type":"text","text":` + json + `}]}` }
 
 func asWrong(complaint string) string {
-	return `{"content":[{"type":"text","text":` + quote("invalid arguments: "+complaint) + `}],"isError":true}`
+	return `{"content":[{"type":"text","text":` + content.Quote("invalid arguments: "+complaint) + `}],"isError":true}`
 }
 
 func asSum(n string) string {

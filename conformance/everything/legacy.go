@@ -2,6 +2,8 @@ package everything
 
 import (
 	"dragoman/adapters/rules"
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -12,11 +14,11 @@ func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.
 	switch method := string(m.Text(m.Method)); method {
 	case "initialize":
 		version := rules.Settle(string(m.Text(m.ParamsVersion)))
-		return s.result(proxy.Legacy, complete, `"protocolVersion":`+quote(version)+`,"serverInfo":`+s.info+`,`+s.discovery), nil
+		return s.result(proxy.Legacy, content.Complete, `"protocolVersion":`+content.Quote(version)+`,"serverInfo":`+s.info+`,`+s.discovery), nil
 	case "ping":
 	case "logging/setLevel":
 		if !rules.ValidLevel(m.Text(m.Level)) {
-			return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", levels)
+			return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", rules.LogLevels)
 		}
 	case "resources/subscribe", "resources/unsubscribe":
 		if refusal := s.subscribe(ex.Session, m, method == "resources/subscribe"); refusal != nil {
@@ -38,11 +40,11 @@ func (s *Server) subscribe(to *proxy.Session, m *wire.Message, on bool) *proxy.E
 	case to == nil:
 		return proxy.Errf(proxy.SessionMissing, "there is no session that could be told of updates")
 	case !on:
-		s.subscribers.unwatch(to, uri)
+		s.subscribers.Unwatch(to, uri)
 	case !s.canWatch(uri):
 		return notFound(proxy.Legacy, uri)
-	case !s.subscribers.watch(to, uri):
-		return proxy.Errf(proxy.InvalidParams, "more than %d resources are watched in this session", maxWatched)
+	case !s.subscribers.Watch(to, uri):
+		return proxy.Errf(proxy.InvalidParams, "more than %d resources are watched in this session", changes.MaxWatched)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/conformance/everything/changes"
 	"dragoman/proxy"
 )
 
@@ -167,7 +168,7 @@ func TestListenEnds(t *testing.T) {
 			}
 		}
 		_ = r.Close()
-		if n := len(s.subscribers.listens); n != 0 {
+		if n, _ := s.subscribers.Count(); n != 0 {
 			t.Errorf("%s: %d listens are left", what, n)
 		}
 	}
@@ -186,7 +187,7 @@ func TestListenEnds(t *testing.T) {
 func TestTooManyListens(t *testing.T) {
 	s := newServer(t, Options{})
 	var all []proxy.Replies
-	for range maxListens {
+	for range changes.MaxListens {
 		all = append(all, begin(t, s, exchange(t, "subscriptions/listen", `"notifications":{}`, "")))
 	}
 	if _, err := s.Do(exchange(t, "subscriptions/listen", `"notifications":{}`, "")); proxy.AsError(err).Name != proxy.Overloaded.Name {
@@ -197,7 +198,7 @@ func TestTooManyListens(t *testing.T) {
 	}
 	_ = begin(t, s, exchange(t, "subscriptions/listen", `"notifications":{}`, "")).Close()
 
-	uris, _ := json.Marshal(slices.Repeat([]string{"demo://counter"}, maxWatched+1))
+	uris, _ := json.Marshal(slices.Repeat([]string{"demo://counter"}, changes.MaxWatched+1))
 	if _, resp := do(t, s, exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":`+string(uris)+`}`, "")); resp.Error == nil || resp.Error.Code != -32602 {
 		t.Errorf("too many resources: %v", resp.Error)
 	}
@@ -235,7 +236,7 @@ func TestLegacySubscriptions(t *testing.T) {
 	f("another session", idle, slices.Concat(all(), all(), all(), all())...)
 	c.sess.End(proxy.Closed)
 	idle.sess.End(proxy.Expired)
-	if n := len(s.subscribers.sessions); n != 0 {
+	if _, n := s.subscribers.Count(); n != 0 {
 		t.Errorf("%d sessions are left", n)
 	}
 	change(t, s)
@@ -264,20 +265,21 @@ func TestBoardJoins(t *testing.T) {
 	s := newServer(t, Options{})
 	late := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	late.End(proxy.Closed)
-	s.subscribers.join(late)
-	if !s.subscribers.watch(late, counterURI) || len(s.subscribers.sessions) != 0 {
-		t.Errorf("%d sessions", len(s.subscribers.sessions))
+	s.subscribers.Join(late)
+	watched := s.subscribers.Watch(late, counterURI)
+	if _, n := s.subscribers.Count(); !watched || n != 0 {
+		t.Errorf("%d sessions", n)
 	}
 	live := newOldClient(t, s, rev2511, "").sess
-	for i := range maxWatched {
-		if !s.subscribers.watch(live, fmt.Sprint("demo://item/", i)) {
+	for i := range changes.MaxWatched {
+		if !s.subscribers.Watch(live, fmt.Sprint("demo://item/", i)) {
 			t.Fatalf("the %dth is refused", i)
 		}
 	}
-	if s.subscribers.watch(live, counterURI) {
+	if s.subscribers.Watch(live, counterURI) {
 		t.Error("one too many")
 	}
-	if !s.subscribers.watch(live, "demo://item/1") {
+	if !s.subscribers.Watch(live, "demo://item/1") {
 		t.Error("one that is watched is refused")
 	}
 }

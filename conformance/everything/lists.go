@@ -5,22 +5,10 @@ import (
 	"strconv"
 	"strings"
 
+	"dragoman/conformance/everything/changes"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// topic is a kind of list that can change.
-type topic uint8
-
-const (
-	tools topic = iota
-	prompts
-	resources
-	topics // number of topics
-)
-
-// String returns the topic's name on the wire.
-func (t topic) String() string { return [...]string{"tools", "prompts", "resources"}[t] }
 
 // sometimes and sometimesURI are the name and the URI of the entry that is only sometimes in its list.
 const (
@@ -29,17 +17,17 @@ const (
 )
 
 // isShown reports whether the list has that entry now.
-func (s *Server) isShown(t topic) bool { return s.shown[t].Load()%2 == 1 }
+func (s *Server) isShown(t changes.Topic) bool { return s.shown[t].Load()%2 == 1 }
 
 // flip shows or hides the entry, notifies subscribers, and reports whether the entry is shown now.
-func (s *Server) flip(t topic) bool {
+func (s *Server) flip(t changes.Topic) bool {
 	now := s.shown[t].Add(1)%2 == 1
-	s.subscribers.publish(notice{topic: t})
+	s.subscribers.Publish(changes.Notice{Topic: t})
 	return now
 }
 
 // list returns the current state of a list.
-func (s *Server) list(t topic) *list {
+func (s *Server) list(t changes.Topic) *list {
 	if s.isShown(t) {
 		return &s.lists[t][1]
 	}
@@ -47,7 +35,7 @@ func (s *Server) list(t topic) *list {
 }
 
 // setLists renders a list without and with its last item, which is only sometimes in the list.
-func (s *Server) setLists(t topic, items []string, size, ttl int) {
+func (s *Server) setLists(t changes.Topic, items []string, size, ttl int) {
 	s.lists[t] = [2]list{s.newList(t.String(), items[:len(items)-1], size, ttl), s.newList(t.String(), items, size, ttl)}
 }
 
@@ -86,23 +74,4 @@ func (l *list) page(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 		return nil, proxy.Errf(proxy.InvalidParams, "unknown cursor %s", m.Of(m.Cursor))
 	}
 	return l.pages[era][n], nil
-}
-
-// object returns a JSON object of names and raw JSON values, in pairs. Members with an empty value are left out.
-func object(pairs ...string) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			continue
-		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		b.WriteString(quote(pairs[i]))
-		b.WriteByte(':')
-		b.WriteString(pairs[i+1])
-	}
-	b.WriteByte('}')
-	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dragoman/conformance/everything/calls"
 	"dragoman/proxy"
 )
 
@@ -16,15 +17,15 @@ type mirror struct {
 // checkMirrors compares the Mcp-Param-* headers of a call with its arguments (2026-07-28 streamable HTTP, Server Behavior
 // for Custom Headers, SEP-2243). A present argument must be mirrored exactly, an integer by its value. A null or absent
 // argument needs no header.
-func checkMirrors(q *query, mirrors []mirror, sent []proxy.Header) *proxy.Error {
+func checkMirrors(q *calls.Query, mirrors []mirror, sent []proxy.Header) *proxy.Error {
 	for _, x := range mirrors {
-		v, ok := q.args.find(x.argument)
-		plain := string(v.Of(q.args.raw))
+		v, ok := q.Args.Find(x.argument)
+		plain := string(v.Of(q.Args.Raw))
 		if !ok || plain == "null" {
 			continue
 		}
-		if v.IsString(q.args.raw) {
-			plain = string(v.Text(q.args.raw))
+		if v.IsString(q.Args.Raw) {
+			plain = string(v.Text(q.Args.Raw))
 		}
 		value, has := "", false
 		for _, h := range sent {

@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"strings"
 
+	"dragoman/conformance/everything/calls"
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -16,7 +19,7 @@ type prompt struct {
 	name, description string
 	arguments         []promptArgument
 	messages          func(s *Server, args map[string]string) []string // content blocks, each a user message
-	script            *script                                          // asks for its input; takes no arguments
+	script            *calls.Script                                    // asks for its input; takes no arguments
 }
 
 // promptArgument is an argument of a prompt. All arguments are strings.
@@ -28,7 +31,7 @@ type promptArgument struct {
 
 func promptTable() []prompt {
 	say := func(text string) func(*Server, map[string]string) []string {
-		return func(*Server, map[string]string) []string { return []string{textBlock(text)} }
+		return func(*Server, map[string]string) []string { return []string{content.Text(text)} }
 	}
 	return []prompt{
 		{"plain", "A prompt without arguments", nil, say("plain prompt"), nil},
@@ -41,16 +44,16 @@ func promptTable() []prompt {
 			{"arg1", "First test argument", true, []string{"paris", "park", "party"}},
 			{"arg2", "Second test argument", true, nil},
 		}, func(_ *Server, args map[string]string) []string {
-			return []string{textBlock("Prompt with arguments: arg1='" + args["arg1"] + "', arg2='" + args["arg2"] + "'")}
+			return []string{content.Text("Prompt with arguments: arg1='" + args["arg1"] + "', arg2='" + args["arg2"] + "'")}
 		}, nil},
 		{"test_prompt_with_embedded_resource", "A resource and a message, for the conformance suite", []promptArgument{
 			{"resourceUri", "URI of the resource to embed", true, nil},
 		}, func(_ *Server, args map[string]string) []string {
-			return []string{embeddedBlock(args["resourceUri"], "text/plain", "Embedded resource content for testing."),
-				textBlock("Please process the embedded resource above.")}
+			return []string{content.Embedded(args["resourceUri"], "text/plain", "Embedded resource content for testing."),
+				content.Text("Please process the embedded resource above.")}
 		}, nil},
 		{"test_prompt_with_image", "An image and a message, for the conformance suite", nil, func(s *Server, _ map[string]string) []string {
-			return []string{imageBlock(s.png), textBlock("Please analyze the image above.")}
+			return []string{content.Image(s.png), content.Text("Please analyze the image above.")}
 		}, nil},
 		{"test_input_required_result_prompt", "Asks the user for its context, for the conformance suite", nil, nil, askContext()},
 		{sometimes, "There only sometimes", nil, say("Here I am."), nil},
@@ -62,7 +65,7 @@ func greet(_ *Server, args map[string]string) []string {
 	if style == "" {
 		style = "plain"
 	}
-	return []string{textBlock("Greet " + args["name"] + " in a " + style + " style")}
+	return []string{content.Text("Greet " + args["name"] + " in a " + style + " style")}
 }
 
 // addPrompts sets the prompts and their list.
@@ -79,48 +82,48 @@ func (s *Server) addPrompts(pageSize int) {
 			if a.required {
 				need = "true"
 			}
-			args = append(args, object("name", quote(a.name), "description", quote(a.description), "required", need))
+			args = append(args, content.Object("name", content.Quote(a.name), "description", content.Quote(a.description), "required", need))
 		}
-		items = append(items, object("name", quote(p.name), "description", quote(p.description), "arguments", "["+strings.Join(args, ",")+"]"))
+		items = append(items, content.Object("name", content.Quote(p.name), "description", content.Quote(p.description), "arguments", "["+strings.Join(args, ",")+"]"))
 	}
-	s.setLists(prompts, items, pageSize, shownTTL)
+	s.setLists(changes.Prompts, items, pageSize, shownTTL)
 }
 
 // prompt answers prompts/get. Unlike a tool's, invalid arguments are an error of the request, -32602 (2026-07-28 prompts,
 // Error Handling).
 func (s *Server) prompt(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
 	p, ok := s.prompts[string(m.Text(m.Name))]
-	if !ok || p.name == sometimes && !s.isShown(prompts) {
+	if !ok || p.name == sometimes && !s.isShown(changes.Prompts) {
 		return refuse(&m, proxy.Errf(proxy.InvalidParams, "unknown prompt: %s", m.Of(m.Name)))
 	}
-	q, refusal := s.query(ex, m)
+	q, refusal := s.runner.Query(ex, m)
 	if refusal != nil {
 		return refuse(&m, refusal)
 	}
 	if p.script != nil {
-		return s.interview(ex, q, p.script)
+		return s.runner.Interview(ex, q, p.script)
 	}
 	args := make(map[string]string, len(p.arguments))
 	for _, a := range p.arguments {
 		if a.required {
-			args[a.name] = q.args.text(a.name)
+			args[a.name] = q.Args.Text(a.name)
 		} else {
-			args[a.name], _ = q.args.maybeText(a.name)
+			args[a.name], _ = q.Args.MaybeText(a.name)
 		}
 	}
-	if q.args.wrong != "" {
-		return refuse(&m, proxy.Errf(proxy.InvalidParams, "%s", q.args.wrong))
+	if q.Args.Wrong != "" {
+		return refuse(&m, proxy.Errf(proxy.InvalidParams, "%s", q.Args.Wrong))
 	}
-	return proxy.Reply(q.message(prompted(p.description, p.messages(s, args)...))), nil
+	return proxy.Reply(q.Message(prompted(p.description, p.messages(s, args)...))), nil
 }
 
 // prompted returns a prompt result with the content blocks.
-func prompted(description string, blocks ...string) outcome {
+func prompted(description string, blocks ...string) calls.Outcome {
 	messages := make([]string, len(blocks))
 	for i, b := range blocks {
 		messages[i] = `{"role":"user","content":` + b + `}`
 	}
-	return gives(`"description":` + quote(description) + `,"messages":[` + strings.Join(messages, ",") + `]`)
+	return calls.Gives(`"description":` + content.Quote(description) + `,"messages":[` + strings.Join(messages, ",") + `]`)
 }
 
 // complete answers completion/complete. An argument without values gets an empty list; an unknown prompt or template is
@@ -142,7 +145,7 @@ func (s *Server) complete(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error)
 	var values []string
 	for _, v := range offers {
 		if strings.HasPrefix(v, begin) {
-			values = append(values, quote(v))
+			values = append(values, content.Quote(v))
 		}
 	}
 	more := len(values) > maxCompletions
@@ -181,6 +184,6 @@ func (s *Server) offers(get func(object, member string) (string, bool), argument
 }
 
 func (s *Server) completion(era proxy.Era, values []string, total int, more bool) []byte {
-	return s.result(era, complete, `"completion":{"values":[`+strings.Join(values, ",")+`],"total":`+strconv.Itoa(total)+
+	return s.result(era, content.Complete, `"completion":{"values":[`+strings.Join(values, ",")+`],"total":`+strconv.Itoa(total)+
 		`,"hasMore":`+strconv.FormatBool(more)+`}`)
 }

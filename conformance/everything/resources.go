@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -50,7 +52,7 @@ const (
 // updates increments the counter of a resource, notifies its subscribers, and returns the new count.
 func (s *Server) updates(count *atomic.Int64, uri string) int64 {
 	n := count.Add(1)
-	s.subscribers.publish(notice{uri: uri})
+	s.subscribers.Publish(changes.Notice{URI: uri})
 	return n
 }
 
@@ -80,7 +82,7 @@ func templateTable() []template {
 			func(id string) string { return "item " + id }},
 		{"test://template/", "/data", "test template", "A document by its id, for the conformance suite", "application/json",
 			[]string{"1", "12", "123"}, func(id string) string {
-				return object("id", quote(id), "templateTest", "true", "data", quote("Data for ID: "+id))
+				return content.Object("id", content.Quote(id), "templateTest", "true", "data", content.Quote("Data for ID: "+id))
 			}},
 	}
 }
@@ -93,14 +95,14 @@ func (s *Server) addResources(pageSize int) {
 	for i := range table {
 		r := &table[i]
 		s.resources[r.uri] = r
-		items = append(items, object("uri", quote(r.uri), "name", quote(r.name), "description", quote(r.description), "mimeType", quote(r.mime)))
+		items = append(items, content.Object("uri", content.Quote(r.uri), "name", content.Quote(r.name), "description", content.Quote(r.description), "mimeType", content.Quote(r.mime)))
 	}
-	s.setLists(resources, items, pageSize, shownTTL)
+	s.setLists(changes.Resources, items, pageSize, shownTTL)
 	s.templates = templateTable()
 	items = items[:0]
 	for i := range s.templates {
 		t := &s.templates[i]
-		items = append(items, object("uriTemplate", quote(t.pattern()), "name", quote(t.name), "description", quote(t.description), "mimeType", quote(t.mime)))
+		items = append(items, content.Object("uriTemplate", content.Quote(t.pattern()), "name", content.Quote(t.name), "description", content.Quote(t.description), "mimeType", content.Quote(t.mime)))
 	}
 	s.templateList = s.newList("resourceTemplates", items, pageSize, listTTL)
 }
@@ -126,7 +128,7 @@ func (s *Server) read(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 
 func notFound(era proxy.Era, uri string) *proxy.Error {
 	e := proxy.Errf(proxy.InvalidParams, "resource not found: %s", uri)
-	e.Data = []byte(object("uri", quote(uri)))
+	e.Data = []byte(content.Object("uri", content.Quote(uri)))
 	if era == proxy.Legacy {
 		e.Code = proxy.CodeResourceNotFound
 	}
@@ -135,7 +137,7 @@ func notFound(era proxy.Era, uri string) *proxy.Error {
 
 // resource returns the resource at a URI; nil if there is none now.
 func (s *Server) resource(uri string) *resource {
-	if uri == sometimesURI && !s.isShown(resources) {
+	if uri == sometimesURI && !s.isShown(changes.Resources) {
 		return nil
 	}
 	return s.resources[uri]
@@ -162,5 +164,5 @@ func (s *Server) canWatch(uri string) bool {
 }
 
 func (s *Server) contents(era proxy.Era, uri, mime, kind, body string, ttl int) []byte {
-	return s.cacheable(era, `"contents":[`+object("uri", quote(uri), "mimeType", quote(mime), kind, quote(body))+`]`, ttl)
+	return s.cacheable(era, `"contents":[`+content.Object("uri", content.Quote(uri), "mimeType", content.Quote(mime), kind, content.Quote(body))+`]`, ttl)
 }

@@ -2,9 +2,11 @@ package everything
 
 import (
 	"strconv"
-	"sync"
 	"sync/atomic"
 
+	"dragoman/conformance/everything/calls"
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -18,9 +20,6 @@ const (
 	listTTL  = 300_000
 	shownTTL = 60_000
 )
-
-// maxRunning is how many calls may run at a time; further ones are refused with proxy.Overloaded.
-const maxRunning = 4096
 
 // Options configures how a Server presents itself. The zero value is usable.
 type Options struct {
@@ -42,21 +41,15 @@ type Server struct {
 	templates []template
 
 	templateList list
-	lists        [topics][2]list      // without and with the entry that is only sometimes shown
-	shown        [topics]atomic.Int64 // how often the entry was shown or hidden; odd means shown
+	lists        [changes.Topics][2]list      // without and with the entry that is only sometimes shown
+	shown        [changes.Topics]atomic.Int64 // how often the entry was shown or hidden; odd means shown
 
-	calls     atomic.Int64 // calls of known tools
-	cancelled atomic.Int64 // calls stopped while running
-	touched   atomic.Int64 // value of demo://counter
-	updated   atomic.Int64 // version of watchedURI
+	called  atomic.Int64 // calls of known tools
+	touched atomic.Int64 // value of demo://counter
+	updated atomic.Int64 // version of watchedURI
 
-	seal        seal        // of requestState
-	subscribers subscribers // of changes
-
-	mu      sync.Mutex
-	closed  bool
-	running map[*call]struct{}
-	workers sync.WaitGroup
+	runner      *calls.Runner
+	subscribers *changes.Subscribers // of changes
 }
 
 var _ proxy.Upstream = (*Server)(nil)
@@ -76,15 +69,14 @@ func New(o Options) *Server {
 		o.PageSize = 50
 	}
 	s := &Server{
-		info: object("name", quote(o.Name), "version", quote(o.Version)),
+		info: content.Object("name", content.Quote(o.Name), "version", content.Quote(o.Version)),
 		discovery: `"capabilities":{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},` +
-			`"prompts":{"listChanged":true},"completions":{},"logging":{}},"instructions":` + quote(o.Instructions),
-		png:         picture(),
-		wav:         sound(),
-		seal:        newSeal(),
-		subscribers: newSubscribers(),
-		running:     map[*call]struct{}{},
+			`"prompts":{"listChanged":true},"completions":{},"logging":{}},"instructions":` + content.Quote(o.Instructions),
+		png: content.PNG(),
+		wav: content.WAV(),
 	}
+	s.runner = calls.New(s.result)
+	s.subscribers = changes.New(s.canWatch)
 	s.meta = `{"` + wire.MetaPrefix + `serverInfo":` + s.info + `}`
 	s.addTools(o.PageSize)
 	s.addResources(o.PageSize)
@@ -110,14 +102,14 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	case wire.Request:
 	case wire.Notification:
 		if m.Is("notifications/initialized") && ex.Session != nil {
-			s.subscribers.join(ex.Session)
+			s.subscribers.Join(ex.Session)
 		}
 		return nil, nil //nolint:nilnil // proxy.Handler requires it for a notification
 	default:
 		return nil, proxy.Errf(proxy.InvalidRequest, "a %s is no request", m.Kind)
 	}
-	if s.isClosed() {
-		return nil, shutDown()
+	if err := s.runner.Check(); err != nil {
+		return nil, err
 	}
 	switch {
 	case m.Is("tools/call"):
@@ -125,7 +117,7 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	case m.Is("prompts/get"):
 		return s.prompt(ex, m)
 	case m.Is("subscriptions/listen") && ex.Client.Era == proxy.Modern:
-		return s.listen(ex, m)
+		return s.subscribers.Listen(ex, m)
 	}
 	result, refusal := s.ask(ex, &m)
 	if refusal != nil {
@@ -144,13 +136,13 @@ func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error)
 	era := ex.Client.Era
 	switch method := string(m.Text(m.Method)); method {
 	case "tools/list":
-		return s.list(tools).page(era, m)
+		return s.list(changes.Tools).page(era, m)
 	case "resources/list":
-		return s.list(resources).page(era, m)
+		return s.list(changes.Resources).page(era, m)
 	case "resources/templates/list":
 		return s.templateList.page(era, m)
 	case "prompts/list":
-		return s.list(prompts).page(era, m)
+		return s.list(changes.Prompts).page(era, m)
 	case "resources/read":
 		return s.read(era, m)
 	case "completion/complete":
@@ -169,24 +161,10 @@ func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error)
 // Close stops all running calls and waits for their end. Their Replies then return proxy.ShuttingDown, as does Do.
 // Listens end with their response. Close may be called more than once and never fails.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	for c := range s.running {
-		c.end(shutDown())
-	}
-	s.mu.Unlock()
-	s.subscribers.close()
-	s.workers.Wait()
+	s.subscribers.Close()
+	s.runner.Close()
 	return nil
 }
-
-func (s *Server) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
-
-func shutDown() error { return proxy.Errf(proxy.ShuttingDown, "the server is shutting down") }
 
 // result returns a result with the given members, raw JSON without the braces. A modern result also has its resultType
 // and the server's info; a legacy one has neither.
@@ -206,8 +184,5 @@ func (s *Server) cacheable(era proxy.Era, members string, ttl int) []byte {
 	if era == proxy.Modern {
 		members += `,"ttlMs":` + strconv.Itoa(ttl) + `,"cacheScope":"public"`
 	}
-	return s.result(era, complete, members)
+	return s.result(era, content.Complete, members)
 }
-
-// quote returns text as a JSON string.
-func quote(text string) string { return string(wire.AppendText(nil, text)) }

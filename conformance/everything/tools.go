@@ -5,7 +5,11 @@ import (
 	"slices"
 	"strconv"
 
+	"dragoman/conformance/everything/calls"
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // tool is a tool. Exactly one of answer, run and script is set.
@@ -15,9 +19,9 @@ type tool struct {
 	output            string // outputSchema, JSON; empty for none
 	hints             string // annotations, JSON; empty for none
 	mirrors           []mirror
-	answer            func(*query) outcome
-	run               func(*call) outcome
-	script            *script // questions to the client
+	answer            func(*calls.Query) calls.Outcome
+	run               func(*calls.Call) calls.Outcome
+	script            *calls.Script // questions to the client
 }
 
 const (
@@ -27,9 +31,9 @@ const (
 
 // addTools sets the tools and their list.
 func (s *Server) addTools(pageSize int) {
-	table := slices.Concat(suiteTools(), suiteScripts(), changeTools(), demoTools(), demoScripts())
+	table := slices.Concat(s.suiteTools(), suiteScripts(), s.changeTools(), s.demoTools(), demoScripts())
 	table = append(table, tool{name: sometimes, description: "There only sometimes", hints: readOnly,
-		answer: func(*query) outcome { return says("Here I am.") }})
+		answer: func(*calls.Query) calls.Outcome { return calls.Says("Here I am.") }})
 	s.tools = make(map[string]*tool, len(table))
 	items := make([]string, 0, len(table))
 	for i := range table {
@@ -38,43 +42,48 @@ func (s *Server) addTools(pageSize int) {
 			t.input = noArguments
 		}
 		s.tools[t.name] = t
-		items = append(items, object("name", quote(t.name), "description", quote(t.description),
+		items = append(items, content.Object("name", content.Quote(t.name), "description", content.Quote(t.description),
 			"inputSchema", t.input, "outputSchema", t.output, "annotations", t.hints))
 	}
-	s.setLists(tools, items, pageSize, shownTTL)
+	s.setLists(changes.Tools, items, pageSize, shownTTL)
 }
 
-func says(text string) outcome { return shows(textBlock(text)) }
-
-func shows(blocks ...string) outcome { return gives(contentOf(blocks...)) }
-
-func fails(text string) outcome { return gives(contentOf(textBlock(text)) + `,"isError":true`) }
-
-// gives returns a complete result with the given members.
-func gives(members string) outcome {
-	return outcome{kind: complete, members: members, structured: "", refusal: nil, stopped: false}
+// call answers tools/call.
+func (s *Server) call(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
+	t, ok := s.tools[string(m.Text(m.Name))]
+	if !ok || t.name == sometimes && !s.isShown(changes.Tools) {
+		return refuse(&m, proxy.Errf(proxy.InvalidParams, "unknown tool: %s", m.Of(m.Name)))
+	}
+	q, refusal := s.runner.Query(ex, m)
+	if refusal == nil && ex.Mirrors {
+		refusal = checkMirrors(&q, t.mirrors, ex.Headers)
+	}
+	if refusal == nil {
+		refusal = q.ReadLevel()
+	}
+	if refusal != nil {
+		return refuse(&m, refusal)
+	}
+	s.called.Add(1)
+	switch {
+	case t.script != nil:
+		return s.runner.Interview(ex, q, t.script)
+	case t.answer != nil:
+		return proxy.Reply(q.Message(t.answer(&q))), nil
+	}
+	return s.runner.Run(ex, q, t.run)
 }
 
-func refuses(e *proxy.Error) outcome {
-	return outcome{kind: "", members: "", structured: "", refusal: e, stopped: false}
+// audio returns an audio block if the client's revision has one, else a text that describes it.
+func (s *Server) audio(q *calls.Query) string {
+	if !q.Since(calls.HasAudio) {
+		return content.Text("[audio, audio/wav]")
+	}
+	return content.Audio(s.wav)
 }
-
-func isStopped() outcome {
-	return outcome{kind: "", members: "", structured: "", refusal: nil, stopped: true}
-}
-
-// structured returns a JSON value as structuredContent, and as text for clients without it (SEP-2106).
-func structured(json string) outcome {
-	out := shows(textBlock(json))
-	out.structured = json
-	return out
-}
-
-// invalid returns the result for invalid arguments.
-func invalid(a *arguments) outcome { return fails("invalid arguments: " + a.wrong) }
 
 // demoTools returns the tools for people and scripted clients.
-func demoTools() []tool {
+func (s *Server) demoTools() []tool {
 	return []tool{
 		{name: "echo", description: "Gives the message back", hints: readOnly, answer: echo,
 			input: `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`},
@@ -88,14 +97,14 @@ func demoTools() []tool {
 			input: `{"type":"object","properties":{"count":{"type":"integer","minimum":0,"maximum":10000,"default":3}}}`},
 		{name: "slow", description: "Waits; can be cancelled", hints: readOnly, run: slow,
 			input: `{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`},
-		{name: "stats", description: "How many calls there were, and how many were cancelled", hints: readOnly, answer: stats,
+		{name: "stats", description: "How many calls there were, and how many were cancelled", hints: readOnly, answer: s.stats,
 			output: `{"type":"object","properties":{"cancelled":{"type":"integer"},"calls":{"type":"integer"}},"required":["cancelled","calls"]}`},
-		{name: "touch", description: "Counts demo://counter up and tells its new value", answer: func(q *query) outcome {
-			return says(strconv.FormatInt(q.server.updates(&q.server.touched, counterURI), 10))
+		{name: "touch", description: "Counts demo://counter up and tells its new value", answer: func(*calls.Query) calls.Outcome {
+			return calls.Says(strconv.FormatInt(s.updates(&s.touched, counterURI), 10))
 		}},
 		{name: "whoami", description: "The era and the protocol revision of the client that asks", hints: readOnly, answer: whoami},
-		{name: "fail", description: "Always fails", answer: func(*query) outcome { return fails("deliberate failure") }},
-		{name: "media", description: "One block of every kind of content", hints: readOnly, answer: media},
+		{name: "fail", description: "Always fails", answer: func(*calls.Query) calls.Outcome { return calls.Fails("deliberate failure") }},
+		{name: "media", description: "One block of every kind of content", hints: readOnly, answer: s.media},
 		{name: "route", description: "Its arguments are mirrored into Mcp-Param headers by modern HTTP clients", hints: readOnly, answer: route,
 			mirrors: []mirror{{"region", "Region", false}, {"shard", "Shard", true}, {"urgent", "Urgent", false}},
 			input: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},` +
@@ -103,103 +112,103 @@ func demoTools() []tool {
 	}
 }
 
-func echo(q *query) outcome {
-	message := q.args.text("message")
-	if q.args.wrong != "" {
-		return invalid(&q.args)
+func echo(q *calls.Query) calls.Outcome {
+	message := q.Args.Text("message")
+	if q.Args.Wrong != "" {
+		return calls.Invalid(&q.Args)
 	}
-	return says("Echo: " + message)
+	return calls.Says("Echo: " + message)
 }
 
-func add(q *query) outcome {
-	sum := q.args.number("a") + q.args.number("b")
-	if q.args.wrong == "" && math.IsInf(sum, 0) {
-		q.args.complain("the sum is out of range")
+func add(q *calls.Query) calls.Outcome {
+	sum := q.Args.Number("a") + q.Args.Number("b")
+	if q.Args.Wrong == "" && math.IsInf(sum, 0) {
+		q.Args.Complain("the sum is out of range")
 	}
-	if q.args.wrong != "" {
-		return invalid(&q.args)
+	if q.Args.Wrong != "" {
+		return calls.Invalid(&q.Args)
 	}
 	format := byte('f')
 	if abs := math.Abs(sum); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'
 	}
-	return structured(`{"sum":` + strconv.FormatFloat(sum, format, -1, 64) + `}`)
+	return calls.Structured(`{"sum":` + strconv.FormatFloat(sum, format, -1, 64) + `}`)
 }
 
-func stats(q *query) outcome {
-	return structured(`{"cancelled":` + strconv.FormatInt(q.server.cancelled.Load(), 10) +
-		`,"calls":` + strconv.FormatInt(q.server.calls.Load(), 10) + `}`)
+func (s *Server) stats(q *calls.Query) calls.Outcome {
+	return calls.Structured(`{"cancelled":` + strconv.FormatInt(s.runner.Stopped(), 10) +
+		`,"calls":` + strconv.FormatInt(s.called.Load(), 10) + `}`)
 }
 
-func whoami(q *query) outcome {
-	version := q.client.Version
+func whoami(q *calls.Query) calls.Outcome {
+	version := q.Client.Version
 	if version == "" {
-		version = string(q.msg.Text(q.msg.Version))
+		version = string(q.Msg.Text(q.Msg.Version))
 	}
-	return says(object("era", quote(q.client.Era.String()), "version", quote(version)))
+	return calls.Says(content.Object("era", content.Quote(q.Client.Era.String()), "version", content.Quote(version)))
 }
 
 // media returns a block of every kind that the client's revision has, and describes the others.
-func media(q *query) outcome {
-	audio, link := q.audio(), linkBlock("demo://static/text", "static text", "text/plain")
-	if !q.since(hasStructured) {
-		link = textBlock("static text (demo://static/text)")
+func (s *Server) media(q *calls.Query) calls.Outcome {
+	audio, link := s.audio(q), content.Link("demo://static/text", "static text", "text/plain")
+	if !q.Since(calls.HasStructured) {
+		link = content.Text("static text (demo://static/text)")
 	}
-	return shows(textBlock("media"), imageBlock(q.server.png), audio, link, embeddedBlock("demo://static/text", "text/plain", "static text"))
+	return calls.Shows(content.Text("media"), content.Image(s.png), audio, link, content.Embedded("demo://static/text", "text/plain", "static text"))
 }
 
-func route(q *query) outcome {
-	text := "region=" + q.args.text("region")
-	if shard, ok := q.args.whole("shard"); ok {
+func route(q *calls.Query) calls.Outcome {
+	text := "region=" + q.Args.Text("region")
+	if shard, ok := q.Args.Whole("shard"); ok {
 		text += " shard=" + strconv.FormatInt(shard, 10)
 	}
-	if urgent, ok := q.args.truth("urgent"); ok {
+	if urgent, ok := q.Args.Truth("urgent"); ok {
 		text += " urgent=" + strconv.FormatBool(urgent)
 	}
-	if q.args.wrong != "" {
-		return invalid(&q.args)
+	if q.Args.Wrong != "" {
+		return calls.Invalid(&q.Args)
 	}
-	return says(text)
+	return calls.Says(text)
 }
 
-func progress(c *call) outcome {
-	steps, delay := c.args.count("steps", 4, 10_000), c.args.count("delayMs", 20, 60_000)
-	if c.args.wrong != "" {
-		return invalid(&c.args)
+func progress(c *calls.Call) calls.Outcome {
+	steps, delay := c.Args.Count("steps", 4, 10_000), c.Args.Count("delayMs", 20, 60_000)
+	if c.Args.Wrong != "" {
+		return calls.Invalid(&c.Args)
 	}
 	for i := 1; i <= steps; i++ {
-		if !c.pause(delay) || !c.progress(i, steps, "step "+strconv.Itoa(i)+"/"+strconv.Itoa(steps)) {
-			return isStopped()
+		if !c.Pause(delay) || !c.Progress(i, steps, "step "+strconv.Itoa(i)+"/"+strconv.Itoa(steps)) {
+			return calls.Stopped()
 		}
 	}
 	// There is a pause before the result too: some clients lose a progress notification that arrives together with its
 	// result.
-	if !c.pause(delay) {
-		return isStopped()
+	if !c.Pause(delay) {
+		return calls.Stopped()
 	}
-	return says("done " + strconv.Itoa(steps))
+	return calls.Says("done " + strconv.Itoa(steps))
 }
 
-func logs(c *call) outcome {
-	count := c.args.count("count", 3, 10_000)
-	if c.args.wrong != "" {
-		return invalid(&c.args)
+func logs(c *calls.Call) calls.Outcome {
+	count := c.Args.Count("count", 3, 10_000)
+	if c.Args.Wrong != "" {
+		return calls.Invalid(&c.Args)
 	}
 	for i := 1; i <= count; i++ {
-		if !c.log("info", `{"n":`+strconv.Itoa(i)+`}`) {
-			return isStopped()
+		if !c.Log("info", `{"n":`+strconv.Itoa(i)+`}`) {
+			return calls.Stopped()
 		}
 	}
-	return says("logged " + strconv.Itoa(count))
+	return calls.Says("logged " + strconv.Itoa(count))
 }
 
-func slow(c *call) outcome {
-	ms := c.args.count("ms", required, 600_000)
-	if c.args.wrong != "" {
-		return invalid(&c.args)
+func slow(c *calls.Call) calls.Outcome {
+	ms := c.Args.Count("ms", calls.Required, 600_000)
+	if c.Args.Wrong != "" {
+		return calls.Invalid(&c.Args)
 	}
-	if !c.pause(ms) {
-		return isStopped()
+	if !c.Pause(ms) {
+		return calls.Stopped()
 	}
-	return says("slept " + strconv.Itoa(ms))
+	return calls.Says("slept " + strconv.Itoa(ms))
 }

@@ -3,32 +3,35 @@ package everything
 import (
 	"strconv"
 
+	"dragoman/conformance/everything/calls"
+	"dragoman/conformance/everything/changes"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy/wire"
 )
 
 // suiteTools returns the tools that the official conformance suite calls, with the names and answers that it requires.
 // Those with questions are in suiteScripts.
-func suiteTools() []tool {
+func (s *Server) suiteTools() []tool {
 	return []tool{
-		{name: "test_simple_text", description: "Answers with a text", hints: readOnly, answer: func(*query) outcome {
-			return says("This is a simple text response for testing.")
+		{name: "test_simple_text", description: "Answers with a text", hints: readOnly, answer: func(*calls.Query) calls.Outcome {
+			return calls.Says("This is a simple text response for testing.")
 		}},
-		{name: "test_image_content", description: "Answers with an image", hints: readOnly, answer: func(q *query) outcome {
-			return shows(imageBlock(q.server.png))
+		{name: "test_image_content", description: "Answers with an image", hints: readOnly, answer: func(q *calls.Query) calls.Outcome {
+			return calls.Shows(content.Image(s.png))
 		}},
-		{name: "test_audio_content", description: "Answers with a sound", hints: readOnly, answer: func(q *query) outcome {
-			return shows(q.audio())
+		{name: "test_audio_content", description: "Answers with a sound", hints: readOnly, answer: func(q *calls.Query) calls.Outcome {
+			return calls.Shows(s.audio(q))
 		}},
-		{name: "test_embedded_resource", description: "Answers with an embedded resource", hints: readOnly, answer: func(*query) outcome {
-			return shows(embeddedBlock("test://embedded-resource", "text/plain", "This is an embedded resource content."))
+		{name: "test_embedded_resource", description: "Answers with an embedded resource", hints: readOnly, answer: func(*calls.Query) calls.Outcome {
+			return calls.Shows(content.Embedded("test://embedded-resource", "text/plain", "This is an embedded resource content."))
 		}},
 		{name: "test_multiple_content_types", description: "Answers with a text, an image and an embedded resource", hints: readOnly,
-			answer: func(q *query) outcome {
-				return shows(textBlock("Multiple content types test:"), imageBlock(q.server.png),
-					embeddedBlock("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`))
+			answer: func(q *calls.Query) calls.Outcome {
+				return calls.Shows(content.Text("Multiple content types test:"), content.Image(s.png),
+					content.Embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`))
 			}},
-		{name: "test_error_handling", description: "Always fails", answer: func(*query) outcome {
-			return fails("This tool intentionally returns an error for testing")
+		{name: "test_error_handling", description: "Always fails", answer: func(*calls.Query) calls.Outcome {
+			return calls.Fails("This tool intentionally returns an error for testing")
 		}},
 		{name: "test_tool_with_logging", description: "Logs three messages, 50 ms apart", hints: readOnly, run: threeLogs},
 		{name: "test_logging_tool", description: "Logs one message, if the client wants log messages", hints: readOnly, run: oneLog},
@@ -38,51 +41,51 @@ func suiteTools() []tool {
 	}
 }
 
-func threeLogs(c *call) outcome {
+func threeLogs(c *calls.Call) calls.Outcome {
 	for _, line := range [...]string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-		if !c.log("info", quote(line)) || !c.pause(50) {
-			return isStopped()
+		if !c.Log("info", content.Quote(line)) || !c.Pause(50) {
+			return calls.Stopped()
 		}
 	}
-	return says("Tool with logging executed")
+	return calls.Says("Tool with logging executed")
 }
 
-func oneLog(c *call) outcome {
-	if !c.log("info", `"test_logging_tool was called"`) {
-		return isStopped()
+func oneLog(c *calls.Call) calls.Outcome {
+	if !c.Log("info", `"test_logging_tool was called"`) {
+		return calls.Stopped()
 	}
-	return says("Logging tool executed")
+	return calls.Says("Logging tool executed")
 }
 
-func halves(c *call) outcome {
+func halves(c *calls.Call) calls.Outcome {
 	for _, at := range [...]int{0, 50, 100} {
-		if !c.progress(at, 100, "") || !c.pause(50) {
-			return isStopped()
+		if !c.Progress(at, 100, "") || !c.Pause(50) {
+			return calls.Stopped()
 		}
 	}
-	return says("Tool with progress executed")
+	return calls.Says("Tool with progress executed")
 }
 
 // changeTools returns the tools that change what clients may listen to, by the names that the conformance suite uses.
-func changeTools() []tool {
-	flipped := func(q *query, t topic) outcome {
-		if q.server.flip(t) {
-			return says("of the " + t.String() + ", the one that is there only sometimes is there now")
+func (s *Server) changeTools() []tool {
+	flipped := func(t changes.Topic) calls.Outcome {
+		if s.flip(t) {
+			return calls.Says("of the " + t.String() + ", the one that is there only sometimes is there now")
 		}
-		return says("of the " + t.String() + ", the one that is there only sometimes is gone now")
+		return calls.Says("of the " + t.String() + ", the one that is there only sometimes is gone now")
 	}
 	return []tool{
-		{name: "test_trigger_tool_change", description: "Shows or hides the tool test_sometimes", answer: func(q *query) outcome {
-			return flipped(q, tools)
+		{name: "test_trigger_tool_change", description: "Shows or hides the tool test_sometimes", answer: func(*calls.Query) calls.Outcome {
+			return flipped(changes.Tools)
 		}},
-		{name: "test_trigger_prompt_change", description: "Shows or hides the prompt test_sometimes", answer: func(q *query) outcome {
-			return flipped(q, prompts)
+		{name: "test_trigger_prompt_change", description: "Shows or hides the prompt test_sometimes", answer: func(*calls.Query) calls.Outcome {
+			return flipped(changes.Prompts)
 		}},
-		{name: "test_trigger_resource_change", description: "Shows or hides the resource test://sometimes", answer: func(q *query) outcome {
-			return flipped(q, resources)
+		{name: "test_trigger_resource_change", description: "Shows or hides the resource test://sometimes", answer: func(*calls.Query) calls.Outcome {
+			return flipped(changes.Resources)
 		}},
-		{name: "test_trigger_resource_update", description: "Changes test://watched-resource", answer: func(q *query) outcome {
-			return says("version " + strconv.FormatInt(q.server.updates(&q.server.updated, watchedURI), 10))
+		{name: "test_trigger_resource_update", description: "Changes test://watched-resource", answer: func(q *calls.Query) calls.Outcome {
+			return calls.Says("version " + strconv.FormatInt(s.updates(&s.updated, watchedURI), 10))
 		}},
 	}
 }
@@ -97,42 +100,42 @@ const contactSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema"
 	`"then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`
 
 // contact checks its arguments against contactSchema. The anyOf of the schema follows from then and else.
-func contact(q *query) outcome {
-	a := &q.args
-	for key := range wire.Members(a.raw, a.at) {
-		switch name := string(key.Text(a.raw)); name {
+func contact(q *calls.Query) calls.Outcome {
+	a := &q.Args
+	for key := range wire.Members(a.Raw, a.At) {
+		switch name := string(key.Text(a.Raw)); name {
 		case "name", "phone", "email", "contactMethod":
-			a.maybeText(name)
+			a.MaybeText(name)
 		case "address":
 			checkAddress(a)
 		default:
-			a.complain("there is no argument %q", name)
+			a.Complain("there is no argument %q", name)
 		}
 	}
-	method, given := a.maybeText("contactMethod")
+	method, given := a.MaybeText("contactMethod")
 	if given && method != "phone" && method != "email" {
-		a.complain("argument %q must be phone or email", "contactMethod")
+		a.Complain("argument %q must be phone or email", "contactMethod")
 	}
 	if method == "phone" {
-		a.text("phone")
+		a.Text("phone")
 	} else {
-		a.text("email")
+		a.Text("email")
 	}
-	if a.wrong != "" {
-		return invalid(a)
+	if a.Wrong != "" {
+		return calls.Invalid(a)
 	}
-	return says("Valid: " + string(a.at.Of(a.raw)))
+	return calls.Says("Valid: " + string(a.At.Of(a.Raw)))
 }
 
-func checkAddress(a *arguments) {
-	v, _ := a.find("address")
-	if !v.IsObject(a.raw) {
-		a.complain("argument %q must be an object", "address")
+func checkAddress(a *calls.Arguments) {
+	v, _ := a.Find("address")
+	if !v.IsObject(a.Raw) {
+		a.Complain("argument %q must be an object", "address")
 		return
 	}
 	for _, part := range [...]string{"street", "city"} {
-		if p := wire.Get(a.raw, v, part); p.Present() && !p.IsString(a.raw) {
-			a.complain("argument %q: %s must be a string", "address", part)
+		if p := wire.Get(a.Raw, v, part); p.Present() && !p.IsString(a.Raw) {
+			a.Complain("argument %q: %s must be a string", "address", part)
 		}
 	}
 }

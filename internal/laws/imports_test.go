@@ -74,6 +74,10 @@ var layers = map[string]int{
 	"bench/load/drive":                 6,
 	"bench/report":                     7,
 	"conformance/everything":           5,
+	"conformance/everything/alarm":     0,
+	"conformance/everything/calls":     4,
+	"conformance/everything/changes":   4,
+	"conformance/everything/content":   3,
 	"conformance/matrix":               5,
 	"conformance/shape":                0, // knows messages only
 	"conformance/peer":                 6, // uses only the framing of the adapters

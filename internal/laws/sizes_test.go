@@ -20,27 +20,14 @@ const (
 	maxCycle = 8
 )
 
-// larger are the packages that are larger than that, with what they may have. None may grow, and none may be added. They are no part of
-// the proxy.
-var larger = map[string]struct{ files, cycle int }{
-	"conformance/everything": {maxFiles, 17},
-}
-
 func TestPackagesAreSmall(t *testing.T) {
 	for dir := range packages(t) {
-		limit, ok := larger[dir]
-		if !ok {
-			limit.files, limit.cycle = maxFiles, maxCycle
-		}
 		files, cycle := measure(t, dir)
-		if files > limit.files {
-			t.Errorf("%s has %d files, %d allowed: split it by what belongs together", dir, files, limit.files)
+		if files > maxFiles {
+			t.Errorf("%s has %d files, %d allowed: split it by what belongs together", dir, files, maxFiles)
 		}
-		if len(cycle) > limit.cycle {
-			t.Errorf("%s: %d files refer to each other in a circle, %d allowed: %s", dir, len(cycle), limit.cycle, strings.Join(cycle, " "))
-		}
-		if ok && files <= maxFiles && len(cycle) < limit.cycle {
-			t.Errorf("%s: its largest cycle has %d files; lower its entry from %d, or remove it", dir, len(cycle), limit.cycle)
+		if len(cycle) > maxCycle {
+			t.Errorf("%s: %d files refer to each other in a circle, %d allowed: %s", dir, len(cycle), maxCycle, strings.Join(cycle, " "))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package everything
+package calls
 
 import (
 	"crypto/aes"
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// stateTTL is the lifetime of a requestState, maxState its largest size in bytes.
+// StateTTL is the lifetime of a requestState, MaxState its largest size in bytes.
 const (
-	stateTTL = 10 * time.Minute
-	maxState = 256 << 10
+	StateTTL = 10 * time.Minute
+	MaxState = 256 << 10
 )
 
 // errState reports a requestState that was not issued here for this request.
@@ -34,14 +34,14 @@ func newSeal() seal {
 
 // close seals text as a requestState for the request with this binding.
 func (s seal) close(text, binding []byte) string {
-	end := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(stateTTL).Unix()))                //nolint:gosec // after 1970
+	end := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(StateTTL).Unix()))                //nolint:gosec // after 1970
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(end, text...), binding)) //nolint:gosec // G407: the cipher makes its nonce
 }
 
 // open returns the text of a requestState, or errState.
 func (s seal) open(state string, binding []byte) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(state)
-	if err != nil || len(state) > maxState {
+	if err != nil || len(state) > MaxState {
 		return nil, errState
 	}
 	text, err := s.aead.Open(nil, nil, raw, binding)
@@ -53,14 +53,14 @@ func (s seal) open(state string, binding []byte) ([]byte, error) {
 
 // binding identifies a request: its method, its name, its arguments as written, and its sender. Absent arguments equal
 // {}.
-func (q *query) binding() []byte {
-	args := q.args.at.Of(q.args.raw)
+func (q *Query) binding() []byte {
+	args := q.Args.At.Of(q.Args.Raw)
 	if args == nil {
 		args = []byte("{}")
 	}
 	sum := sha256.Sum256(args)
 	b := sum[:]
-	for _, part := range [...][]byte{q.msg.Text(q.msg.Method), q.msg.Text(q.msg.Name), []byte(q.caller.Principal)} {
+	for _, part := range [...][]byte{q.Msg.Text(q.Msg.Method), q.Msg.Text(q.Msg.Name), []byte(q.caller.Principal)} {
 		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) //nolint:gosec // part of a message
 	}
 	return b

@@ -1,9 +1,10 @@
-package everything
+package calls
 
 import (
 	"errors"
 	"fmt"
 
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy/wire"
 )
 
@@ -11,19 +12,19 @@ var errNoSession = errors.New("there is no session in which the client could be 
 
 // askLegacy runs the script for a legacy client during its call: the questions are sent among the replies, the answers
 // come through the session. An error as an answer ends the call.
-func (c *call) askLegacy(x *script) outcome {
-	got := answers{}
-	for _, round := range x.rounds {
-		asked := round(&c.query)
-		if c.args.wrong != "" {
-			return invalid(&c.args)
+func (c *Call) askLegacy(x *Script) Outcome {
+	got := Answers{}
+	for _, round := range x.Rounds {
+		asked := round(&c.Query)
+		if c.Args.Wrong != "" {
+			return Invalid(&c.Args)
 		}
 		if missing := c.undeclared(asked); len(missing) > 0 {
 			return c.fails("the client does not declare " + named(missing) + ", which this needs")
 		}
 		for _, a := range asked {
-			if !c.since(a.since) {
-				return c.fails("this needs a client of revision " + a.since + " or later")
+			if !c.Since(a.Since) {
+				return c.fails("this needs a client of revision " + a.Since + " or later")
 			}
 		}
 		r := newRound(c, asked, got)
@@ -31,14 +32,14 @@ func (c *call) askLegacy(x *script) outcome {
 			return out
 		}
 	}
-	return x.done(&c.query, got)
+	return x.Done(&c.Query, got)
 }
 
 // round is the questions that are sent to a legacy client together.
 type round struct {
-	c     *call
-	asked []question
-	got   answers
+	c     *Call
+	asked []Question
+	got   Answers
 	came  chan answer
 	open  map[int][]byte // ids of the unanswered questions
 	urls  map[int]string // elicitationIds of the questions with a URL
@@ -51,12 +52,12 @@ type answer struct {
 	err error
 }
 
-func newRound(c *call, asked []question, got answers) *round {
+func newRound(c *Call, asked []Question, got Answers) *round {
 	return &round{c: c, asked: asked, got: got, came: make(chan answer, len(asked)), open: map[int][]byte{}, urls: map[int]string{}}
 }
 
 // run sends all questions and waits for all answers. If it returns false, the call ends with the outcome.
-func (r *round) run() (outcome, bool) {
+func (r *round) run() (Outcome, bool) {
 	for n := range r.asked {
 		if err := r.put(n); err != nil {
 			r.withdraw()
@@ -73,10 +74,10 @@ func (r *round) run() (outcome, bool) {
 			}
 		case <-r.c.stop:
 			r.withdraw()
-			return isStopped(), false
+			return Stopped(), false
 		}
 	}
-	return isStopped(), r.complete()
+	return Stopped(), r.complete()
 }
 
 // put sends one question. If the call was stopped, run notices it.
@@ -93,10 +94,10 @@ func (r *round) put(n int) error {
 	}
 	r.open[n] = id
 	a := &r.asked[n]
-	if a.need == needURL {
+	if a.Need == needURL {
 		r.urls[n] = uuid()
 	}
-	r.c.say(object("jsonrpc", `"2.0"`, "id", string(id), "method", quote(a.method), "params", a.params(&r.c.query, r.urls[n])))
+	r.c.say(content.Object("jsonrpc", `"2.0"`, "id", string(id), "method", content.Quote(a.method), "params", a.params(&r.c.Query, r.urls[n])))
 	return nil
 }
 
@@ -119,7 +120,7 @@ func (r *round) take(a answer) string {
 // nothing has to be done there. It returns false if the call was stopped.
 func (r *round) complete() bool {
 	for n, id := range r.urls {
-		if r.got.action(r.asked[n].key) == "accept" && !r.c.notify("notifications/elicitation/complete", object("elicitationId", quote(id))) {
+		if r.got.Action(r.asked[n].key) == "accept" && !r.c.notify("notifications/elicitation/complete", content.Object("elicitationId", content.Quote(id))) {
 			return false
 		}
 	}
@@ -133,8 +134,8 @@ func (r *round) withdraw() {
 		if !r.c.ex.Session.Withdraw(id) {
 			continue
 		}
-		gone := object("jsonrpc", `"2.0"`, "method", `"notifications/cancelled"`,
-			"params", object("requestId", string(id), "reason", `"the call that asked has ended"`))
+		gone := content.Object("jsonrpc", `"2.0"`, "method", `"notifications/cancelled"`,
+			"params", content.Object("requestId", string(id), "reason", `"the call that asked has ended"`))
 		select {
 		case <-r.c.stop:
 		default:

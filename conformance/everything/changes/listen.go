@@ -1,37 +1,38 @@
-package everything
+package changes
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"sync"
 	"time"
 
+	"dragoman/conformance/everything/alarm"
+	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // filter is the honoured part of a listen's filter.
 type filter struct {
-	lists [topics]bool
+	lists [Topics]bool
 	uris  []string
 }
 
-func (f *filter) wants(n notice) bool {
-	if n.uri != "" {
-		return slices.Contains(f.uris, n.uri)
+func (f *filter) wants(n Notice) bool {
+	if n.URI != "" {
+		return slices.Contains(f.uris, n.URI)
 	}
-	return f.lists[n.topic]
+	return f.lists[n.Topic]
 }
 
 // filterOf reads params.notifications. Unknown members and unknown resources are ignored.
-func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
+func (b *Subscribers) filterOf(m *wire.Message) (filter, *proxy.Error) {
 	var f filter
 	if !m.Notifications.IsObject(m.Raw) {
 		return f, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
-	for t := range topics {
+	for t := range Topics {
 		key := t.String() + "ListChanged"
 		switch string(wire.Get(m.Raw, m.Notifications, key).Of(m.Raw)) {
 		case "true":
@@ -42,17 +43,17 @@ func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
 		}
 	}
 	uris := wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")
-	if uris.Present() && !isArray(m.Raw, uris) {
+	if uris.Present() && !content.IsArray(m.Raw, uris) {
 		return f, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must be an array")
 	}
 	for i, v := range wire.Items(m.Raw, uris) {
 		if !v.IsString(m.Raw) {
 			return f, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must hold strings")
 		}
-		if i >= maxWatched {
-			return f, proxy.Errf(proxy.InvalidParams, "more than %d resources to watch", maxWatched)
+		if i >= MaxWatched {
+			return f, proxy.Errf(proxy.InvalidParams, "more than %d resources to watch", MaxWatched)
 		}
-		if uri := string(v.Text(m.Raw)); s.canWatch(uri) && !slices.Contains(f.uris, uri) {
+		if uri := string(v.Text(m.Raw)); b.canWatch(uri) && !slices.Contains(f.uris, uri) {
 			f.uris = append(f.uris, uri)
 		}
 	}
@@ -61,10 +62,10 @@ func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
 
 // honoured returns the filter for the acknowledgement, raw JSON: only what will be delivered.
 func (f *filter) honoured() string {
-	pairs := make([]string, 0, 2*topics+2)
+	pairs := make([]string, 0, 2*Topics+2)
 	for t, on := range f.lists {
 		if on {
-			pairs = append(pairs, topic(t).String()+"ListChanged", "true")
+			pairs = append(pairs, Topic(t).String()+"ListChanged", "true")
 		}
 	}
 	if len(f.uris) > 0 {
@@ -77,7 +78,7 @@ func (f *filter) honoured() string {
 		}
 		pairs = append(pairs, "resourceSubscriptions", string(append(b, ']')))
 	}
-	return object(pairs...)
+	return content.Object(pairs...)
 }
 
 // listen is the Replies of a subscriptions/listen: the acknowledgement, notifications, and the response if the server
@@ -85,12 +86,12 @@ func (f *filter) honoured() string {
 // changed, so their number is bounded by the filter.
 type listen struct {
 	ex     *proxy.Exchange
-	board  *subscribers
+	board  *Subscribers
 	filter filter
 	id     []byte // the request's id, raw JSON; also the subscription's id
 
 	mu      sync.Mutex
-	pending []notice
+	pending []Notice
 
 	wake  chan struct{} // holds a token if something is pending
 	stop  chan struct{} // closed when the listen is to end
@@ -98,7 +99,7 @@ type listen struct {
 	cause error // why it ended; nil if the server ended it; valid once stop is closed
 
 	acknowledged, answered bool // used by the reader only
-	alarm                  alarm
+	alarm                  alarm.Alarm
 }
 
 var (
@@ -106,14 +107,14 @@ var (
 	_ proxy.Aborter = (*listen)(nil)
 )
 
-// listen answers subscriptions/listen.
-func (s *Server) listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
-	f, refusal := s.filterOf(&m)
+// Listen answers subscriptions/listen.
+func (b *Subscribers) Listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
+	f, refusal := b.filterOf(&m)
 	if refusal != nil {
-		return refuse(&m, refusal)
+		return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), refusal)), nil
 	}
-	l := &listen{ex: ex, board: &s.subscribers, filter: f, id: bytes.Clone(m.Of(m.ID)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	if err := s.subscribers.open(l); err != nil {
+	l := &listen{ex: ex, board: b, filter: f, id: bytes.Clone(m.Of(m.ID)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	if err := b.open(l); err != nil {
 		return nil, err
 	}
 	ex.Attach(l)
@@ -121,7 +122,7 @@ func (s *Server) listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, erro
 }
 
 // tell queues a notice if the filter wants it.
-func (l *listen) tell(n notice) {
+func (l *listen) tell(n Notice) {
 	if !l.filter.wants(n) {
 		return
 	}
@@ -162,7 +163,7 @@ func (l *listen) Next(until time.Time) (*wire.Message, error) {
 		if m, ok, err := l.take(); ok {
 			return m, err
 		}
-		late, soon := l.alarm.until(until)
+		late, soon := l.alarm.Until(until)
 		if !soon {
 			select {
 			case <-l.stop:
@@ -185,8 +186,8 @@ func (l *listen) Next(until time.Time) (*wire.Message, error) {
 func (l *listen) take() (*wire.Message, bool, error) {
 	if !l.acknowledged {
 		l.acknowledged = true
-		return scanned([]byte(object("jsonrpc", `"2.0"`, "method", `"notifications/subscriptions/acknowledged"`,
-			"params", object("notifications", l.filter.honoured(), "_meta", l.meta()))))
+		return scanned([]byte(content.Object("jsonrpc", `"2.0"`, "method", `"notifications/subscriptions/acknowledged"`,
+			"params", content.Object("notifications", l.filter.honoured(), "_meta", l.meta()))))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,15 +200,12 @@ func (l *listen) take() (*wire.Message, bool, error) {
 }
 
 func scanned(raw []byte) (*wire.Message, bool, error) {
-	m, err := wire.Scan(raw)
-	if err != nil {
-		err = errors.Join(errMade, err)
-	}
+	m, err := content.Scan(raw)
 	return &m, true, err
 }
 
 // meta returns the _meta that names the subscription, raw JSON.
-func (l *listen) meta() string { return object(wire.MetaPrefix+"subscriptionId", string(l.id)) }
+func (l *listen) meta() string { return content.Object(wire.MetaPrefix+"subscriptionId", string(l.id)) }
 
 // last returns the response if the server ended the listen, else the cause.
 func (l *listen) last() (*wire.Message, error) {
@@ -215,7 +213,7 @@ func (l *listen) last() (*wire.Message, error) {
 		return nil, l.cause
 	}
 	l.answered = true
-	m := proxy.ResultMessage(l.id, []byte(object("resultType", quote(complete), "_meta", l.meta())))
+	m := proxy.ResultMessage(l.id, []byte(content.Object("resultType", content.Quote(content.Complete), "_meta", l.meta())))
 	return &m, nil
 }
 
@@ -224,6 +222,6 @@ func (l *listen) Close() error {
 	l.ex.Detach(l)
 	l.board.leave(l)
 	l.end(proxy.ErrCancelled)
-	l.alarm.stop()
+	l.alarm.Stop()
 	return nil
 }
