@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check formatted vetted laws unit race lint vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,21 +47,14 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-check: ## format, vet, the repository's laws and the Go tests, without the race detector (two minutes)
-	@.ci/steps check formatted vetted laws unit
+check: ## linters, the repository's laws and the Go tests without the race detector (two minutes; the first run builds the linter)
+	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about twenty-five minutes)
-	@.ci/steps test packages formatted vetted race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked
+	@.ci/steps test packages lint race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
 LABS := bench/lab conformance/beside
-
-formatted:
-	@files=$$(find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -print | xargs gofmt -l); \
-	[ -z "$$files" ] || { echo "make: not formatted; run gofmt -w on:"; echo "$$files"; exit 1; }
-
-vetted:
-	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir vet ./...) || status=1; done; exit $$status
 
 laws: ## the tests about the repository: imports, sizes, documents, rules
 	go test ./internal/laws
@@ -84,7 +77,7 @@ $(LINT):
 	GOBIN=$(CURDIR)/.tmp/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINTER)
 	@mv .tmp/bin/golangci-lint $@
 
-lint: $(LINT) ## golangci-lint, pinned, as .golangci.yml says
+lint: $(LINT) ## golangci-lint, pinned, with go vet and gofmt; .golangci.yml configures it
 	@status=0; for dir in . $(LABS); do (cd $$dir && set -x && $(LINT) run --config $(CURDIR)/.golangci.yml ./...) || status=1; done; exit $$status
 
 vulnerabilities: ## known vulnerabilities of the dependencies, by govulncheck, which queries vuln.go.dev

@@ -100,7 +100,7 @@ func (s *Socket) writeDetached(p *Parts) (detached bool, err error) {
 	if fd == 0 {
 		return err != nil, err
 	}
-	p.try(uintptr(fd)) //nolint:gosec // G115: an open descriptor is not negative
+	p.try(uintptr(fd))
 	return true, p.err
 }
 
