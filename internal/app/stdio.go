@@ -47,6 +47,6 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 
 // ServeStdio serves one client on std.In and std.Out until the client closes them or ctx ends.
 func (g *Generation) ServeStdio(ctx context.Context, std Streams) error {
-	return (&downstream.Downstream{Handle: g.Handle, Store: g.shared.sessions, In: std.In, Out: std.Out, MaxLine: g.Cfg.Limits.Line,
+	return (&downstream.Server{Handle: g.Handle, Store: g.shared.sessions, In: std.In, Out: std.Out, MaxLine: g.Cfg.Limits.Line,
 		Cap: g.Cfg.Limits.RequestTime, InFlight: stdioInFlight, Note: logging.Notes(g.Log)}).Serve(ctx)
 }

@@ -61,7 +61,7 @@ func TestStdioClientOpensAnother(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Sessions(), In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
+		served <- (&downstream.Server{Handle: r.h.Handle, Store: r.h.Sessions(), In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
 	}()
 	lines := bufio.NewReader(ours)
 	ask := func(text string) string {

@@ -444,7 +444,7 @@ func TestTraceOfStdioClients(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Sessions(), In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(t.Context())
+		served <- (&downstream.Server{Handle: r.h.Handle, Store: r.h.Sessions(), In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(t.Context())
 	}()
 	_ = ours.SetDeadline(time.Now().Add(testkit.Patient))
 	if _, err := io.WriteString(ours, tracedCall("modern", "1", `"traceparent":"`+aParent+`"`)+"\n"); err != nil {

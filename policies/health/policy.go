@@ -225,7 +225,7 @@ func (c *watched) end(v verdict, err error) {
 	if !c.lasts {
 		h.opt.Running.leave(c.ex, false)
 	}
-	if v == verdictGood && !c.trial && h.calm(c) {
+	if v == verdictGood && !c.trial && h.settleUnchanged(c) {
 		return
 	}
 	h.update(func(now time.Time) {
@@ -251,8 +251,8 @@ func (c *watched) end(v verdict, err error) {
 	})
 }
 
-// calm settles a good answer if it leaves the state as it is. It returns false if the state may change.
-func (h *Monitor) calm(c *watched) bool {
+// settleUnchanged settles a good answer if it leaves the state as it is. It returns false if the state may change.
+func (h *Monitor) settleUnchanged(c *watched) bool {
 	var now time.Time
 	if h.opt.Breaker.Failures > 0 {
 		now = c.began.Add(c.ex.Clock.Since(c.began))

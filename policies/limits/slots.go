@@ -127,12 +127,12 @@ func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key s
 	return sem.Acquire(ex, n) // fails only with the end of the exchange
 }
 
-// Turns returns the policy that bounds the requests that run at one server, and the calls of single tools, for servers
+// Concurrency returns the policy that bounds the requests that run at one server, and the calls of single tools, for servers
 // that are not thread-safe (seed 001, Concurrent Execution). Others wait in order of arrival until the end of their own
 // time. It is nil without a bound.
 //
 // A call that is suspended for its client's answer has no turn meanwhile, although the server has not ended it.
-func Turns(all int, tools map[string]int) proxy.Policy {
+func Concurrency(all int, tools map[string]int) proxy.Policy {
 	if all == 0 && len(tools) == 0 {
 		return nil
 	}

@@ -152,7 +152,7 @@ func TestSlotsCountBytes(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTurnstile(t, Turns(2, map[string]int{"frail": 1}))
+		x := newTurnstile(t, Concurrency(2, map[string]int{"frail": 1}))
 		var outs []<-chan any
 		for _, name := range []string{"frail", "frail", "other", "another"} {
 			_, out := x.begin(name, policytest.CallOf(name))
@@ -188,7 +188,7 @@ func TestTurns(t *testing.T) {
 			_ = (<-b).(proxy.Replies).Close()
 		}
 	})
-	if Turns(0, nil) != nil {
+	if Concurrency(0, nil) != nil {
 		t.Error("there is a policy without limits")
 	}
 }

@@ -151,11 +151,11 @@ type FastLine struct {
 	Out   *BatchWriter // of the logger, which writes JSON
 	Level *Level       // of the logger
 
-	asked [8]inquiry // parts written last; the lock of BatchWriter guards them
+	asked [8]requestFields // parts written last; the lock of BatchWriter guards them
 }
 
-// inquiry is the part of a line that many requests share: what was asked of which server, and by whom.
-type inquiry struct {
+// requestFields is the part of a line that many requests share: what was asked of which server, and by whom.
+type requestFields struct {
 	who, server string
 	about       []byte
 	text        []byte // empty: not written yet
@@ -212,7 +212,7 @@ func (d *FastLine) ask(ex *proxy.Exchange) []byte {
 	if ex.Target != "" {
 		b = appendPlain(append(b, `,"server":`...), ex.Target)
 	}
-	*last = inquiry{who: who, server: ex.Target, about: append(last.about[:0], about...), text: b}
+	*last = requestFields{who: who, server: ex.Target, about: append(last.about[:0], about...), text: b}
 	return b
 }
 

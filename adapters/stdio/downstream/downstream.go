@@ -16,8 +16,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Downstream serves one client over a pair of pipes, in both eras: each request has its own.
-type Downstream struct {
+// Server serves one client over a pair of pipes, in both eras: each request has its own.
+type Server struct {
 	Handle   proxy.Handler
 	Store    *session.Store
 	In       io.Reader
@@ -40,7 +40,7 @@ var errDeaf = errors.New("stdio: the client does not read")
 
 // Serve reads until the client closes its side or ctx ends. Then it cancels the requests in flight and waits for them.
 // The error is that of reading or writing; nil at the end of the input.
-func (d *Downstream) Serve(ctx context.Context) error {
+func (d *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	out := lines.NewWriter(d.Out, lines.WriterOptions{MaxLine: d.MaxLine})
 	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), waiting: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
@@ -83,7 +83,7 @@ func (c *client) wait(ctx context.Context) bool {
 
 // client is the state of the client.
 type client struct {
-	d              *Downstream
+	d              *Server
 	out            *lines.Writer
 	ctx            context.Context
 	group          sync.WaitGroup
@@ -94,7 +94,7 @@ type client struct {
 	modern map[string]*proxy.Exchange // modern requests in flight, by id
 	over   bool
 
-	said     said
+	setup    setup
 	waiting  map[string]*proxy.Exchange // legacy requests that wait for a new session, by id
 	renewing *renewal                   // nil if no session is being opened
 	next     *proxy.Session             // the session being opened, once it is initialized
@@ -329,23 +329,23 @@ func (c *client) initialize(m *wire.Message) {
 	}
 	sess.SetOutlet(c)
 	c.mu.Lock()
-	c.sess, c.said = sess, said{}
+	c.sess, c.setup = sess, setup{}
 	c.mu.Unlock()
-	var known said
+	var known setup
 	// The next message is read only after the handshake, because it may depend on its outcome.
 	session.Pump(&proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, c.d.Handle)
 		return session.Handshake(replies), err
 	}, c.d.Cap, func(r *wire.Message) error {
 		if r.Kind == wire.Result {
-			known = heard(m, r)
+			known = setupFrom(m, r)
 		}
 		return c.write(r)
 	})
 	opened := sess.State() == proxy.Initialized
 	c.mu.Lock()
-	if c.said = known; !opened {
-		c.sess, c.said = nil, said{}
+	if c.setup = known; !opened {
+		c.sess, c.setup = nil, setup{}
 	}
 	c.mu.Unlock()
 	if !opened {

@@ -18,8 +18,8 @@ import (
 )
 
 // downstreamOf serves in with answers of the size that the tool's name gives.
-func downstreamOf(in io.Reader, out io.Writer) *Downstream {
-	return &Downstream{In: in, Out: out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64,
+func downstreamOf(in io.Reader, out io.Writer) *Server {
+	return &Server{In: in, Out: out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64,
 		Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
 			var n int
 			_, _ = fmt.Sscan(string(ex.Msg.Text(ex.Msg.Name)), &n)
@@ -115,7 +115,7 @@ func TestDownstreamCancelBehindRequest(t *testing.T) {
 		reader, writer := io.Pipe()
 		var out bytes.Buffer
 		cancelled := make(chan error, rounds)
-		d := &Downstream{Store: store, In: reader, Out: &out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64, Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
+		d := &Server{Store: store, In: reader, Out: &out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64, Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Msg.Is("initialize") {
 				return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte(`{"protocolVersion":"x"}`))), nil
 			}

@@ -18,27 +18,27 @@ import (
 
 // Limits on the remembered subscriptions of a session, in number and bytes. Further ones are not restored.
 const (
-	maxWatched     = 1024
-	maxWatchedSize = 1 << 20
+	maxSubscriptions     = 1024
+	maxSubscriptionsSize = 1 << 20
 )
 
-// said holds what a client has set up in its session, which a new session needs too.
-type said struct {
-	hello   []byte            // its initialize; nil if there is none to repeat
-	version string            // negotiated revision
-	lists   []string          // methods of the list_changed notifications that the server announced
-	greeted bool              // it has sent notifications/initialized
-	level   []byte            // its last logging/setLevel
-	watched map[string][]byte // its resources/subscribe requests, by uri
-	size    int               // bytes of watched
+// setup holds what a client has set up in its session, which a new session needs too.
+type setup struct {
+	initialize    []byte            // its initialize; nil if there is none to repeat
+	version       string            // negotiated revision
+	lists         []string          // methods of the list_changed notifications that the server announced
+	initialized   bool              // it has sent notifications/initialized
+	level         []byte            // its last logging/setLevel
+	subscriptions map[string][]byte // its resources/subscribe requests, by uri
+	size          int               // bytes of watched
 }
 
-// heard returns the state after a successful initialize. Both messages are borrowed.
-func heard(hello, result *wire.Message) said {
-	s := said{hello: bytes.Clone(hello.Raw), watched: make(map[string][]byte)}
+// setupFrom returns the state after a successful initialize. Both messages are borrowed.
+func setupFrom(initialize, result *wire.Message) setup {
+	s := setup{initialize: bytes.Clone(initialize.Raw), subscriptions: make(map[string][]byte)}
 	m, err := wire.Scan(result.Append(nil))
 	if err != nil {
-		return said{}
+		return setup{}
 	}
 	s.version = string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw))
 	for _, list := range []string{"tools", "prompts", "resources"} {
@@ -159,7 +159,7 @@ func (c *client) settle(ex *proxy.Exchange) {
 // read meanwhile.
 func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
 	c.mu.Lock()
-	able := c.said.hello != nil && lost != nil && lost.State() == proxy.Closed && !c.over
+	able := c.setup.initialize != nil && lost != nil && lost.State() == proxy.Closed && !c.over
 	c.mu.Unlock()
 	if !able {
 		return false
@@ -203,7 +203,7 @@ func (c *client) renew(ex *proxy.Exchange, lost *proxy.Session) *proxy.Session {
 		defer c.mu.Unlock()
 		return c.sess
 	}
-	if c.over || c.sess == nil || c.said.hello == nil {
+	if c.over || c.sess == nil || c.setup.initialize == nil {
 		c.mu.Unlock()
 		return nil
 	}
@@ -230,7 +230,7 @@ func (c *client) renew(ex *proxy.Exchange, lost *proxy.Session) *proxy.Session {
 func (c *client) reopen(r *renewal, lost *proxy.Session) {
 	defer close(r.done)
 	c.d.Store.Remove(lost)
-	next, err := c.rehearse()
+	next, err := c.repeatSetup()
 	c.mu.Lock()
 	c.renewing, c.next = nil, nil
 	if err == nil && (c.over || c.sess != lost) {
@@ -239,7 +239,7 @@ func (c *client) reopen(r *renewal, lost *proxy.Session) {
 	if err == nil {
 		c.sess, r.sess = next, next
 	}
-	lists := c.said.lists
+	lists := c.setup.lists
 	c.mu.Unlock()
 	if err != nil {
 		if next != nil {
@@ -254,12 +254,12 @@ func (c *client) reopen(r *renewal, lost *proxy.Session) {
 	}
 }
 
-// rehearse opens a session and repeats the client's setup there, without showing it the answers. The whole may take as
+// repeatSetup opens a session and repeats the client's setup there, without showing it the answers. The whole may take as
 // long as one request. A returned session must be removed even if there is an error.
-func (c *client) rehearse() (*proxy.Session, error) {
+func (c *client) repeatSetup() (*proxy.Session, error) {
 	c.mu.Lock()
-	s := c.said
-	s.watched = maps.Clone(s.watched)
+	s := c.setup
+	s.subscriptions = maps.Clone(s.subscriptions)
 	c.mu.Unlock()
 	sess, fault := c.d.Store.Create("stdio", "", proxy.Caller{})
 	if fault != nil {
@@ -267,7 +267,7 @@ func (c *client) rehearse() (*proxy.Session, error) {
 	}
 	sess.SetOutlet(c)
 	until := time.Now().Add(c.d.Cap)
-	m, err := c.repeat(sess, s.hello, until)
+	m, err := c.repeat(sess, s.initialize, until)
 	switch {
 	case err != nil:
 		return sess, err
@@ -279,9 +279,9 @@ func (c *client) rehearse() (*proxy.Session, error) {
 	}
 	c.mu.Lock()
 	c.next = sess // from now on the client's answers and notifications go to this session
-	greeted := c.said.greeted
+	initialized := c.setup.initialized
 	c.mu.Unlock()
-	if greeted {
+	if initialized {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 		if err != nil {
 			return sess, err
@@ -298,13 +298,13 @@ func (c *client) rehearse() (*proxy.Session, error) {
 }
 
 // restore repeats logging/setLevel and the subscriptions. The server may refuse a subscription now; that is only logged.
-func (c *client) restore(sess *proxy.Session, s *said, until time.Time) error {
+func (c *client) restore(sess *proxy.Session, s *setup, until time.Time) error {
 	if s.level != nil {
 		if _, err := c.repeat(sess, s.level, until); err != nil {
 			return err
 		}
 	}
-	for _, raw := range s.watched {
+	for _, raw := range s.subscriptions {
 		m, err := c.repeat(sess, raw, until)
 		if err != nil {
 			return err
@@ -342,18 +342,18 @@ func (c *client) remember(sess *proxy.Session, m *wire.Message) {
 	uri := string(m.Text(m.URI))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sess != sess || c.said.hello == nil {
+	if c.sess != sess || c.setup.initialize == nil {
 		return
 	}
 	if level {
-		c.said.level = bytes.Clone(m.Raw)
+		c.setup.level = bytes.Clone(m.Raw)
 		return
 	}
-	c.said.size -= len(c.said.watched[uri])
-	delete(c.said.watched, uri)
-	if on && len(c.said.watched) < maxWatched && c.said.size+len(m.Raw) <= maxWatchedSize {
-		c.said.watched[uri] = bytes.Clone(m.Raw)
-		c.said.size += len(m.Raw)
+	c.setup.size -= len(c.setup.subscriptions[uri])
+	delete(c.setup.subscriptions, uri)
+	if on && len(c.setup.subscriptions) < maxSubscriptions && c.setup.size+len(m.Raw) <= maxSubscriptionsSize {
+		c.setup.subscriptions[uri] = bytes.Clone(m.Raw)
+		c.setup.size += len(m.Raw)
 	}
 }
 
@@ -362,7 +362,7 @@ func (c *client) greet(m *wire.Message) *proxy.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Is("notifications/initialized") {
-		c.said.greeted = true
+		c.setup.initialized = true
 	}
 	if c.next != nil && (c.sess == nil || c.sess.State() >= proxy.Closed) {
 		return c.next

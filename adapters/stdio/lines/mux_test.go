@@ -177,7 +177,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	eventually(t, "writers wait", func() bool { // one more is admitted if the first is being written
 		p.w.mu.Lock()
 		defer p.w.mu.Unlock()
-		return len(p.w.turns) >= 19
+		return len(p.w.waiting) >= 19
 	})
 	p.w.mu.Lock()
 	if p.w.held > defaultBuffer+2<<20 {

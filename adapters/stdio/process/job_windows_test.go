@@ -205,7 +205,7 @@ func TestJobHoldsWhatTheChildStarts(t *testing.T) {
 		return yes != 0
 	}
 	p, other := start(t, child("fork:deaf,stay")), start(t, child("echo"))
-	j, strange := p.kin.(*job), other.kin.(*job)
+	j, strange := p.tree.(*job), other.tree.(*job)
 	leaf := forked(t, p, "ready")
 	if !in(j.child, j) || !in(leaf, j) || in(leaf, strange) || in(strange.child, j) {
 		t.Error("a process is in the wrong job")

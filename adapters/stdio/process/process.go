@@ -67,7 +67,7 @@ type Command struct {
 // A Process has two goroutines, one that waits for the exit and one that reads stderr. Both end with the child.
 type Process struct {
 	name      string
-	kin       kin
+	tree      tree
 	pid       int
 	started   time.Time
 	stopGrace time.Duration
@@ -164,7 +164,7 @@ func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 			return err
 		}
 		p.started = time.Now()
-		p.kin, p.pid, err = bear(ctx, c, path, [3]*os.File{stdin, stdout, stderr})
+		p.tree, p.pid, err = spawnTree(ctx, c, path, [3]*os.File{stdin, stdout, stderr})
 		return err
 	}
 	err := start()

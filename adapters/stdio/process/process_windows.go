@@ -21,7 +21,7 @@ func sysProcAttr() *syscall.SysProcAttr {
 }
 
 // startDirect starts the command in a Job Object, which needs no reaper.
-func startDirect(cmd *exec.Cmd) (kin, int, error) {
+func startDirect(cmd *exec.Cmd) (tree, int, error) {
 	j, err := startJob(cmd)
 	if err != nil {
 		return nil, 0, err

@@ -46,17 +46,17 @@ type Options struct {
 	Noise func(line []byte, err error, skipped int)
 }
 
-// Socket makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, one message a line: the
+// Dialer makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, one message a line: the
 // custom transport with stdio's framing that revision 2026-07-28 describes. Each connection has one client and one era
 // for its whole life.
-type Socket struct {
+type Dialer struct {
 	opt    Options
 	noises upstream.Sampler
 	open   atomic.Int64
 }
 
-// NewSocket returns a Socket. It does not connect.
-func NewSocket(opt Options) *Socket {
+// NewDialer returns a Dialer. It does not connect.
+func NewDialer(opt Options) *Dialer {
 	if opt.ConnectTimeout <= 0 {
 		opt.ConnectTimeout = defaultConnectTimeout
 	}
@@ -66,21 +66,21 @@ func NewSocket(opt Options) *Socket {
 	if opt.Noise == nil {
 		opt.Noise = func([]byte, error, int) {}
 	}
-	return &Socket{opt: opt}
+	return &Dialer{opt: opt}
 }
 
 // Dial returns the transport.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable
 // and names the address. None is final, because the server may still come up.
-func (s *Socket) Dial(server proxy.Era) transport.Dial {
+func (s *Dialer) Dial(server proxy.Era) transport.Dial {
 	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 		return s.connect(ctx, server, sink)
 	}
 }
 
 // Open returns how many connections are open.
-func (s *Socket) Open() int { return int(s.open.Load()) }
+func (s *Dialer) Open() int { return int(s.open.Load()) }
 
-func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
+func (s *Dialer) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
 	dialer := net.Dialer{Timeout: s.opt.ConnectTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepIdle, Count: keepCount}}
 	conn, err := dialer.DialContext(ctx, s.opt.Network, s.opt.Address)
@@ -94,7 +94,7 @@ func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.S
 }
 
 // unreachable returns an error that says why there is no connection, and what fixes it.
-func (s *Socket) unreachable(err error) *proxy.Error {
+func (s *Dialer) unreachable(err error) *proxy.Error {
 	cause := err
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -120,7 +120,7 @@ func (s *Socket) unreachable(err error) *proxy.Error {
 }
 
 // address returns the server's address in the form of the configuration.
-func (s *Socket) address() string {
+func (s *Dialer) address() string {
 	if s.opt.Network == "unix" {
 		return "unix:" + s.opt.Address
 	}
@@ -128,7 +128,7 @@ func (s *Socket) address() string {
 }
 
 // noise reports some of the lines that are not messages.
-func (s *Socket) noise(line []byte, err error) {
+func (s *Dialer) noise(line []byte, err error) {
 	if tell, skipped := s.noises.Take(time.Now()); tell {
 		s.opt.Noise(line, err, skipped)
 	}
@@ -137,7 +137,7 @@ func (s *Socket) noise(line []byte, err error) {
 // connection is one connection over a socket, as a transport.Link.
 type connection struct {
 	*mux.Mux
-	s      *Socket
+	s      *Dialer
 	conn   net.Conn
 	in     *lines.Reader
 	out    *lines.Writer
@@ -150,7 +150,7 @@ type connection struct {
 }
 
 // attach returns a link that owns the connection.
-func (s *Socket) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *connection {
+func (s *Dialer) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *connection {
 	src, dst := ends(conn)
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
 		in: lines.NewReader(src, s.opt.MaxLine), out: lines.NewWriter(dst, lines.WriterOptions{MaxLine: s.opt.MaxLine})}

@@ -126,8 +126,8 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 }
 
 // newSocket makes a dialer and checks that no connection is open at the test's end.
-func newSocket(t *testing.T, opt Options) *Socket {
-	s := NewSocket(opt)
+func newSocket(t *testing.T, opt Options) *Dialer {
+	s := NewDialer(opt)
 	t.Cleanup(func() {
 		if n := s.Open(); n != 0 {
 			t.Errorf("%d connections are open", n)
@@ -137,7 +137,7 @@ func newSocket(t *testing.T, opt Options) *Socket {
 }
 
 // dialSocket opens a link that is closed with the test.
-func dialSocket(t *testing.T, s *Socket, sink transport.Sink) transport.Link {
+func dialSocket(t *testing.T, s *Dialer, sink transport.Sink) transport.Link {
 	t.Helper()
 	link, err := s.Dial(proxy.Legacy)(t.Context(), sink)
 	if err != nil {
@@ -445,7 +445,7 @@ func TestSocketUnreachable(t *testing.T) {
 	_ = tcp.Close()
 	f := func(network, address, want string) {
 		t.Helper()
-		link, err := NewSocket(Options{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
+		link, err := NewDialer(Options{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
 		var fault *proxy.Error
 		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, transport.ErrFatal) ||
 			fault.Message != `the upstream server "a" cannot be reached at `+want {
@@ -463,7 +463,7 @@ func TestSocketUnreachable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewSocket(Options{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
+	if _, err := NewDialer(Options{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled dial: %v", err)
 	}
 }
@@ -472,7 +472,7 @@ func TestSocketUnreachable(t *testing.T) {
 func TestSocketPlainConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	srv := &peer{t: t, conn: theirs, r: bufio.NewReader(theirs)}
-	s := NewSocket(Options{Network: "tcp", Address: "nowhere"})
+	s := NewDialer(Options{Network: "tcp", Address: "nowhere"})
 	link := s.attach(ours, proxy.Modern, newRecordingSink())
 	replies, err := link.Call(request(t, called1))
 	if err != nil {

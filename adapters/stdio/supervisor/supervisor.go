@@ -1,4 +1,4 @@
-// Package supervisor runs stdio servers as transport.Links. It keeps spares ready, limits what is reported of their
+// Package supervisor runs stdio servers as transport.Links. It keeps prewarmed children ready, limits what is reported of their
 // output, and delays or refuses starts after crashes.
 package supervisor
 
@@ -69,7 +69,7 @@ type circuit struct {
 // errNeutral settles a ticket whose start says nothing about the server.
 var errNeutral = errors.New("stdio: the start tells nothing")
 
-func newCircuit(opt *UpstreamOptions, quit <-chan struct{}) *circuit {
+func newCircuit(opt *Options, quit <-chan struct{}) *circuit {
 	s := &circuit{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
 		settled: make(chan struct{})}
 	limit := uint32(opt.CrashLimit) //nolint:gosec // positive, and far below the limit

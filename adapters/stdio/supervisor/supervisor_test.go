@@ -14,7 +14,7 @@ import (
 // newTestCircuit makes a circuit without jitter, in a synctest bubble, where the clock moves only while all goroutines wait.
 func newTestCircuit(limit int, pause time.Duration) (*circuit, chan struct{}) {
 	quit := make(chan struct{})
-	s := newCircuit(&UpstreamOptions{Name: "files", CrashLimit: limit, CrashPause: pause}, quit)
+	s := newCircuit(&Options{Name: "files", CrashLimit: limit, CrashPause: pause}, quit)
 	s.jitter = func(d time.Duration) time.Duration { return d }
 	return s, quit
 }

@@ -18,7 +18,7 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
-	return supervisor.NewDialer(supervisor.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
+	return supervisor.NewDialer(supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
 		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
 			MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},

@@ -16,7 +16,7 @@ func socketWires(up *config.Upstream, maxLine int, log zerolog.Logger) (wires tr
 	if !ok {
 		return transport.Wires{}, false
 	}
-	socket := socket.NewSocket(socket.Options{Name: up.Name, Network: network, Address: address,
+	socket := socket.NewDialer(socket.Options{Name: up.Name, Network: network, Address: address,
 		ConnectTimeout: up.ConnectTimeout, MaxLine: maxLine,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")

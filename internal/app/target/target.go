@@ -175,7 +175,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 		return nil, err
 	}
 	one := toolSettings{up.Concurrency, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), b.Components.Number(upstreamComponent(up.Name))}
-	turns, err := component.GetPolicy(b.Components, "turns "+up.Name, one, func() proxy.Policy { return limits.Turns(one.all, one.tools) })
+	turns, err := component.GetPolicy(b.Components, "turns "+up.Name, one, func() proxy.Policy { return limits.Concurrency(one.all, one.tools) })
 	if err != nil {
 		return nil, err
 	}

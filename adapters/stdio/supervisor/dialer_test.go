@@ -208,7 +208,7 @@ func TestCloseAfterACrash(t *testing.T) {
 
 // Some legacy servers answer server/discover by ending. That says nothing about their health.
 func TestEndingAtTheProbeIsNoFailure(t *testing.T) {
-	d := dialer(t, "fall=server/discover", func(o *UpstreamOptions) { o.CrashLimit = 1 })
+	d := dialer(t, "fall=server/discover", func(o *Options) { o.CrashLimit = 1 })
 	for range 3 {
 		fault(t, dial(t, d, newListener()), "server/discover", proxy.Lost)
 	}
@@ -223,7 +223,7 @@ func TestCrashLoop(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := dialer(t, "die-while="+flag, func(o *UpstreamOptions) { o.CrashLimit, o.CrashPause = 3, 500*time.Millisecond })
+	d := dialer(t, "die-while="+flag, func(o *Options) { o.CrashLimit, o.CrashPause = 3, 500*time.Millisecond })
 	for range 3 {
 		l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
 		if err != nil {
@@ -262,7 +262,7 @@ func TestCrashLoop(t *testing.T) {
 }
 
 func TestStartTimeout(t *testing.T) {
-	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Hour })
+	d := dialer(t, "mute", func(o *Options) { o.StartTimeout = time.Hour })
 	sink := newListener()
 	l := dial(t, d, sink)
 	failed := make(chan error, 1)
@@ -301,7 +301,7 @@ func TestStartTimeout(t *testing.T) {
 
 // A long call does not mean that the server has not started, and one answer is enough to show that it has.
 func TestStartTimeoutSparesLongCalls(t *testing.T) {
-	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Millisecond })
+	d := dialer(t, "mute", func(o *Options) { o.StartTimeout = time.Millisecond })
 	l := dial(t, d, newListener())
 	m, _ := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`))
 	replies, err := l.Call(&proxy.Exchange{Msg: m})
@@ -313,7 +313,7 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	}
 	_ = replies.Close()
 
-	d = dialer(t, "good", func(o *UpstreamOptions) { o.StartTimeout = 2 * time.Second })
+	d = dialer(t, "good", func(o *Options) { o.StartTimeout = 2 * time.Second })
 	l = dial(t, d, newListener())
 	mustCall(t, l, "initialize")
 	until(t, "the answer to be noted", l.c.heard.Load)
@@ -326,7 +326,7 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 }
 
 func TestMissingCommand(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Command.Argv = []string{"/no/such/command"}; o.CrashLimit = 1 })
+	d := dialer(t, "good", func(o *Options) { o.Command.Argv = []string{"/no/such/command"}; o.CrashLimit = 1 })
 	for range 3 {
 		from := time.Now()
 		_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
@@ -339,7 +339,7 @@ func TestMissingCommand(t *testing.T) {
 	if h := d.Health(); h.State != "closed" || !strings.Contains(h.Last, "not found") || d.Stats().FailedStarts != 3 {
 		t.Errorf("%+v %+v", h, d.Stats())
 	}
-	d = dialer(t, "good", func(o *UpstreamOptions) { o.Command.Dir = "/no/such/dir" })
+	d = dialer(t, "good", func(o *Options) { o.Command.Dir = "/no/such/dir" })
 	if _, err := d.Dial(proxy.Legacy)(t.Context(), newListener()); !errors.Is(err, transport.ErrFatal) || d.Health().Failures != 1 {
 		t.Errorf("%v %+v", err, d.Health())
 	}
@@ -356,7 +356,7 @@ func TestMissingCommand(t *testing.T) {
 func TestNoiseIsSampled(t *testing.T) {
 	var mu sync.Mutex
 	told, left := 0, 0
-	d := dialer(t, "noisy", func(o *UpstreamOptions) {
+	d := dialer(t, "noisy", func(o *Options) {
 		o.Noise = func(_ int, line []byte, err error, skipped int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -381,7 +381,7 @@ func TestNoiseIsSampled(t *testing.T) {
 func TestStderrIsLimited(t *testing.T) {
 	var mu sync.Mutex
 	told, left, last := 0, 0, "x"
-	d := dialer(t, "mutter", func(o *UpstreamOptions) {
+	d := dialer(t, "mutter", func(o *Options) {
 		o.Stderr = func(_ int, line []byte, dropped int) {
 			mu.Lock()
 			defer mu.Unlock()

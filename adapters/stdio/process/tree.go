@@ -21,8 +21,8 @@ const (
 	sweepKilled = time.Second
 )
 
-// kin is a running child and its known descendants.
-type kin interface {
+// tree is a running child and its known descendants.
+type tree interface {
 	// wait returns when the child has exited and been reaped. It asks the remaining descendants to end, because the
 	// process that talked to the proxy is gone. It is called once.
 	wait() outcome
@@ -40,13 +40,13 @@ type outcome struct {
 	lost   bool   // the reaper ended first
 }
 
-// bear starts a child with the three standard streams: by the reaper if one is available, else directly.
-func bear(ctx context.Context, c Command, path string, std [3]*os.File) (kin, int, error) {
+// spawnTree starts a child with the three standard streams: by the reaper if one is available, else directly.
+func spawnTree(ctx context.Context, c Command, path string, std [3]*os.File) (tree, int, error) {
 	if c.Reaper != nil {
 		child, err := c.Reaper.Start(ctx, reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
 			Stdin: std[0], Stdout: std[1], Stderr: std[2]})
 		if err == nil {
-			return &guarded{child: child}, child.PID(), nil
+			return &reaperTree{child: child}, child.PID(), nil
 		}
 		if !errors.Is(err, reaper.ErrUnavailable) {
 			return nil, 0, err
@@ -81,15 +81,15 @@ func lastOf(env []string) []string {
 	return out
 }
 
-// guarded is a child of the reaper, and all its descendants.
-type guarded struct {
+// reaperTree is a child of the reaper, and all its descendants.
+type reaperTree struct {
 	child *reaper.Child
 
 	mu    sync.Mutex
 	asked time.Time // time of SIGTERM, or of the child's exit
 }
 
-func (g *guarded) signal(s signalKind) {
+func (g *reaperTree) signal(s signalKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -106,7 +106,7 @@ func (g *guarded) signal(s signalKind) {
 }
 
 // wait does not signal the remaining descendants; the reaper does.
-func (g *guarded) wait() outcome {
+func (g *reaperTree) wait() outcome {
 	e := g.child.Exit()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,14 +116,14 @@ func (g *guarded) wait() outcome {
 	return outcome{code: e.Code, signal: signalName(e.Signal), lost: e.Lost}
 }
 
-// guardedKilled is how long sweep waits after SIGKILL for all descendants to end: there may be many, and they may be
+// reaperKilled is how long sweep waits after SIGKILL for all descendants to end: there may be many, and they may be
 // forking.
-const guardedKilled = 5 * time.Second
+const reaperKilled = 5 * time.Second
 
-func (g *guarded) sweep(grace time.Duration) {
+func (g *reaperTree) sweep(grace time.Duration) {
 	if closedWithin(g.child.Gone(), time.Until(g.asked.Add(grace))) { // asked does not change after wait
 		return
 	}
 	g.child.Kill()
-	closedWithin(g.child.Gone(), guardedKilled)
+	closedWithin(g.child.Gone(), reaperKilled)
 }

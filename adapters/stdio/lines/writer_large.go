@@ -13,13 +13,13 @@ import (
 // reader is not woken for the newline alone.
 const largeTail = 4 << 10
 
-// baton passes the right to write to the caller of a large line when its turn has come.
-type baton struct {
+// writeTurn passes the right to write to the caller of a large line when its turn has come.
+type writeTurn struct {
 	passed  bool          // guarded by the Writer's mu
 	settled chan struct{} // closed when its turn has come, or never will
 }
 
-func (b *baton) pass() {
+func (b *writeTurn) pass() {
 	b.passed = true
 	close(b.settled)
 }
@@ -37,7 +37,7 @@ func (w *Writer) refuseBatons() {
 // writeInTurn writes a line of size bytes from the caller's memory after everything accepted before. mu is held on entry,
 // while another goroutine writes, and released on return.
 func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) error {
-	b := &baton{settled: make(chan struct{})}
+	b := &writeTurn{settled: make(chan struct{})}
 	w.queue = append(w.queue, entry{writer: b})
 	w.mu.Unlock()
 	select {

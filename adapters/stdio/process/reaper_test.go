@@ -41,8 +41,8 @@ func TestProcessWithoutAReaper(t *testing.T) {
 		p := start(t, c)
 		must(t, p.Write([]byte("x")))
 		expect(t, p, "x")
-		if _, ok := p.kin.(*direct); !ok {
-			t.Errorf("got a %T", p.kin)
+		if _, ok := p.tree.(*direct); !ok {
+			t.Errorf("got a %T", p.tree)
 		}
 	}
 	if err := <-told; !errors.Is(err, reaper.ErrUnavailable) || len(told) > 0 {

@@ -112,7 +112,7 @@ func waiting(t *testing.T, w *Writer, n int) {
 	eventually(t, "writers wait", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return len(w.turns) == n
+		return len(w.waiting) == n
 	})
 }
 

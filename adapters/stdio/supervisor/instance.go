@@ -55,7 +55,7 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
 	c := &instance{d: d, ticket: t, stderr: newLimiter(time.Now()), reader: make(chan struct{})}
 	cmd := d.opt.Command
 	pid := make(chan int, 1)
-	cmd.Stderr = c.mutter(pid)
+	cmd.Stderr = c.stderrSink(pid)
 	d.starts.Add(1)
 	proc, err := process.Start(ctx, cmd)
 	if err != nil {
@@ -70,8 +70,8 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
 	return c, nil
 }
 
-// mutter returns the function that receives the child's stderr. Lines written before the process id is known wait for it.
-func (c *instance) mutter(pid <-chan int) func([]byte) {
+// stderrSink returns the function that receives the child's stderr. Lines written before the process id is known wait for it.
+func (c *instance) stderrSink(pid <-chan int) func([]byte) {
 	n := sync.OnceValue(func() int { return <-pid })
 	return func(line []byte) {
 		pass, dropped := c.stderr.take(time.Now())
@@ -211,12 +211,12 @@ func (c *instance) ended(err error) {
 	}
 	c.mu.Lock()
 	c.dead = true
-	c.calm()
+	c.stopTimers()
 	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed
 	l := c.link.Load()
 	c.mu.Unlock()
 	if l == nil {
-		defer c.d.spares.group.Done()
+		defer c.d.prewarmed.group.Done()
 		c.d.spareEnded(c)
 	}
 	if !stopped && fault == nil {
@@ -317,8 +317,8 @@ func (c *instance) overdue() {
 	c.proc.Stop()
 }
 
-// calm stops the timers. The caller holds c.mu.
-func (c *instance) calm() {
+// stopTimers stops the timers. The caller holds c.mu.
+func (c *instance) stopTimers() {
 	c.healthy.Stop()
 	if c.patient != nil && c.patient.Stop() {
 		c.late.Done()
@@ -330,7 +330,7 @@ func (c *instance) close() {
 	c.mu.Lock()
 	first := !c.closed && !c.dead && c.expired == nil && c.proc.Exit() == nil
 	c.closed, c.stopped = true, c.stopped || first
-	c.calm()
+	c.stopTimers()
 	mute := c.asked > 0 && !c.heard.Load()
 	l := c.link.Load()
 	c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 const defaultStartTimeout = time.Minute
 
-// UpstreamOptions configure how a stdio server is run. The zero value of every field but Command is usable.
-type UpstreamOptions struct {
+// Options configure how a stdio server is run. The zero value of every field but Command is usable.
+type Options struct {
 	// Name is the upstream's name in the configuration, for errors.
 	Name    string
 	Command process.Command
@@ -43,13 +43,13 @@ type UpstreamOptions struct {
 
 // Dialer makes links to one stdio server: each Dial starts a process, or takes a spare.
 type Dialer struct {
-	opt    UpstreamOptions
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	sup    *circuit
-	spares spares
-	noises upstream.Sampler
-	grown  time.Duration // healthyAge; shorter in tests
+	opt       Options
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	sup       *circuit
+	prewarmed prewarmed
+	noises    upstream.Sampler
+	grown     time.Duration // healthyAge; shorter in tests
 
 	running                         atomic.Int64
 	starts, crashes, noisy, dropped atomic.Uint64
@@ -57,17 +57,17 @@ type Dialer struct {
 
 // Stats counts what a Dialer has done.
 type Stats struct {
-	Running      int    // living children, including spares
+	Running      int    // living children, including prewarmed ones
 	Spares       int    // unused children
 	Starts       uint64 // starts, successful or not
-	FailedStarts uint64 // starts that failed (see UpstreamOptions.CrashLimit), and spares that died
+	FailedStarts uint64 // starts that failed (see Options.CrashLimit), and prewarmed children that died
 	Crashes      uint64 // children that ended without being stopped
 	Noise        uint64 // lines on standard output that were not messages
 	Dropped      uint64 // lines on standard error that were not reported
 }
 
 // NewDialer returns a Dialer. After Warm, the caller must call Close in the end.
-func NewDialer(opt UpstreamOptions) *Dialer {
+func NewDialer(opt Options) *Dialer {
 	if opt.Stderr == nil {
 		opt.Stderr = func(int, []byte, int) {}
 	}
@@ -102,10 +102,10 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !d.spares.enter() {
+	if !d.prewarmed.enter() {
 		return nil, errClosing()
 	}
-	defer d.spares.group.Done()
+	defer d.prewarmed.group.Done()
 	for c := d.spare(); c != nil; c = d.spare() {
 		if l := c.adopt(server, sink); l != nil {
 			d.used()
@@ -176,9 +176,9 @@ func (d *Dialer) Health() Health { return d.sup.health() }
 
 // Stats returns the counts so far.
 func (d *Dialer) Stats() Stats {
-	d.spares.mu.Lock()
-	idle := len(d.spares.idle)
-	d.spares.mu.Unlock()
+	d.prewarmed.mu.Lock()
+	idle := len(d.prewarmed.idle)
+	d.prewarmed.mu.Unlock()
 	return Stats{Running: int(d.running.Load()), Spares: idle, Starts: d.starts.Load(), FailedStarts: d.sup.failed.Load(),
 		Crashes: d.crashes.Load(), Noise: d.noisy.Load(), Dropped: d.dropped.Load()}
 }

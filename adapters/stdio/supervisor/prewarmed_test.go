@@ -21,20 +21,20 @@ import (
 func warm(t *testing.T, d *Dialer, spares int) {
 	t.Helper()
 	d.Warm()
-	until(t, "the spares", func() bool { return d.Stats().Spares == spares })
+	until(t, "the prewarmed children", func() bool { return d.Stats().Spares == spares })
 }
 
 func idle(d *Dialer) (pids []int) {
-	d.spares.mu.Lock()
-	defer d.spares.mu.Unlock()
-	for _, c := range d.spares.idle {
+	d.prewarmed.mu.Lock()
+	defer d.prewarmed.mu.Unlock()
+	for _, c := range d.prewarmed.idle {
 		pids = append(pids, c.proc.PID())
 	}
 	return pids
 }
 
 func TestSparesAreAdopted(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+	d := dialer(t, "good", func(o *Options) { o.Spares = 2 })
 	if l := dial(t, d, newListener()); d.Stats().Starts != 1 {
 		t.Errorf("before Warm: %+v", d.Stats())
 	} else {
@@ -48,7 +48,7 @@ func TestSparesAreAdopted(t *testing.T) {
 		l := dial(t, d, newListener())
 		mustCall(t, l, "initialize")
 		if i < 2 && l.PID() != pids[i] || seen[l.PID()] {
-			t.Errorf("Dial %d took %d, the spares were %v", i, l.PID(), pids)
+			t.Errorf("Dial %d took %d, the prewarmed ones were %v", i, l.PID(), pids)
 		}
 		seen[l.PID()] = true
 		until(t, "the replacement", func() bool { return d.Stats().Spares == 2 })
@@ -60,12 +60,12 @@ func TestSparesAreAdopted(t *testing.T) {
 
 // A spare that dies is replaced, and the next Dial does not get it.
 func TestSpareDies(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 1 })
+	d := dialer(t, "good", func(o *Options) { o.Spares = 1 })
 	d.grown = time.Millisecond // which is a failure, however long it has lived
 	warm(t, d, 1)
-	d.spares.mu.Lock()
-	c := d.spares.idle[0]
-	d.spares.mu.Unlock()
+	d.prewarmed.mu.Lock()
+	c := d.prewarmed.idle[0]
+	d.prewarmed.mu.Unlock()
 	until(t, "its age", func() bool { return settled(c) })
 	first := c.proc.PID()
 	if err := unix.Kill(first, unix.SIGKILL); err != nil {
@@ -78,10 +78,10 @@ func TestSpareDies(t *testing.T) {
 	if h := d.Health(); !strings.Contains(h.Last, "SIGKILL") || d.Stats().Crashes != 1 {
 		t.Errorf("%+v %+v", h, d.Stats())
 	}
-	d.spares.mu.Lock()
-	defer d.spares.mu.Unlock()
-	if d.spares.lost != 0 {
-		t.Errorf("%d spares count as failed after one that was used", d.spares.lost)
+	d.prewarmed.mu.Lock()
+	defer d.prewarmed.mu.Unlock()
+	if d.prewarmed.lost != 0 {
+		t.Errorf("%d prewarmed children count as failed after one that was used", d.prewarmed.lost)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := dialer(t, "die-while="+flag, func(o *UpstreamOptions) { o.Spares, o.CrashLimit, o.CrashPause = 1, 2, time.Second })
+	d := dialer(t, "die-while="+flag, func(o *Options) { o.Spares, o.CrashLimit, o.CrashPause = 1, 2, time.Second })
 	d.grown = time.Hour
 	d.Warm()
 	until(t, "the open circuit", func() bool { return d.Health().State == "open" })
@@ -111,7 +111,7 @@ func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 }
 
 func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2; o.Command.Argv = []string{"/no/such/command"} })
+	d := dialer(t, "good", func(o *Options) { o.Spares = 2; o.Command.Argv = []string{"/no/such/command"} })
 	d.Warm()
 	until(t, "a second try", func() bool { return d.Stats().FailedStarts >= 2 })
 	if n := d.Stats().Starts; n > 3 {
@@ -121,7 +121,7 @@ func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
 
 // A spare that writes before it is used is not blocked, and its output is no message to its later user.
 func TestSpareWithABanner(t *testing.T) {
-	d := dialer(t, "banner", func(o *UpstreamOptions) { o.Spares = 1 })
+	d := dialer(t, "banner", func(o *Options) { o.Spares = 1 })
 	warm(t, d, 1)
 	until(t, "the end of the banner", func() bool { return d.Stats().Noise == 48<<10 })
 	l := dial(t, d, newListener())
@@ -129,7 +129,7 @@ func TestSpareWithABanner(t *testing.T) {
 }
 
 func TestCloseEndsSparesAndDials(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 3 })
+	d := dialer(t, "good", func(o *Options) { o.Spares = 3 })
 	warm(t, d, 3)
 	d.Close()
 	if s := d.Stats(); s.Running != 0 || s.Spares != 0 || s.Crashes != 0 || s.FailedStarts != 0 {
@@ -146,7 +146,7 @@ func TestCloseEndsSparesAndDials(t *testing.T) {
 
 // A start that began before Close and completes after it is discarded.
 func TestLateChildrenAreEnded(t *testing.T) {
-	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+	d := dialer(t, "good", func(o *Options) { o.Spares = 2 })
 	k, err := d.sup.begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestLateChildrenAreEnded(t *testing.T) {
 // Concurrent Dial and Close: each Dial gets a child of its own or an error, and nothing is left.
 func TestCloseRaces(t *testing.T) {
 	for round := range 4 {
-		d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+		d := dialer(t, "good", func(o *Options) { o.Spares = 2 })
 		warm(t, d, 2)
 		var all sync.WaitGroup
 		var mu sync.Mutex

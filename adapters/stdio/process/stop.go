@@ -28,9 +28,9 @@ func (p *Process) end() {
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
 	if !closedWithin(p.done, time.Until(limit)) {
-		p.kin.signal(sigTerm)
+		p.tree.signal(sigTerm)
 		if !closedWithin(p.done, p.killGrace) {
-			p.kin.signal(sigKill)
+			p.tree.signal(sigKill)
 		}
 	}
 	<-p.gone
@@ -52,7 +52,7 @@ func (p *Process) closeStdin(limit time.Time) {
 // attend waits for the child's exit, which may come at any time, and cleans up.
 func (p *Process) attend() {
 	defer close(p.gone)
-	how := p.kin.wait()
+	how := p.tree.wait()
 	p.mu.Lock()
 	stopped := p.stop
 	p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Process) attend() {
 	p.writer.Fail(p.exit)
 	_ = p.in.Close() // fails only if it is closed already
 	close(p.done)
-	p.kin.sweep(p.killGrace)
+	p.tree.sweep(p.killGrace)
 }
 
 // closedWithin waits until c is closed, at most d, and reports whether it is.

@@ -136,9 +136,9 @@ func (l listener) Lost(err error)             { l <- err }
 func newListener() listener { return make(listener, 2) }
 
 // dialer makes a dialer for a server of playServer and closes it at the end, when nothing must be left.
-func dialer(t *testing.T, role string, change func(*UpstreamOptions)) *Dialer {
+func dialer(t *testing.T, role string, change func(*Options)) *Dialer {
 	t.Helper()
-	opt := UpstreamOptions{Name: "files", Command: child(role)}
+	opt := Options{Name: "files", Command: child(role)}
 	if change != nil {
 		change(&opt)
 	}
@@ -149,10 +149,10 @@ func dialer(t *testing.T, role string, change func(*UpstreamOptions)) *Dialer {
 		if s := d.Stats(); s.Running != 0 || s.Spares != 0 {
 			t.Errorf("left at the end: %+v", s)
 		}
-		d.spares.mu.Lock()
-		defer d.spares.mu.Unlock()
-		if d.spares.filling {
-			t.Error("spares are being started after the end")
+		d.prewarmed.mu.Lock()
+		defer d.prewarmed.mu.Unlock()
+		if d.prewarmed.filling {
+			t.Error("children are being prewarmed after the end")
 		}
 	})
 	return d

@@ -19,7 +19,7 @@ type direct struct {
 }
 
 // startDirect starts the command without a reaper.
-func startDirect(cmd *exec.Cmd) (kin, int, error) {
+func startDirect(cmd *exec.Cmd) (tree, int, error) {
 	if err := launch(cmd); err != nil {
 		return nil, 0, err
 	}

@@ -71,21 +71,20 @@ type Writer struct {
 	held     int           // bytes accepted and not yet written
 	flushing bool          // a goroutine writes; only that one uses cur and off
 	queue    []entry       // accepted lines that wait
-	turns    []*turn       // callers that wait for room, in the order of arrival
-	calm     chan struct{} // closed when everything is written; nil while no Flush waits
+	waiting  []*roomWaiter // callers that wait for room, in the order of arrival
+	written  chan struct{} // closed when everything is written; nil while no Flush waits
 	cur      *slab         // being written
 	off      int           // how much of cur has been written
 }
 
-// entry is up to 64 KiB of copied lines, or one large line: a copy, or the baton of the caller that writes it in its
-// turn.
+// entry is up to 64 KiB of copied lines, or one large line: a copy, or the turn of the caller that writes it itself.
 type entry struct {
 	slab   *slab
-	writer *baton // nil if slab holds the lines
+	writer *writeTurn // nil if slab holds the lines
 }
 
-// turn is a caller's place in the queue for room.
-type turn struct {
+// roomWaiter is a caller's place in the queue for room.
+type roomWaiter struct {
 	need  int
 	ok    bool          // granted: need is counted in held
 	ready chan struct{} // closed when granted or refused
@@ -198,13 +197,13 @@ func (w *Writer) Flush(ctx context.Context) error {
 			defer w.mu.Unlock()
 			return w.err
 		}
-		if w.calm == nil {
-			w.calm = make(chan struct{})
+		if w.written == nil {
+			w.written = make(chan struct{})
 		}
-		calm := w.calm
+		done := w.written
 		w.mu.Unlock()
 		select {
-		case <-calm:
+		case <-done:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -250,12 +249,12 @@ func (w *Writer) admit(ctx context.Context, need int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(w.turns) == 0 && w.fits(need) {
+	if len(w.waiting) == 0 && w.fits(need) {
 		w.held += need
 		return nil
 	}
-	t := &turn{need: need, ready: make(chan struct{})}
-	w.turns = append(w.turns, t)
+	t := &roomWaiter{need: need, ready: make(chan struct{})}
+	w.waiting = append(w.waiting, t)
 	w.mu.Unlock()
 	select {
 	case <-t.ready:
@@ -270,7 +269,7 @@ func (w *Writer) admit(ctx context.Context, need int) error {
 	case w.shut != nil:
 		return w.shut
 	}
-	w.turns = slices.DeleteFunc(w.turns, func(o *turn) bool { return o == t })
+	w.waiting = slices.DeleteFunc(w.waiting, func(o *roomWaiter) bool { return o == t })
 	w.grant() // a waiter behind this one may need less
 	return ctx.Err()
 }
@@ -286,9 +285,9 @@ func (w *Writer) fits(need int) bool { return w.held == 0 || w.held+need <= w.ca
 
 // grant admits the waiters that have room now. mu is held.
 func (w *Writer) grant() {
-	for len(w.turns) > 0 && w.fits(w.turns[0].need) {
-		t := w.turns[0]
-		w.turns = slices.Delete(w.turns, 0, 1)
+	for len(w.waiting) > 0 && w.fits(w.waiting[0].need) {
+		t := w.waiting[0]
+		w.waiting = slices.Delete(w.waiting, 0, 1)
 		w.held += t.need
 		t.ok = true
 		close(t.ready)
@@ -297,16 +296,16 @@ func (w *Writer) grant() {
 
 // refuseTurns refuses all waiters. mu is held, and err or shut is set.
 func (w *Writer) refuseTurns() {
-	for _, t := range w.turns {
+	for _, t := range w.waiting {
 		close(t.ready)
 	}
-	w.turns = nil
+	w.waiting = nil
 }
 
 func (w *Writer) wakeCalm() {
-	if w.calm != nil {
-		close(w.calm)
-		w.calm = nil
+	if w.written != nil {
+		close(w.written)
+		w.written = nil
 	}
 }
 

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// spares holds prestarted children that no session uses yet. One goroutine at a time starts them, and ends when there are
+// prewarmed holds prestarted children that no session uses yet. One goroutine at a time starts them, and ends when there are
 // enough.
-type spares struct {
+type prewarmed struct {
 	mu      sync.Mutex
 	want    int // how many to keep; 0 before Warm
 	idle    []*instance
-	lost    int  // spares in a row that died unused or could not be started
+	lost    int  // children in a row that died unused or could not be started
 	filling bool // fill runs
 	closed  bool
-	// group counts the fill goroutine, the Dials under way, and the spares until they are used. It is only added to by a
+	// group counts the fill goroutine, the Dials under way, and the children until they are used. It is only added to by a
 	// member, or under mu while closed is false.
 	group sync.WaitGroup
 }
 
 // enter begins a Dial, which must end with s.group.Done; false after Close.
-func (s *spares) enter() bool {
+func (s *prewarmed) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -31,17 +31,17 @@ func (s *spares) enter() bool {
 	return true
 }
 
-// Warm starts keeping UpstreamOptions.Spares children ready. It does not wait for them, and may be called several times.
+// Warm starts keeping Options.Spares children ready. It does not wait for them, and may be called several times.
 func (d *Dialer) Warm() {
-	d.spares.mu.Lock()
-	defer d.spares.mu.Unlock()
-	d.spares.want = d.opt.Spares
+	d.prewarmed.mu.Lock()
+	defer d.prewarmed.mu.Unlock()
+	d.prewarmed.want = d.opt.Spares
 	d.refill()
 }
 
-// refill starts fill if spares are missing. The caller holds d.spares.mu.
+// refill starts fill if children are missing. The caller holds d.prewarmed.mu.
 func (d *Dialer) refill() {
-	s := &d.spares
+	s := &d.prewarmed
 	if s.filling || s.closed || len(s.idle) >= s.want {
 		return
 	}
@@ -51,7 +51,7 @@ func (d *Dialer) refill() {
 
 // spare takes the oldest spare and starts its replacement; nil if there is none.
 func (d *Dialer) spare() *instance {
-	s := &d.spares
+	s := &d.prewarmed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.idle) == 0 {
@@ -65,15 +65,15 @@ func (d *Dialer) spare() *instance {
 
 // used records that a spare has been taken into use.
 func (d *Dialer) used() {
-	d.spares.mu.Lock()
-	defer d.spares.mu.Unlock()
-	d.spares.lost = 0
-	d.spares.group.Done()
+	d.prewarmed.mu.Lock()
+	defer d.prewarmed.mu.Unlock()
+	d.prewarmed.lost = 0
+	d.prewarmed.group.Done()
 }
 
 // spareEnded is called when an unused child has ended.
 func (d *Dialer) spareEnded(c *instance) {
-	s := &d.spares
+	s := &d.prewarmed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -86,10 +86,10 @@ func (d *Dialer) spareEnded(c *instance) {
 	d.refill()
 }
 
-// fill starts spares until there are enough. After a failed spare it waits, for longer than the circuit demands, since
+// fill starts children until there are enough. After a failed one it waits, for longer than the circuit demands, since
 // the circuit accepts a child that ends after some time.
 func (d *Dialer) fill() {
-	s := &d.spares
+	s := &d.prewarmed
 	for {
 		s.mu.Lock()
 		if s.closed || len(s.idle) >= s.want {
@@ -117,15 +117,15 @@ func (d *Dialer) prepare() *instance {
 			return c
 		}
 	}
-	d.spares.mu.Lock()
-	d.spares.lost++
-	d.spares.mu.Unlock()
+	d.prewarmed.mu.Lock()
+	d.prewarmed.lost++
+	d.prewarmed.mu.Unlock()
 	return nil
 }
 
 // shelve adds a new spare and starts to read its output. The spare may be taken into use before that.
 func (d *Dialer) shelve(c *instance) {
-	s := &d.spares
+	s := &d.prewarmed
 	s.group.Add(1)
 	s.mu.Lock()
 	closed := s.closed
@@ -151,10 +151,10 @@ func (d *Dialer) rest(pause time.Duration) bool {
 	}
 }
 
-// Close stops the spares and refuses every later Dial; a Dial under way fails. Links that were returned stay with their
+// Close stops the prewarmed children and refuses every later Dial; a Dial under way fails. Links that were returned stay with their
 // owners. Close returns when all goroutines and children of the dialer itself have ended.
 func (d *Dialer) Close() {
-	s := &d.spares
+	s := &d.prewarmed
 	s.mu.Lock()
 	s.closed = true
 	idle := s.idle
