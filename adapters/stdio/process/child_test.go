@@ -4,9 +4,7 @@ package process
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,21 +17,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/stdio/lines"
 	"dragoman/adapters/stdio/reaper"
 )
 
-// childKey switches the test binary into one of the children below.
-const childKey = "STDIO_TEST_CHILD"
-
-// raceEnv removes the second that the race detector waits at the exit of children.
-const raceEnv = "GORACE=atexit_sleep_ms=0"
-
 // guardedKey makes the tests start their children through a reaper; see TestWithReaper.
 const guardedKey = "STDIO_TEST_GUARDED"
-
-// ward is the reaper of all tests; nil: none.
-var ward *reaper.Reaper
 
 func TestMain(m *testing.M) {
 	if reaper.Called(os.Args) {
@@ -117,17 +105,8 @@ func playBadChild(name, arg string) int {
 		fmt.Println("ready")
 		<-c
 		return 7
-	case "flood": // writes without end while stdin is open
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(0)
-		}()
-		line := bytes.Repeat([]byte("flood "), 200)
-		for {
-			if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
-				return 1
-			}
-		}
+	case "flood":
+		return floodLines()
 	case "burst": // reads stdin only after it has written everything
 		if _, err := os.Stdout.Write(bytes.Repeat([]byte("burst\n"), 1<<20)); err != nil {
 			return 1
@@ -171,21 +150,4 @@ func forkChild(arg string) int {
 		return 5
 	}
 	return echoLines()
-}
-
-func echoLines() int {
-	r, w := lines.NewReader(os.Stdin, 0), lines.NewWriter(os.Stdout, lines.WriterOptions{})
-	for {
-		line, err := r.ReadLine()
-		if err != nil {
-			_ = w.Flush(background())
-			if errors.Is(err, io.EOF) {
-				return 0
-			}
-			return 1
-		}
-		if err := w.Write(line); err != nil {
-			return 1
-		}
-	}
 }

@@ -20,34 +20,6 @@ import (
 	"dragoman/adapters/stdio/pipe"
 )
 
-func background() context.Context { return context.Background() }
-
-// Child is a Command that runs this test binary in a role of process_child_test.go.
-func child(role string) Command {
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
-	}
-	return Command{
-		Argv: []string{self}, Env: []string{childKey + "=" + role, raceEnv},
-		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Reaper: ward,
-	}
-}
-
-// start starts a child and checks at the end of the test that no process of its group is left.
-func start(t testing.TB, c Command) *Process {
-	t.Helper()
-	p, err := Start(background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		noProcessLeft(t, p)
-	})
-	return p
-}
-
 func noProcessLeft(t testing.TB, p *Process) {
 	t.Helper()
 	if unix.Kill(p.PID(), 0) == nil {
@@ -55,72 +27,6 @@ func noProcessLeft(t testing.TB, p *Process) {
 	}
 	if groupAlive(p.PID(), true) {
 		t.Errorf("the group of %v is still there", p)
-	}
-	for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
-		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("%s was left open", name)
-		}
-	}
-}
-
-func readLine(t testing.TB, p *Process) string {
-	t.Helper()
-	line, err := p.ReadLine()
-	if err != nil {
-		t.Fatalf("ReadLine: %v", err)
-	}
-	return string(line)
-}
-
-func expect(t testing.TB, p *Process, want string) {
-	t.Helper()
-	if got := readLine(t, p); got != want {
-		t.Fatalf("got %.80q, want %.80q", got, want)
-	}
-}
-
-func await(t testing.TB, p *Process) *ExitError {
-	t.Helper()
-	select {
-	case <-p.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("the child does not exit")
-	}
-	return p.Exit()
-}
-
-// took fails the test if Stop takes longer than limit, and returns how long it took.
-func took(t testing.TB, p *Process, limit time.Duration) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	p.Stop()
-	d := time.Since(begin)
-	if d > limit {
-		t.Errorf("Stop took %v", d)
-	}
-	return d
-}
-
-func TestProcessEcho(t *testing.T) {
-	t.Parallel()
-	p := start(t, child("echo"))
-	large := strings.Repeat("0123456789", 300_000)
-	for _, line := range []string{"a", "\u2028 ü \x00", large, "b"} {
-		must(t, p.Write([]byte(line)))
-		expect(t, p, line)
-	}
-	if p.Exit() != nil {
-		t.Error("it has exited")
-	}
-	took(t, p, 8*time.Second)
-	if e := p.Exit(); e.Code != 0 || e.Signal != "" || !e.Stopped || e.Uptime <= 0 {
-		t.Errorf("got %+v", e)
-	}
-	if err := p.Write([]byte("x")); !errors.As(err, new(*ExitError)) {
-		t.Errorf("Write after Stop: %v", err)
-	}
-	if _, err := p.ReadLine(); err != io.EOF {
-		t.Errorf("ReadLine after Stop: %v", err)
 	}
 }
 
@@ -235,25 +141,6 @@ func TestProcessTermIsPolite(t *testing.T) {
 	}
 }
 
-func TestProcessFlood(t *testing.T) {
-	t.Parallel()
-	p := start(t, child("flood"))
-	n := 0
-	for line, err := range p.Lines() {
-		must(t, err)
-		if n++; n == 5000 {
-			break
-		}
-		if len(line) != 1200 {
-			t.Fatalf("a line of %d bytes", len(line))
-		}
-	}
-	took(t, p, 8*time.Second)
-	if e := p.Exit(); e.Signal != "" {
-		t.Errorf("got %v", e)
-	}
-}
-
 // Nothing reads the child's output. It is blocked in a write, and still sees the end of its stdin.
 func TestProcessStopReadsOn(t *testing.T) {
 	t.Parallel()
@@ -262,39 +149,6 @@ func TestProcessStopReadsOn(t *testing.T) {
 	took(t, p, 8*time.Second)
 	if e := p.Exit(); e.Signal != "" || e.Code != 0 {
 		t.Errorf("got %v", e)
-	}
-}
-
-// Stop ends a ReadLine of another goroutine.
-func TestProcessStopEndsReadLine(t *testing.T) {
-	t.Parallel()
-	p := start(t, child("echo"))
-	result := make(chan error, 1)
-	go func() {
-		_, err := p.ReadLine()
-		result <- err
-	}()
-	p.Stop()
-	if err := <-result; err != io.EOF {
-		t.Errorf("got %v", err)
-	}
-}
-
-// An incomplete line is not taken for a message when Stop interrupts it.
-func TestProcessStopDropsHalfALine(t *testing.T) {
-	t.Parallel()
-	c := child("half")
-	c.StopGrace = -1
-	p := start(t, c)
-	expect(t, p, "whole")
-	result := make(chan error, 1)
-	go func() {
-		_, err := p.ReadLine()
-		result <- err
-	}()
-	p.Stop()
-	if err := <-result; err != io.EOF {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,11 +1,7 @@
 package process
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,12 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/windows"
-
-	"dragoman/adapters/stdio/lines"
 )
-
-// childKey switches the test binary into one of the children below.
-const childKey = "STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childKey); role != "" {
@@ -64,17 +55,8 @@ func playChild(role string) int {
 	case "half":
 		fmt.Print("whole\nhalf")
 		time.Sleep(time.Hour)
-	case "flood": // writes without end while stdin is open
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(0)
-		}()
-		line := append(bytes.Repeat([]byte("flood "), 200), '\n')
-		for {
-			if _, err := os.Stdout.Write(line); err != nil {
-				return 1
-			}
-		}
+	case "flood":
+		return floodLines()
 	}
 	return playBadChild(name, arg)
 }
@@ -127,55 +109,6 @@ func playBadChild(name, arg string) int {
 	return 98
 }
 
-func echoLines() int {
-	r, w := lines.NewReader(os.Stdin, 0), lines.NewWriter(os.Stdout, lines.WriterOptions{})
-	for {
-		line, err := r.ReadLine()
-		if err != nil {
-			_ = w.Flush(background())
-			if errors.Is(err, io.EOF) {
-				return 0
-			}
-			return 1
-		}
-		if err := w.Write(line); err != nil {
-			return 1
-		}
-	}
-}
-
-func background() context.Context { return context.Background() }
-
-// child is a Command that runs this test binary in one of the roles above.
-func child(role string) Command {
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
-	}
-	return Command{
-		Argv: []string{self}, Env: []string{childKey + "=" + role},
-		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second,
-	}
-}
-
-// start starts a child and closes its pipes at the end of the test.
-func start(t testing.TB, c Command) *Process {
-	t.Helper()
-	p, err := Start(background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
-			if err := f.Close(); !errors.Is(err, os.ErrClosed) {
-				t.Errorf("%s was left open", name)
-			}
-		}
-	})
-	return p
-}
-
 // watched is a handle to a process, so that its exit can be observed and its id is not reused.
 func watched(t testing.TB, pid int) windows.Handle {
 	t.Helper()
@@ -196,58 +129,13 @@ func dead(h windows.Handle) bool {
 	return err == nil && s == windows.WAIT_OBJECT_0
 }
 
-func readLine(t testing.TB, p *Process) string {
-	t.Helper()
-	line, err := p.ReadLine()
-	if err != nil {
-		t.Fatalf("ReadLine: %v", err)
-	}
-	return string(line)
-}
-
-func expect(t testing.TB, p *Process, want string) {
-	t.Helper()
-	if got := readLine(t, p); got != want {
-		t.Fatalf("got %.80q, want %.80q", got, want)
-	}
-}
-
-func await(t testing.TB, p *Process) *ExitError {
-	t.Helper()
-	select {
-	case <-p.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("the child does not exit")
-	}
-	return p.Exit()
-}
-
-// took fails the test if Stop takes longer than limit, and returns how long it took.
-func took(t testing.TB, p *Process, limit time.Duration) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	p.Stop()
-	d := time.Since(begin)
-	if d > limit {
-		t.Errorf("Stop took %v", d)
-	}
-	return d
-}
-
-// forked reads the grandchild's process id among other output on the pipe, and waits until it is ready.
 func forked(t *testing.T, p *Process, word string) windows.Handle {
 	t.Helper()
-	var h windows.Handle
-	for said := word == ""; h == 0 || !said; {
-		line := readLine(t, p)
-		if rest, ok := strings.CutPrefix(line, "forked "); ok {
-			pid, _ := strconv.Atoi(rest)
-			h = watched(t, pid)
-		}
-		said = said || line == word
-	}
-	return h
+	return watched(t, forkedPID(t, p, word))
 }
+
+// noProcessLeft checks nothing: the system ends the processes of a job with its handle.
+func noProcessLeft(testing.TB, *Process) {}
 
 // canBreak reports whether CTRL_BREAK can be sent to a child: there must be a console. Wine reports success without sending it.
 func canBreak(t testing.TB) bool {
