@@ -31,8 +31,8 @@ and bytes. Without one on errors none is allowed.
 CPU and memory are those of the COMMAND, of --pid, or of who listens at the URL's port
 (--pid-of-port), on Linux. An interrupt ends the run and reports what was measured.
 
-Exit codes: 0 all is well, 1 wrong answers, errors or a threshold not kept, 2 wrong
-usage, 3 nobody answers there or nothing of MCP does, 130 a second interrupt.`
+Exit codes: 0 success, 1 wrong answers, errors or a threshold missed, 2 wrong
+usage, 3 no server answers, or none that speaks MCP, 130 a second interrupt.`
 
 const benchExample = `  dragoman bench http://127.0.0.1:8080/mcp
   dragoman bench --connections 64 --duration 30s --html report.html http://127.0.0.1:8080/mcp

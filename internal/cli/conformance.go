@@ -42,8 +42,8 @@ offers: do not test a server that must not be touched.
 every kind of server behind Dragoman, of what conformance/cells.sh wrote down as
 lines of client, server, feature, result and note, parted by tabs.
 
-Exit codes: 0 all is kept, 1 something fails, 2 wrong usage, 3 nobody answers there
-or nothing of MCP does, 130 a second interrupt.`
+Exit codes: 0 success, 1 something fails, 2 wrong usage, 3 no server answers
+or none that speaks MCP, 130 a second interrupt.`
 
 const conformanceExample = `  dragoman conformance https://example.com/mcp
   dragoman conformance -- npx -y @modelcontextprotocol/server-everything

@@ -58,7 +58,7 @@ func errorRows() ([]errorRow, error) {
 func newErrors(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "errors [NAME...] [flags]",
-		Short: "Print what can go wrong, and how each kind of client is told",
+		Short: "Print every error, and how each kind of client sees it",
 		Long: `Print the error table: every failure of Dragoman's own or of the way to a server, with its name (error.data.code),
 JSON-RPC code, HTTP status, the code and status of the REST envelope, whether the same request may be sent again, and
 whose fault it was. With names, those rows with their messages and the shape of error.data.`,

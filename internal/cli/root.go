@@ -37,7 +37,7 @@ Settings come from flags, DRAGOMAN_... variables, a file (--config) and defaults
 in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 a second interrupt.`
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server to test, 130 a second interrupt.`
 
 const rootExample = `  dragoman serve -- npx -y @modelcontextprotocol/server-everything
   dragoman serve https://example.com/mcp

@@ -156,13 +156,13 @@ func limitKeys() []setting[Config] {
 
 func questionKeys() []setting[Config] {
 	return []setting[Config]{
-		{Key: "questions.ttl", std: "10m", doc: "how long a parked call waits for its client to come back",
+		{Key: "questions.ttl", std: "10m", doc: "how long a suspended call waits for the client's answer",
 			field: func(c *Config) field.Field {
 				return field.Duration{At: &c.Questions.TTL, Least: time.Second, Most: 30 * time.Minute}
 			}},
-		{Key: "questions.max_parked", std: "1000", doc: "calls parked at a time",
+		{Key: "questions.max_parked", std: "1000", doc: "suspended calls",
 			field: func(c *Config) field.Field { return field.Int{At: &c.Questions.MaxParked, Least: 1, Most: 100_000} }},
-		{Key: "questions.max_parked_per_principal", std: "100", doc: "calls of one principal parked at a time",
+		{Key: "questions.max_parked_per_principal", std: "100", doc: "suspended calls of one principal",
 			field: func(c *Config) field.Field {
 				return field.Int{At: &c.Questions.MaxParkedPerPrincipal, Least: 1, Most: 100_000}
 			}},
@@ -184,7 +184,7 @@ func questionKeys() []setting[Config] {
 			}},
 		{Key: "resume.bytes", std: "1MiB", doc: "bytes of the events kept for a session", field: bytesField(func(c *Config) *int { return &c.Resume.Bytes })},
 		{Key: "resume.total", std: "256MiB", doc: "bytes of the events kept for all sessions", field: bytesField(func(c *Config) *int { return &c.Resume.Total })},
-		{Key: "resume.retry", std: "1s", doc: "what a client is told to wait before it comes back",
+		{Key: "resume.retry", std: "1s", doc: "when clients should reconnect",
 			field: func(c *Config) field.Field {
 				return field.Duration{At: &c.Resume.Retry, Least: 100 * time.Millisecond, Most: 30 * time.Second}
 			}},
@@ -299,10 +299,10 @@ func serverKeys() []setting[Upstream] {
 			field: func(u *Upstream) field.Field { return field.Proxy{At: &u.Proxy} }},
 		{Key: "connect_timeout", std: "10s", doc: "time to connect, TLS included", field: span(func(u *Upstream) *time.Duration { return &u.ConnectTimeout }, 100*time.Millisecond, 5*time.Minute, "")},
 		{Key: "probe_timeout", std: "0s", doc: "time for one probe of the era", field: span(func(u *Upstream) *time.Duration { return &u.ProbeTimeout }, 100*time.Millisecond, 5*time.Minute, "5s over HTTP and 10s else")},
-		{Key: "verdict_ttl", std: "10m", doc: "how long a probe's verdict holds", field: span(func(u *Upstream) *time.Duration { return &u.VerdictTTL }, time.Second, 7*day, "")},
-		{Key: "declare", std: "client", doc: "what a legacy server is told that it may ask modern clients: client, what each has declared; all, anything, and a call in which it asks for what its client lacks ends with error -32021",
+		{Key: "verdict_ttl", std: "10m", doc: "how long the server profile is valid", field: span(func(u *Upstream) *time.Duration { return &u.VerdictTTL }, time.Second, 7*day, "")},
+		{Key: "declare", std: "client", doc: "capabilities of modern clients declared to a legacy server: client, what each has declared; all, anything, and a call in which it asks for what its client lacks ends with error -32021",
 			field: func(u *Upstream) field.Field { return field.Enum{At: &u.Declare, Values: []string{"client", "all"}} }},
-		{Key: "poll_changes", std: "30s", doc: "how often to look for changes at a legacy server without a stream for notices", field: span(func(u *Upstream) *time.Duration { return &u.PollChanges }, time.Second, day, "never")},
+		{Key: "poll_changes", std: "30s", doc: "how often to poll a legacy server without a stream for notifications", field: span(func(u *Upstream) *time.Duration { return &u.PollChanges }, time.Second, day, "never")},
 		{Key: "max_sessions", std: "100", doc: "pooled legacy sessions or children at a time",
 			field: func(u *Upstream) field.Field { return field.Int{At: &u.MaxSessions, Least: 1, Most: 100_000} }},
 	}
@@ -319,7 +319,7 @@ func childKeys() []setting[Upstream] {
 			field: func(u *Upstream) field.Field {
 				return field.Int{At: &u.MaxProcessesPerPrincipal, Least: 1, Most: 100_000, Zero: "as many as max_processes"}
 			}},
-		{Key: "idle_exit", std: "0s", doc: "a session or child that serves nobody for so long is ended, and started again on demand", field: span(func(u *Upstream) *time.Duration { return &u.IdleExit }, time.Second, 7*day, "never")},
+		{Key: "idle_exit", std: "0s", doc: "when an unused session or child is ended, to be started again on demand", field: span(func(u *Upstream) *time.Duration { return &u.IdleExit }, time.Second, 7*day, "never")},
 		{Key: "start_timeout", std: "60s", doc: "from the start of a child to its first answer", needs: CommandKey, field: span(func(u *Upstream) *time.Duration { return &u.StartTimeout }, time.Second, 15*time.Minute, "")},
 		{Key: "crash_limit", std: "5", doc: "failed starts within a minute after which no child is started for crash_pause", needs: CommandKey,
 			field: func(u *Upstream) field.Field { return field.Int{At: &u.CrashLimit, Least: 1, Most: 1000} }},

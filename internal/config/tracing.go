@@ -15,7 +15,7 @@ func tracingKeys() []setting[Config] {
 		}
 	}
 	return []setting[Config]{
-		{Key: "tracing.endpoint", std: "", doc: "OTLP collector that takes traces over HTTP; empty: nobody traces",
+		{Key: "tracing.endpoint", std: "", doc: "OTLP collector that takes traces over HTTP; empty: no tracing",
 			field: func(c *Config) field.Field { return field.Endpoint{At: &c.Tracing.Endpoint} }},
 		{Key: TracingHeadersKey, doc: "header sent with every post to the collector; VALUE may be env:NAME or file:/path", open: true, entry: tracingHeader},
 		{Key: "tracing.sample_ratio", std: "1", doc: "how many of the traces that begin here are recorded; one that began elsewhere is as it was there",
