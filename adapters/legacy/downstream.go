@@ -235,7 +235,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 	if last != nil && !last.Own() {
 		return resume.PickUp(ctx, last, after)
 	}
-	return resume.OpenKept(ctx, sess, func() (*session.Stream, uint64) {
+	return resume.OpenRecorded(ctx, sess, func() (*session.Stream, uint64) {
 		if last != nil {
 			return last, after
 		}

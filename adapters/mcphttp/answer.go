@@ -194,10 +194,10 @@ func (a *answer) until(d time.Duration) time.Time {
 
 // Next implements httpserver.Source. It appends an event for the next reply, or a comment if none came in time.
 func (a *answer) Next(dst []byte) ([]byte, error) {
-	if a.letGo() {
+	if a.closesEarly() {
 		return a.pause(dst), io.EOF
 	}
-	m, last, err := a.turn(a.sooner(a.until(a.n.KeepAlive)))
+	m, last, err := a.nextMessage(a.beforeClose(a.until(a.n.KeepAlive)))
 	switch {
 	case err == nil:
 		a.done = last
@@ -209,16 +209,16 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 	case errors.Is(err, io.EOF):
 		a.done = true
 		return dst, io.EOF
-	case a.letGo():
+	case a.closesEarly():
 		return a.pause(dst), io.EOF
 	}
 	return eventstream.AppendComment(dst, "keep-alive"), nil
 }
 
-// turn returns the next message to send; last reports that nothing follows it. A failure becomes an error response, never
+// nextMessage returns the next message to send; last reports that nothing follows it. A failure becomes an error response, never
 // just the end of the stream: some clients do not notice the end and wait for their own timeout. The errors are
 // ErrNotYet, and io.EOF if the client has cancelled and nothing more is sent.
-func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
+func (a *answer) nextMessage(until time.Time) (m *wire.Message, last bool, err error) {
 	for {
 		if a.answered {
 			a.advance()
@@ -230,7 +230,7 @@ func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
 			m, err = a.replies.Next(until)
 		}
 		switch {
-		case err == nil && a.aside(m):
+		case err == nil && a.toSession(m):
 		case err == nil && !m.IsResponse():
 			return m, false, nil
 		case err == nil:
@@ -255,10 +255,10 @@ func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
 	}
 }
 
-// aside moves the withdrawal of a question to the session's own stream if the client has cancelled the request and that
+// toSession moves the withdrawal of a question to the session's own stream if the client has cancelled the request and that
 // stream is open. Some clients close the answer's stream when they cancel, so that a message written there would be lost.
 // It reports whether it has taken m.
-func (a *answer) aside(m *wire.Message) bool {
+func (a *answer) toSession(m *wire.Message) bool {
 	s := a.ex.Session
 	if s == nil || !m.Is("notifications/cancelled") || !errors.Is(a.ex.Err(), proxy.ErrCancelled) || !s.HasOutlet() {
 		return false

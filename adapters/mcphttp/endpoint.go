@@ -77,14 +77,14 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 // ReadPost reads a POST. The result borrows the connection's memory until the answer is sent. If the body is not a
 // message, ReadPost answers with the error and returns nil.
 func ReadPost(ctx *fasthttp.RequestCtx) *Post {
-	desk := scratchOf(ctx)
-	p := &desk.post
+	d := scratchOf(ctx)
+	p := &d.post
 	var err error
-	if p.Msg, err = desk.reader.Scan(ctx.PostBody()); err != nil {
+	if p.Msg, err = d.reader.Scan(ctx.PostBody()); err != nil {
 		Unreadable(ctx, &p.Msg, err)
 		return nil
 	}
-	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), desk.head.Caller, desk.head.Arrival, KeyOf(ctx)
+	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), d.head.Caller, d.head.Arrival, KeyOf(ctx)
 	return p
 }
 

@@ -19,7 +19,7 @@ type scratch struct {
 }
 
 // scratchKey is the user value that holds the scratch of a request that httpserver has not read.
-const scratchKey = "desk"
+const scratchKey = "scratch"
 
 func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
 	at := httpserver.ScratchOf(ctx)
@@ -51,7 +51,7 @@ func (d *scratch) Clear() {
 func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
 	return func(ctx *fasthttp.RequestCtx) bool {
 		h := &scratchOf(ctx).head
-		read(ctx, h)
+		readHead(ctx, h)
 		defer h.Release()
 		for _, gate := range gates {
 			err := gate(h)
@@ -64,11 +64,11 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 			} else {
 				ctx.SetStatusCode(h.Status)
 			}
-			say(ctx, h)
+			setReply(ctx, h)
 			return false
 		}
 		arrived(ctx, h)
-		say(ctx, h)
+		setReply(ctx, h)
 		return true
 	}
 }
@@ -100,7 +100,7 @@ func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 // CallerOf returns the authenticated caller; the anonymous caller if no gate has authenticated the request.
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).head.Caller }
 
-func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
+func readHead(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpserver.FieldsOf(ctx)
 	*h = proxy.Head{Method: ctx.Method(), Path: httpserver.PathOf(ctx), Host: httpserver.HostOf(ctx), Origin: fields.Peek("Origin"),
 		Length: httpserver.LengthOf(ctx), Secure: ctx.IsTLS(), Fields: fields, Address: httpserver.AddrOf(ctx), Reply: h.Reply[:0]}
@@ -117,7 +117,7 @@ func certificate(state *tls.ConnectionState) *x509.Certificate {
 	return state.VerifiedChains[0][0]
 }
 
-func say(ctx *fasthttp.RequestCtx, h *proxy.Head) {
+func setReply(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	for _, x := range h.Reply {
 		ctx.Response.Header.Add(x.Name, x.Value)
 	}

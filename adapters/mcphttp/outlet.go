@@ -18,7 +18,7 @@ import (
 // httpserver.OpenStream's.
 func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed func()) error {
 	o := &outlet{}
-	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) {
+	stream, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) {
 		o.over.Store(true)
 		sess.ClearOutlet(o)
 		if closed != nil {
@@ -28,7 +28,7 @@ func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed fu
 	if err != nil {
 		return err
 	}
-	o.held = held
+	o.stream = stream
 	sess.SetOutlet(o)
 	if o.over.Load() { // the stream ended before it became the outlet
 		sess.ClearOutlet(o)
@@ -38,12 +38,12 @@ func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed fu
 
 // outlet is an open stream as a session's outlet.
 type outlet struct {
-	held *httpserver.Stream
-	over atomic.Bool
+	stream *httpserver.Stream
+	over   atomic.Bool
 }
 
 // Push implements proxy.Outlet.
-func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.AppendMessage(nil, msg)) }
+func (o *outlet) Push(msg []byte) error { return o.stream.Write(eventstream.AppendMessage(nil, msg)) }
 
 // eventParts recycles the slices that hold the parts of an event.
 var eventParts = sync.Pool{New: func() any { return new([][]byte) }}
@@ -55,73 +55,73 @@ func (o *outlet) PushMessage(m *wire.Message) error {
 	}
 	parts := eventParts.Get().(*[][]byte)
 	*parts = append(m.Parts(append((*parts)[:0], eventstream.MessageBegins)), eventstream.MessageEnds)
-	err := o.held.WriteParts(*parts...)
+	err := o.stream.WriteParts(*parts...)
 	clear(*parts)
 	eventParts.Put(parts)
 	return err
 }
 
 // End implements proxy.Outlet.
-func (o *outlet) End() { o.held.End() }
+func (o *outlet) End() { o.stream.End() }
 
-// keptOutlet is a session's own recorded stream as its outlet.
-type keptOutlet struct {
+// recordedOutlet is a session's own recorded stream as its outlet.
+type recordedOutlet struct {
 	stream *session.Stream
-	tap    *tap
+	conn   *streamConn
 }
 
 // Push implements proxy.Outlet. It writes to the recorded stream, not to the connection: if the client has resumed the
 // stream on another connection, the message goes there.
-func (o *keptOutlet) Push(msg []byte) error { return o.stream.Push(msg) }
+func (o *recordedOutlet) Push(msg []byte) error { return o.stream.Push(msg) }
 
 // End implements proxy.Outlet.
-func (o *keptOutlet) End() { o.tap.End() }
+func (o *recordedOutlet) End() { o.conn.End() }
 
-// tap is an open connection as a session.Tap.
-type tap struct {
+// streamConn is an open connection as a session.Connection.
+type streamConn struct {
 	resume *Resume
-	held   *httpserver.Stream
+	out    *httpserver.Stream
 
 	mu     sync.Mutex
 	stream *session.Stream
 	closed bool
 }
 
-// attach connects t to the stream s, unless the connection has ended.
-func (t *tap) attach(s *session.Stream, after uint64) {
-	t.mu.Lock()
-	t.stream = s
-	t.mu.Unlock()
-	s.Attach(t, after)
-	if t.over() { // the connection ended before it was attached
-		s.Detach(t)
+// attach connects c to the stream s, unless the connection has ended.
+func (c *streamConn) attach(s *session.Stream, after uint64) {
+	c.mu.Lock()
+	c.stream = s
+	c.mu.Unlock()
+	s.Attach(c, after)
+	if c.over() { // the connection ended before it was attached
+		s.Detach(c)
 	}
 }
 
 // close marks the connection as ended and returns the stream attached to it, or nil.
-func (t *tap) close() *session.Stream {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	return t.stream
+func (c *streamConn) close() *session.Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return c.stream
 }
 
-func (t *tap) over() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.closed
+func (c *streamConn) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
-// Event implements session.Tap.
-func (t *tap) Event(id, msg []byte) error {
-	return t.held.Write(eventstream.Append(nil, "message", id, msg))
+// Event implements session.Connection.
+func (c *streamConn) Event(id, msg []byte) error {
+	return c.out.Write(eventstream.Append(nil, "message", id, msg))
 }
 
-// Rest implements session.Tap.
-func (t *tap) Rest(id []byte) {
-	_ = t.held.Write(t.resume.Prime(nil, id)) // fails only if the client is gone
-	t.held.End()
+// Rest implements session.Connection.
+func (c *streamConn) Rest(id []byte) {
+	_ = c.out.Write(c.resume.Prime(nil, id)) // fails only if the client is gone
+	c.out.End()
 }
 
-// End implements session.Tap.
-func (t *tap) End() { t.held.End() }
+// End implements session.Connection.
+func (c *streamConn) End() { c.out.End() }

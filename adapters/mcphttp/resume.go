@@ -52,9 +52,9 @@ func (r *Resume) Prime(dst, id []byte) []byte {
 
 // recorded is the record of an answer stream.
 type recorded struct {
-	record Recording
-	stream *session.Stream // nil if the stream is not recorded
-	rests  time.Time       // when the connection is closed early; zero: never
+	record   Recording
+	stream   *session.Stream // nil if the stream is not recorded
+	closesAt time.Time       // when the connection is closed early; zero: never
 }
 
 // begin starts recording if the answer's stream can be resumed. It appends the priming event where the client knows it.
@@ -67,7 +67,7 @@ func (a *answer) begin(dst []byte) []byte {
 		return dst
 	}
 	if hold := a.n.Resume.Hold; hold > 0 {
-		a.rests = time.Now().Add(hold)
+		a.closesAt = time.Now().Add(hold)
 	}
 	return a.n.Resume.Prime(dst, a.stream.Mark())
 }
@@ -86,18 +86,18 @@ func (a *answer) event(dst []byte, m *wire.Message) (out []byte, moved bool) {
 	return eventstream.Append(dst, "message", id, raw), false
 }
 
-// sooner returns t, or the time of the early close if that comes first.
-func (a *answer) sooner(t time.Time) time.Time {
-	if !a.rests.IsZero() && a.rests.Before(t) {
-		return a.rests
+// beforeClose returns t, or the time of the early close if that comes first.
+func (a *answer) beforeClose(t time.Time) time.Time {
+	if !a.closesAt.IsZero() && a.closesAt.Before(t) {
+		return a.closesAt
 	}
 	return t
 }
 
-// letGo reports whether the connection is to be closed before the response: Hold has passed, or the server has closed its
+// closesEarly reports whether the connection is to be closed before the response: Hold has passed, or the server has closed its
 // own stream early. The proxy holds a connection no longer than the server would.
-func (a *answer) letGo() bool {
-	return a.stream != nil && (a.ex.Polled.Load() || !a.rests.IsZero() && !time.Now().Before(a.rests))
+func (a *answer) closesEarly() bool {
+	return a.stream != nil && (a.ex.Polled.Load() || !a.closesAt.IsZero() && !time.Now().Before(a.closesAt))
 }
 
 // pause appends what a client needs before its stream is closed early: an event id and the retry delay.
@@ -128,11 +128,11 @@ func (a *answer) drain() {
 			if a.ex.Polled.Swap(false) {
 				s.Rest()
 			}
-			if next := s.Tend(a.hold(), a.n.KeepAlive); next.Before(until) {
+			if next := s.Tend(a.holdTime(), a.n.KeepAlive); next.Before(until) {
 				until = next
 			}
 		}
-		m, last, err := a.turn(until)
+		m, last, err := a.nextMessage(until)
 		switch {
 		case errors.Is(err, io.EOF):
 			return
@@ -149,26 +149,26 @@ func (a *answer) drain() {
 	}
 }
 
-func (a *answer) hold() time.Duration {
+func (a *answer) holdTime() time.Duration {
 	if a.record.Polls {
 		return a.n.Resume.Hold
 	}
 	return 0
 }
 
-// OpenKept is Open for a session whose streams can be resumed. find returns the session's own stream and the number of
+// OpenRecorded is Open for a session whose streams can be resumed. find returns the session's own stream and the number of
 // the last event that the client has seen: later events are replayed first, and new ones are recorded with ids. primed
 // reports that the client knows priming events.
-func (r *Resume) OpenKept(ctx *fasthttp.RequestCtx, sess *proxy.Session, find func() (s *session.Stream, after uint64), primed bool) error {
-	o := &keptOutlet{}
-	t, err := r.hold(ctx, func() { sess.ClearOutlet(o) })
+func (r *Resume) OpenRecorded(ctx *fasthttp.RequestCtx, sess *proxy.Session, find func() (s *session.Stream, after uint64), primed bool) error {
+	o := &recordedOutlet{}
+	t, err := r.openConn(ctx, func() { sess.ClearOutlet(o) })
 	if err != nil {
 		return err
 	}
 	s, after := find()
-	o.tap, o.stream = t, s
+	o.conn, o.stream = t, s
 	if after == 0 && primed {
-		_ = t.held.Write(r.Prime(nil, s.Mark())) // a failure ends the stream, which is checked below
+		_ = t.out.Write(r.Prime(nil, s.Mark())) // a failure ends the stream, which is checked below
 	}
 	t.attach(s, after)
 	sess.SetOutlet(o)
@@ -180,17 +180,17 @@ func (r *Resume) OpenKept(ctx *fasthttp.RequestCtx, sess *proxy.Session, find fu
 
 // PickUp answers ctx with the events of a broken stream after number after, until the stream ends.
 func (r *Resume) PickUp(ctx *fasthttp.RequestCtx, s *session.Stream, after uint64) error {
-	t, err := r.hold(ctx, nil)
+	t, err := r.openConn(ctx, nil)
 	if err == nil {
 		t.attach(s, after)
 	}
 	return err
 }
 
-// hold turns ctx into an open connection. Its queue has room for everything that is replayed.
-func (r *Resume) hold(ctx *fasthttp.RequestCtx, closed func()) (*tap, error) {
-	t := &tap{resume: r}
-	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{Queue: r.Bytes + 1<<20, OnClose: func(error) {
+// openConn turns ctx into an open connection. Its queue has room for everything that is replayed.
+func (r *Resume) openConn(ctx *fasthttp.RequestCtx, closed func()) (*streamConn, error) {
+	t := &streamConn{resume: r}
+	out, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{Queue: r.Bytes + 1<<20, OnClose: func(error) {
 		if s := t.close(); s != nil {
 			s.Detach(t)
 		}
@@ -198,6 +198,6 @@ func (r *Resume) hold(ctx *fasthttp.RequestCtx, closed func()) (*tap, error) {
 			closed()
 		}
 	}})
-	t.held = held
+	t.out = out
 	return t, err
 }

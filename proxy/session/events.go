@@ -34,8 +34,8 @@ const (
 // Usage counts what all sessions keep, for metrics.
 type Usage struct{ Streams, Bytes atomic.Int64 }
 
-// Tap is an open connection on which a client receives the events of a stream. Its methods do not block and do not call back.
-type Tap interface {
+// Connection is an open connection on which a client receives the events of a stream. Its methods do not block and do not call back.
+type Connection interface {
 	// Event writes one message with its id; both are borrowed. It fails when the connection is closed.
 	Event(id, msg []byte) error
 	// Rest ends the connection before its stream, which the client may resume after id.
@@ -75,10 +75,10 @@ type Stream struct {
 	events   []event
 	seq      uint64 // of the last id
 	cost     int
-	tap      Tap
-	since    time.Time // when the tap was opened, or without one, when the client lost the stream
+	conn     Connection
+	since    time.Time // when the connection was opened, or without one, when the client lost the stream
 	moved    bool      // the client has resumed it: the first writer must stop
-	lost     bool      // only a tap writes it
+	lost     bool      // only a connection writes it
 	finished bool
 	spent    bool // written to its end
 	dropped  bool // no longer kept
@@ -178,7 +178,7 @@ func (e *Events) rescue() {
 	var strays [][]byte
 	e.mu.Lock()
 	for _, s := range e.streams {
-		if !s.lost || s.tap != nil || s.finished {
+		if !s.lost || s.conn != nil || s.finished {
 			continue
 		}
 		late := time.Since(s.since) >= e.limits.Grace
@@ -300,11 +300,11 @@ func (s *Stream) Add(m *wire.Message, raw []byte) (id []byte, moved bool) {
 	return s.add(m, raw, !s.moved), s.moved
 }
 
-// Carry records a message of a lost stream, and writes it to the tap, if there is one. Without one, a question goes to the session's own
+// Carry records a message of a lost stream, and writes it to the connection, if there is one. Without one, a question goes to the session's own
 // stream, if that is open.
 func (s *Stream) Carry(m *wire.Message, raw []byte) {
 	s.of.mu.Lock()
-	if Strays(m) && s.tap == nil && s.of.sess.HasOutlet() {
+	if Strays(m) && s.conn == nil && s.of.sess.HasOutlet() {
 		s.of.mu.Unlock()
 		s.of.sess.Keep("", raw)
 		return
@@ -316,24 +316,24 @@ func (s *Stream) Carry(m *wire.Message, raw []byte) {
 
 func (s *Stream) add(m *wire.Message, raw []byte, written bool) []byte {
 	id := s.next()
-	if s.tap != nil {
-		if written = s.tap.Event(id, raw) == nil; !written {
-			s.tap, s.since = nil, time.Now()
+	if s.conn != nil {
+		if written = s.conn.Event(id, raw) == nil; !written {
+			s.conn, s.since = nil, time.Now()
 		}
 	}
 	s.keep(m, raw, written)
 	return id
 }
 
-// Push writes a message to the tap, and records it. It fails, and records nothing, if there is no tap.
+// Push writes a message to the connection, and records it. It fails, and records nothing, if there is no connection.
 func (s *Stream) Push(raw []byte) error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if s.tap == nil {
+	if s.conn == nil {
 		return proxy.ErrNoOutlet
 	}
-	if err := s.tap.Event(s.next(), raw); err != nil {
-		s.tap, s.since = nil, time.Now()
+	if err := s.conn.Event(s.next(), raw); err != nil {
+		s.conn, s.since = nil, time.Now()
 		return err
 	}
 	s.keep(nil, raw, true)
@@ -375,15 +375,15 @@ func (s *Stream) keep(m *wire.Message, raw []byte, written bool) {
 	s.of.shrink()
 }
 
-// Attach replays to t what follows the given number, and writes to it what follows later. The previous tap ends. If the stream is
+// Attach replays to t what follows the given number, and writes to it what follows later. The previous connection ends. If the stream is
 // finished, t ends after the rest.
-func (s *Stream) Attach(t Tap, after uint64) {
+func (s *Stream) Attach(t Connection, after uint64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if s.tap != nil {
-		s.tap.End()
+	if s.conn != nil {
+		s.conn.End()
 	}
-	s.tap, s.moved, s.since = nil, true, time.Now()
+	s.conn, s.moved, s.since = nil, true, time.Now()
 	for i := range s.events {
 		ev := &s.events[i]
 		if ev.seq <= after {
@@ -401,42 +401,42 @@ func (s *Stream) Attach(t Tap, after uint64) {
 		t.End()
 		return
 	}
-	s.tap = t
+	s.conn = t
 }
 
-// Detach removes t, if it is still the tap.
-func (s *Stream) Detach(t Tap) {
+// Detach removes t, if it is still the connection.
+func (s *Stream) Detach(t Connection) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if s.tap == t {
-		s.tap, s.since = nil, time.Now()
+	if s.conn == t {
+		s.conn, s.since = nil, time.Now()
 	}
 }
 
 // Lose marks the stream as lost: its first connection has ended before it. Tend must be called from then on.
 func (s *Stream) Lose() {
 	s.of.mu.Lock()
-	if s.lost = true; s.tap == nil {
+	if s.lost = true; s.conn == nil {
 		s.since = time.Now()
 	}
 	s.of.mu.Unlock()
 	s.of.rescue()
 }
 
-// Tend looks after a lost stream: it ends a tap that has lasted for hold (0: never), and moves questions for which the client did not
+// Tend looks after a lost stream: it ends a connection that has lasted for hold (0: never), and moves questions for which the client did not
 // return in time. It returns when it must be called again, after most at the latest.
 func (s *Stream) Tend(hold, most time.Duration) time.Time {
 	now := time.Now()
 	next := now.Add(most)
 	s.of.mu.Lock()
 	switch {
-	case s.tap != nil && hold > 0:
+	case s.conn != nil && hold > 0:
 		if now.Sub(s.since) >= hold {
 			s.rest()
 		} else if end := s.since.Add(hold); end.Before(next) {
 			next = end
 		}
-	case s.tap == nil:
+	case s.conn == nil:
 		if grace := s.since.Add(s.of.limits.Grace); grace.After(now) && grace.Before(next) {
 			next = grace
 		}
@@ -446,7 +446,7 @@ func (s *Stream) Tend(hold, most time.Duration) time.Time {
 	return next
 }
 
-// Rest ends the tap of the stream, which the client may resume again.
+// Rest ends the connection of the stream, which the client may resume again.
 func (s *Stream) Rest() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -454,9 +454,9 @@ func (s *Stream) Rest() {
 }
 
 func (s *Stream) rest() {
-	if s.tap != nil {
-		s.tap.Rest(s.next())
-		s.tap, s.since = nil, time.Now()
+	if s.conn != nil {
+		s.conn.Rest(s.next())
+		s.conn, s.since = nil, time.Now()
 	}
 }
 
@@ -466,9 +466,9 @@ func (s *Stream) Finish(spent bool) {
 	e := s.of
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.tap != nil {
-		s.tap.End()
-		s.tap = nil
+	if s.conn != nil {
+		s.conn.End()
+		s.conn = nil
 	}
 	s.finished, s.spent = true, spent && !s.moved
 	for i := range s.events {

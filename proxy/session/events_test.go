@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// spout is a Tap, or an Outlet, that records.
+// spout is a Connection, or an Outlet, that records.
 type spout struct {
 	mu   sync.Mutex
 	got  []string
@@ -141,7 +141,7 @@ func TestEventsReplayThenLive(t *testing.T) {
 	a.Finish(false)
 	want(t, "picked up", back.said(), "s1-3 "+note(2), "s1-4 "+note(3), "s1-5 "+reply)
 	if !back.ended() {
-		t.Error("the stream is finished, its tap not ended")
+		t.Error("the stream is finished, its connection not ended")
 	}
 	if again := replay(e, "s1-4"); again.said() != "s1-5 "+reply || !again.ended() {
 		t.Errorf("after the end: %q", again.said())

@@ -109,7 +109,7 @@ func (s *Server) refuse(c *conn, st *serveState, err error) {
 		status = fasthttp.StatusRequestEntityTooLarge
 	case errors.As(err, &large):
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.As(err, &timeout) && timeout.Timeout(), c.late:
+	case errors.As(err, &timeout) && timeout.Timeout(), c.timedOut:
 		status = fasthttp.StatusRequestTimeout
 	}
 	s.refuseWith(c, st, status)

@@ -39,25 +39,25 @@ type conn struct {
 	number uint64    // in the order of accepting
 	phase  atomic.Int32
 	closed atomic.Bool
-	stream atomic.Pointer[heldStream] // that it has become; see OpenStream
+	stream atomic.Pointer[connStream] // that it has become; see OpenStream
 
-	writes  netpoll.WriteDeadline
-	reads   netpoll.ReadDeadline
-	wroteAt time.Time   // when the last write began
-	claimed claim       // of the budget
-	evicted atomic.Bool // from the budget: its time for reading is over
-	limited bool        // the request that is being read has a deadline of its own
-	late    bool        // that has passed
-	gated   bool        // the gates have judged this request, before its body
-	linger  bool        // the client gets a refusal and may still be sending
-	taken   bool        // the handler has made it a Stream
+	writes   netpoll.WriteDeadline
+	reads    netpoll.ReadDeadline
+	wroteAt  time.Time   // when the last write began
+	claimed  claim       // of the budget
+	evicted  atomic.Bool // from the budget: its time for reading is over
+	limited  bool        // the request that is being read has a deadline of its own
+	timedOut bool        // that has passed
+	gated    bool        // the gates have judged this request, before its body
+	linger   bool        // the client gets a refusal and may still be sending
+	taken    bool        // the handler has made it a Stream
 
 	from  netip.Addr  // of the client, if by TCP
 	state *serveState // nil before the first request, and for a Stream
 }
 
-// heldStream is a Stream.
-type heldStream interface {
+// connStream is a Stream.
+type connStream interface {
 	start()             // is called when the handler has returned
 	rest()              // releases what an idle stream does not need
 	close(reason error) // ends it at once
@@ -130,7 +130,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.phase.CompareAndSwap(phaseIdle, phaseReading)
 	}
 	if err != nil && http1.IsTimeout(err) {
-		c.late = true
+		c.timedOut = true
 	}
 	return n, err
 }

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// group counts running goroutines. Unlike a sync.WaitGroup it may grow while somebody waits, and a wait can be cancelled.
+// group counts running goroutines, or other things that begin and end. Unlike a sync.WaitGroup it may grow while somebody
+// waits, and a wait can be cancelled.
 type group struct {
 	mu   sync.Mutex
 	n    int
@@ -19,6 +20,13 @@ func (g *group) run(f func()) {
 		defer g.end()
 		f()
 	}()
+}
+
+// count returns how many have begun and not ended.
+func (g *group) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.n
 }
 
 // begin counts the calling goroutine until end.
@@ -38,7 +46,7 @@ func (g *group) end() {
 	}
 }
 
-// wait returns nil once no goroutine of the group runs, or the cause of ctx's end.
+// wait returns nil once the count is zero, or the cause of ctx's end.
 func (g *group) wait(ctx context.Context) error {
 	g.mu.Lock()
 	if g.n == 0 {

@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -16,17 +15,16 @@ type keepAlives struct {
 	period time.Duration
 
 	mu      sync.Mutex
-	slots   [keepAliveSlots]map[keptStream]struct{}
-	next    uint8 // slot of the next stream
-	n       int
+	slots   [keepAliveSlots]map[keepAliveStream]struct{}
+	next    uint8         // slot of the next stream
 	stopped bool          // no more streams
 	stop    chan struct{} // ends the goroutine; nil before there is one
 	done    chan struct{}
-	empty   chan struct{} // closed when n comes to zero; nil while nobody waits
+	open    group // counts the streams
 }
 
-// keptStream is a Stream.
-type keptStream interface {
+// keepAliveStream is a Stream.
+type keepAliveStream interface {
 	keepAlive()         // writes a comment if nothing is under way
 	drain()             // ends it properly
 	close(reason error) // ends it at once
@@ -37,13 +35,13 @@ func newKeepAlives(limit int, period time.Duration) *keepAlives {
 }
 
 // add registers a stream within the limit and returns its slot.
-func (k *keepAlives) add(s keptStream) (slot uint8, err error) {
+func (k *keepAlives) add(s keepAliveStream) (slot uint8, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case k.stopped:
 		return 0, ErrShutdown
-	case k.n >= k.max:
+	case k.open.count() >= k.max:
 		return 0, ErrTooManyStreams
 	case k.stop == nil:
 		k.stop, k.done = make(chan struct{}), make(chan struct{})
@@ -52,31 +50,21 @@ func (k *keepAlives) add(s keptStream) (slot uint8, err error) {
 	slot = k.next
 	k.next = (k.next + 1) % keepAliveSlots
 	if k.slots[slot] == nil {
-		k.slots[slot] = make(map[keptStream]struct{})
+		k.slots[slot] = make(map[keepAliveStream]struct{})
 	}
 	k.slots[slot][s] = struct{}{}
-	k.n++
+	k.open.begin()
 	return slot, nil
 }
 
-func (k *keepAlives) remove(s keptStream, slot uint8) {
+func (k *keepAlives) remove(s keepAliveStream, slot uint8) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.slots[slot][s]; !ok {
 		return
 	}
 	delete(k.slots[slot], s)
-	k.n--
-	if k.n == 0 && k.empty != nil {
-		close(k.empty)
-		k.empty = nil
-	}
-}
-
-func (k *keepAlives) count() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.n
+	k.open.end()
 }
 
 // run goes round the slots once a period.
@@ -84,7 +72,7 @@ func (k *keepAlives) run(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	tick := time.NewTicker(max(k.period/keepAliveSlots, time.Millisecond))
 	defer tick.Stop()
-	var batch []keptStream
+	var batch []keepAliveStream
 	for slot := 0; ; slot = (slot + 1) % keepAliveSlots {
 		select {
 		case <-stop:
@@ -105,37 +93,17 @@ func (k *keepAlives) run(stop <-chan struct{}, done chan<- struct{}) {
 }
 
 // drain refuses further streams and returns those there are.
-func (k *keepAlives) drain() []keptStream {
+func (k *keepAlives) drain() []keepAliveStream {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stopped = true
-	all := make([]keptStream, 0, k.n)
+	all := make([]keepAliveStream, 0, k.open.count())
 	for _, slot := range k.slots {
 		for s := range slot {
 			all = append(all, s)
 		}
 	}
 	return all
-}
-
-// wait returns nil once there is no stream, or the cause of ctx's end.
-func (k *keepAlives) wait(ctx context.Context) error {
-	k.mu.Lock()
-	if k.n == 0 {
-		k.mu.Unlock()
-		return nil
-	}
-	if k.empty == nil {
-		k.empty = make(chan struct{})
-	}
-	empty := k.empty
-	k.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // close ends the goroutine.

@@ -202,7 +202,7 @@ func (s *Server) Conns() int {
 func (s *Server) MaxConns() int { return s.opts.MaxConns }
 
 // Streams returns how many Streams are open.
-func (s *Server) Streams() int { return s.streams.count() }
+func (s *Server) Streams() int { return s.streams.open.count() }
 
 // transient reports whether accepting may work again later.
 func transient(err error) bool {

@@ -56,8 +56,8 @@ func (s *Server) drain(ctx context.Context) error {
 			stream.drain()
 		}
 	})
-	for s.streams.count() > 0 {
-		if err := s.streams.wait(ctx); err != nil {
+	for s.streams.open.count() > 0 {
+		if err := s.streams.open.wait(ctx); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ type StreamOptions struct {
 type Stream struct {
 	c    *conn
 	opts StreamOptions
-	held heldStream // the stream itself: what conn.stream points to
+	self connStream // the stream itself: what conn.stream points to
 
 	mu       sync.Mutex
 	queue    []byte // framed bytes not written yet; nil while the client keeps up
@@ -53,7 +53,7 @@ func OpenStream(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Stream, error) {
 		opts.Queue = 1 << 20
 	}
 	s := &Stream{c: c, opts: opts, plain: c.state.current.http10}
-	s.held = s
+	s.self = s
 	var err error
 	if s.slot, err = c.srv.streams.add(s); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func OpenStream(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Stream, error) {
 	s.queue = s.head(ctx)
 	s.headSize = len(s.queue)
 	s.opts.First = nil
-	c.stream.Store(&s.held)
+	c.stream.Store(&s.self)
 	if c.closed.Load() {
 		s.close(ErrLeft)
 	}
