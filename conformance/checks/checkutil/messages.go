@@ -98,6 +98,12 @@ func Excerpt(v any) string {
 	return text
 }
 
+// Attempts is the number of tries of what may fail by chance: on a busy machine the slow call may be the faster one.
+const Attempts = 3
+
+// TakesTime is the least duration of a slow call: one that is answered at once blocks nothing.
+const TakesTime = 50 * time.Millisecond
+
 // AnswerTime is the timeout for an answer.
 func AnswerTime(t *suite.Trial) time.Duration {
 	if t.Target.Timeout > 0 {

@@ -174,16 +174,10 @@ func unansweredNotification(t *suite.Trial) {
 	}
 }
 
-// attempts is the number of tries of what may fail by chance: on a busy machine the slow call may be the faster one.
-const attempts = 3
-
-// takesTime is the least duration of a slow call: one that is answered at once blocks nothing.
-const takesTime = 50 * time.Millisecond
-
 func slowDoesNotBlock(t *suite.Trial) {
 	c := t.Open(nil)
 	quick := true
-	for range attempts {
+	for range checkutil.Attempts {
 		began := time.Now()
 		slow := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"slow"`)) // some only take their time for who looks on
 		_ = mustRequest(t, c, "ping", "")
@@ -192,7 +186,7 @@ func slowDoesNotBlock(t *suite.Trial) {
 		if !blocked {
 			return
 		}
-		quick = quick && time.Since(began) < takesTime
+		quick = quick && time.Since(began) < checkutil.TakesTime
 	}
 	if quick {
 		t.Skip("the tool %s answers at once", checkutil.ToolProgress)

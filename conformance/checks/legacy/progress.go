@@ -147,7 +147,7 @@ func progressEnds(t *suite.Trial) {
 func cancelledNotAnswered(t *suite.Trial) {
 	c := t.Open(nil)
 	got, quick := "", true
-	for range attempts {
+	for range checkutil.Attempts {
 		began := time.Now()
 		first := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"given-up"`))
 		_ = mustRequest(t, c, "ping", "") // it has begun
@@ -155,7 +155,7 @@ func cancelledNotAnswered(t *suite.Trial) {
 			t.Break("%v", err)
 		}
 		_ = mustEnd(t, mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"behind"`)))
-		quick = quick && time.Since(began) < takesTime
+		quick = quick && time.Since(began) < checkutil.TakesTime
 		waitSettled(t, c)
 		settledStreams(t) // the two calls need not end in order
 		responses := checkutil.OfKind(first.Got(), peer.IsResponse)

@@ -98,7 +98,7 @@ func answersOnStream(t *suite.Trial) {
 	if m, err := peer.ReadMessage(body); err == nil && m.Kind() == peer.IsResponse {
 		t.Fatal(expected, "the answer to the POST: %s", body)
 	}
-	defer patience(res)()
+	defer patience(res, checkutil.AnswerTime(t))()
 	for {
 		e, err := res.Next()
 		if err != nil {
@@ -121,7 +121,7 @@ func sseStream(t *suite.Trial) (*peer.Response, peer.Event) {
 	if res.Status != 200 || !res.Streams() {
 		t.Fatal("an event stream", "status %d with Content-Type %q", res.Status, res.Header.Get("Content-Type"))
 	}
-	defer patience(res)()
+	defer patience(res, checkutil.AnswerTime(t))()
 	e, err := res.Next()
 	if err != nil {
 		t.Fatal("an event", "%v", err)

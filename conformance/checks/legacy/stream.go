@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"strings"
+	"time"
 
 	"dragoman/conformance/checks/checkutil"
 	"dragoman/conformance/peer"
@@ -224,7 +225,7 @@ func resumed(t *suite.Trial) (id, other string, got []peer.Message) {
 	if back.Status != 200 || !back.Streams() {
 		t.Skip("GET with Last-Event-ID was answered with %d", back.Status)
 	}
-	defer patience(back)() // nothing says when there is no more to come
+	defer patience(back, 3*time.Second)()
 	for {
 		e, err := back.Next()
 		if err != nil {

@@ -50,9 +50,9 @@ func settledStreams(t *suite.Trial) {
 	}
 }
 
-// patience closes a stream on which nothing has come for long; what it gives ends it.
-func patience(res *peer.Response) (stop func()) {
-	timer := time.AfterFunc(3*time.Second, res.Close)
+// patience closes a stream after a time, since nothing says when there is no more to come; what it gives ends it.
+func patience(res *peer.Response, d time.Duration) (stop func()) {
+	timer := time.AfterFunc(d, res.Close)
 	return func() { timer.Stop() }
 }
 
