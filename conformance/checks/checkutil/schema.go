@@ -36,7 +36,8 @@ func Sample(schema any) peer.Object {
 }
 
 // Violations lists what in a value does not conform to a schema: types, required members, enumerations, and the same of what is inside.
-// The other keywords are not looked at; nothing is reported that is not certain.
+// It ignores the other keywords and reports only what is certain. A JSON Schema library would judge more: patterns and bounds, whose
+// meaning depends on the dialect, which no revision before 2025-11-25 fixes, and references, which it may be unable to resolve.
 func Violations(schema, value any, place string) (wrong []string) {
 	if kind := peer.Text(schema, "type"); kind != "" && !isOf(kind, value) {
 		return []string{place + " is of type " + kind}
