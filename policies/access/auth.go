@@ -56,9 +56,9 @@ func NewAuthenticator(opt AuthOptions) (*Authenticator, error) {
 	}
 	a := &Authenticator{opt: opt,
 		let: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_authenticated_total",
-			Help: "Requests let in, by what they have shown (api_key, jwt, certificate, anonymous, or open for what needs nothing)."}, []string{"kind"}),
+			Help: "Requests admitted, by credential (api_key, jwt, certificate, anonymous, or open where none is needed)."}, []string{"kind"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_unauthenticated_total",
-			Help: "Requests refused for what they have shown, or have not, by the row of the error table."}, []string{"reason"}),
+			Help: "Requests refused for a missing or invalid credential, by row of the error table."}, []string{"reason"}),
 		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})}
 	if opt.Metrics != nil {
 		for _, c := range []**prometheus.CounterVec{&a.let, &a.refused} {

@@ -88,7 +88,7 @@ func NewFilter(opt FilterOptions, metric *prometheus.CounterVec) *Filter {
 // NewFilterMetric registers the counter that all Filter policies share.
 func NewFilterMetric(reg prometheus.Registerer) (*prometheus.CounterVec, error) {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_access_total",
-		Help: "Requests refused, and entries hidden from lists, because their client may not use them."}, []string{"server", "what"})
+		Help: "Requests refused, and entries hidden from lists, because the client is not allowed to use them."}, []string{"server", "what"})
 	return c, reg.Register(c)
 }
 

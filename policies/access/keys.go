@@ -50,10 +50,10 @@ func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
 		for _, text := range o.Hashes {
 			sum, ok := policies.ParseKeyHash(text)
 			if !ok {
-				return nil, fmt.Errorf("access: a hash of the key %s is not sha256: and 64 digits", o.Name)
+				return nil, fmt.Errorf("access: a hash of the key %s is not sha256: followed by 64 hexadecimal digits", o.Name)
 			}
 			if k.keys[sum] != nil {
-				return nil, fmt.Errorf("access: the key %s is another's, too", o.Name)
+				return nil, fmt.Errorf("access: a hash of the key %s belongs to another key, too", o.Name)
 			}
 			k.keys[sum] = &key{sum, caller}
 		}

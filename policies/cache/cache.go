@@ -77,7 +77,7 @@ func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
 		opt.Now = time.Now
 	}
 	c := &Cache{opt: opt, changes: make(map[string]uint64), looks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_cache_total",
-		Help: "Requests that could be answered from the cache: hit or miss; results kept; results dropped because the server said that they had changed."}, []string{"server", "what"})}
+		Help: "Requests that could be answered from the cache: hit or miss; results kept; results dropped because the server reported a change."}, []string{"server", "what"})}
 	var err error
 	if c.lru, err = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k cached, r *keptResult) { c.bytes -= size(k, r) }); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
 	if c.looks, err = policies.Register(reg, c.looks); err != nil {
 		return nil, err
 	}
-	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Bytes of the results that are kept."}, func() float64 {
+	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Size of the cached results in bytes."}, func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return float64(c.bytes)

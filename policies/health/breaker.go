@@ -46,7 +46,7 @@ type breaker struct {
 }
 
 // errNothing settles a call that says nothing about the server.
-var errNothing = errors.New("health: the call tells nothing about the server")
+var errNothing = errors.New("health: the call says nothing about the state of the server")
 
 func newBreaker(opt BreakerOptions) *breaker {
 	if opt.Failures <= 0 {

@@ -13,11 +13,11 @@ type Metrics struct{ changes, checks, refusals *prometheus.CounterVec }
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_state_changes_total",
-			Help: "Changes of an upstream's state, by the state it came to."}, []string{"server", "to"}),
+			Help: "State changes of an upstream, by new state."}, []string{"server", "to"}),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_checks_total",
 			Help: "Health checks of an upstream, by outcome (ok, warning, failure, skipped)."}, []string{"server", "outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_refused_total",
-			Help: "Requests that were refused at once because the upstream is in error."}, []string{"server"}),
+			Help: "Requests refused at once because the upstream is in error."}, []string{"server"}),
 	}
 	var err error
 	for _, c := range []prometheus.Collector{m.changes, m.checks, m.refusals} {

@@ -46,7 +46,7 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 		opt.Now = time.Now
 	}
 	r := &Rate{opt: opt, given: given, began: opt.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_rate_limited_total",
-		Help: "Requests refused by a rate limit: client, total, tool or address."}, []string{"limit"})}
+		Help: "Requests refused by a rate limit, by limit (client, total, tool or address)."}, []string{"limit"})}
 	var err error
 	if r.clients, err = newClients(opt.PerMinute, opt.Burst, opt.Clients); err != nil {
 		return nil, err

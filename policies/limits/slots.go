@@ -33,7 +33,7 @@ type Slots struct {
 // NewSlots returns the limiter, its metrics registered with reg.
 func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 	s := &Slots{opt: opt, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dragoman_requests_refused_busy_total",
-		Help: "Requests refused because too many were waiting, or too many bytes of them were there."})}
+		Help: "Requests refused because too many requests, or too many bytes of them, were waiting."})}
 	if opt.Requests > 0 {
 		s.slots = semaphore.NewWeighted(int64(opt.Requests))
 	}
@@ -47,7 +47,7 @@ func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 	if s.refused, err = policies.Register(reg, s.refused); err != nil {
 		return nil, err
 	}
-	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that have one of limits.in_flight.", &s.running),
+	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", &s.running),
 		gauge("dragoman_requests_queued", "Requests that wait for one.", &s.waiting)} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

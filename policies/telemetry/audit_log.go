@@ -63,7 +63,7 @@ func OpenAuditLog(opt AuditLogOptions, reg prometheus.Registerer) (*AuditLog, er
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_audit_lines_total",
 			Help: "Lines of the audit trail: written, dropped because audit.queue was full, failed because they could not be written."}, []string{"outcome"})}
 	if t.counts, err = policies.Register(reg, t.counts); err == nil {
-		err = reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_audit_queue_bytes", Help: "Bytes of lines that wait to be written."},
+		err = reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_audit_queue_bytes", Help: "Bytes of audit lines that wait to be written."},
 			func() float64 { return float64(t.size.Load()) }))
 	}
 	if err != nil {

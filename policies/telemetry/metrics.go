@@ -87,13 +87,13 @@ func (m *Metrics) Forget(server string) {
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_requests_total",
-			Help: "Requests by server, method, the client's era, the era that the server was spoken to in (none: it was not asked) and outcome (ok, tool_error, server_error, or the code of the error table)."},
+			Help: "Requests by server, method, the client's era, the era spoken to the server (none: it was not called) and outcome (ok, tool_error, server_error, or the code of the error table)."},
 			[]string{"server", "method", "era", "upstream_era", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dragoman_request_duration_seconds",
 			Help: "Time from a request to its response.", Buckets: prometheus.ExponentialBuckets(0.0005, 3, 12)},
 			[]string{"server", "method", "era", "upstream_era"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_requests_in_flight", Help: "Requests without a response yet."}),
-		listens:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_listens_open", Help: "Listens of modern clients, at whatever server."}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_requests_in_flight", Help: "Requests whose response is not complete."}),
+		listens:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_listens_open", Help: "Open listens of modern clients, at all servers."}),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_notifications_total",
 			Help: "Notifications delivered on the answers to requests."}, []string{"server", "era"}),
 		tools: newTools(),

@@ -49,9 +49,9 @@ type toolSeries struct {
 func newTools() *tools {
 	t := &tools{seed: maphash.MakeSeed(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_tool_calls_total",
-			Help: "Calls by server, tool (of the server's list; else other) and outcome, as dragoman_requests_total."}, []string{"server", "tool", "outcome"}),
+			Help: "Tool calls by server, tool (other if the server does not list it) and outcome, as in dragoman_requests_total."}, []string{"server", "tool", "outcome"}),
 		time: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "dragoman_tool_duration_seconds",
-			Help: "Time that calls of a tool took: sum and count."}, []string{"server", "tool"})}
+			Help: "Duration of tool calls, as sum and count."}, []string{"server", "tool"})}
 	t.of.Store(&map[string]*toolBook{})
 	return t
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // errUnasked is the error of a line from a spare: it has received no request that it could answer.
-var errUnasked = errors.New("stdio: nothing was asked yet")
+var errUnasked = errors.New("stdio: no request was sent yet")
 
 // instance is a supervised child: an unused spare, or one behind a link.
 type instance struct {

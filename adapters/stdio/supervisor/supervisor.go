@@ -67,7 +67,7 @@ type circuit struct {
 }
 
 // errNeutral settles a ticket whose start says nothing about the server.
-var errNeutral = errors.New("stdio: the start tells nothing")
+var errNeutral = errors.New("stdio: the start counts as neither good nor bad")
 
 func newCircuit(opt *Options, quit <-chan struct{}) *circuit {
 	s := &circuit{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
