@@ -266,7 +266,7 @@ func (a *actor) misbehave(method, tag string, n int, right string, again func(st
 		return true
 	case k < 14:
 		a.w.note("client %s: %s answers late", a.name, tag)
-		time.Sleep(a.w.ttl + time.Second)
+		time.Sleep(a.w.ttl + time.Second) // virtual time
 	case k < 20:
 		broken := strings.Replace(state, `"v1.`, `"v1.A`, 1)
 		refused("a changed state", a.once(method, tag, 100+n, strings.Replace(again(right), state, broken, 1), a.who))
@@ -399,7 +399,7 @@ func (a *actor) asked(tag string, m *wire.Message) {
 	say := func(raws ...string) {
 		d := time.Duration(a.int(20)) * time.Millisecond
 		a.w.group.Go(func() {
-			time.Sleep(d)
+			time.Sleep(d) // virtual time
 			for _, raw := range raws {
 				m, _ := wire.Scan([]byte(raw))
 				session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)

@@ -136,7 +136,7 @@ func (w *world) live() {
 		}
 		delay := time.Duration(g.IntN(20)) * time.Millisecond
 		lives = append(lives, func() {
-			time.Sleep(delay)
+			time.Sleep(delay) // virtual time
 			begin()
 		})
 	}
@@ -146,7 +146,7 @@ func (w *world) live() {
 	w.trouble(&clients)
 	abrupt := g.chance(30)
 	if abrupt {
-		time.Sleep(time.Duration(g.IntN(200)) * time.Millisecond)
+		time.Sleep(time.Duration(g.IntN(200)) * time.Millisecond) // virtual time
 		w.note("the upstream is closed")
 		w.close()
 	}
@@ -163,7 +163,7 @@ func (w *world) trouble(clients *sync.WaitGroup) {
 	for range w.g.IntN(3) {
 		g := newGen(w.g.Uint64())
 		clients.Go(func() {
-			time.Sleep(time.Duration(g.IntN(150)) * time.Millisecond)
+			time.Sleep(time.Duration(g.IntN(150)) * time.Millisecond) // virtual time
 			w.srv.mu.Lock()
 			var c *conv
 			if n := len(w.srv.convs); n > 0 {

@@ -56,9 +56,9 @@ func faults() []fault {
 		{name: "requests vanish", what: "nothing arrives, connections stay open", tool: "echo", codes: silent, dead: true,
 			toxics: []string{`{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`}},
 		{name: "refused", what: "connections are reset, new ones refused", tool: "echo", codes: cut,
-			begin: func(n *network) { n.refused = true; n.front.refuse(); time.Sleep(aWhile) }},
+			begin: func(n *network) { n.refused = true; n.front.refuse(); time.Sleep(aWhile) }}, // the connections have been idle that long
 		{name: "idle reset", what: "what is open is reset, once, a while before the call", tool: "echo", ok: true, codes: cut, once: true,
-			begin: func(n *network) { n.front.cut(); time.Sleep(aWhile) }},
+			begin: func(n *network) { n.front.cut(); time.Sleep(aWhile) }}, // the connections have been idle that long
 		{name: "reset before", what: "reset instead of the answer", tool: "echo", codes: cut, toxics: []string{whole}, ending: resets},
 		{name: "closed before", what: "closed instead of the answer", tool: "echo", codes: cut, toxics: []string{whole}},
 		{name: "half-closed before", what: "half-closed instead of the answer", tool: "echo", codes: cut, toxics: []string{whole}, ending: halves},

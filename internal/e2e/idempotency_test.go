@@ -31,7 +31,7 @@ func countMain() {
 	}
 	mcp.AddTool(s, &mcp.Tool{Name: "count"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		_, err := fmt.Fprintln(book, a.N)
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // the work of the tool
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint("call ", a.N)}}}, nil, err
 	})
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})

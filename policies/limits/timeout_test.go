@@ -36,7 +36,7 @@ func (r *timedReplies) Next(until time.Time) (*wire.Message, error) {
 		time.Sleep(time.Until(until)) // in a synctest bubble: no real time passes
 		return nil, proxy.ErrNotYet
 	}
-	time.Sleep(time.Until(due))
+	time.Sleep(time.Until(due)) // virtual time: the server is silent
 	raw := r.script[0].raw
 	r.script = r.script[1:]
 	m := policytest.Scan(r.t, raw)

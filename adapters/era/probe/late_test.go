@@ -58,7 +58,7 @@ type sluggishLink struct {
 }
 
 func (l *sluggishLink) Close() error {
-	time.Sleep(l.s.stop)
+	time.Sleep(l.s.stop) // virtual time: the link is slow to close
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	l.s.ended++

@@ -64,7 +64,7 @@ func (r processReplies) Next(until time.Time) (*wire.Message, error) {
 		}
 		return scan(r.p.t, raw), nil
 	default:
-		time.Sleep(time.Until(until))
+		time.Sleep(time.Until(until)) // virtual time
 		return nil, proxy.ErrNotYet
 	}
 }

@@ -94,11 +94,11 @@ func playBadChild(name, arg string) int {
 	switch name {
 	case "deaf": // ignores the end of stdin
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	case "stubborn": // and SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	case "polite": // writes a line when it gets SIGTERM
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, syscall.SIGTERM)
@@ -114,7 +114,7 @@ func playBadChild(name, arg string) int {
 		return echoLines()
 	case "half": // writes an incomplete line
 		fmt.Print("whole\nhalf")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	case "chatter": // floods stderr, then echoes
 		for range 20_000 {
 			fmt.Fprintln(os.Stderr, "some noise on stderr that nobody asked for")
@@ -128,7 +128,7 @@ func playBadChild(name, arg string) int {
 			return 1
 		}
 		fmt.Println(p.PID())
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	}
 	return 98
 }

@@ -54,7 +54,7 @@ func playChild(role string) int {
 		return echoLines()
 	case "half":
 		fmt.Print("whole\nhalf")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	case "flood":
 		return floodLines()
 	}
@@ -66,7 +66,7 @@ func playBadChild(name, arg string) int {
 	switch name {
 	case "deaf": // ignores the end of stdin
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the child does nothing
 	case "stubborn", "polite": // hear CTRL_BREAK; one exits by it
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, os.Interrupt)

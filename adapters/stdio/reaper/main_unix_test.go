@@ -80,7 +80,7 @@ func play(role string) int {
 				note()
 			}
 		}
-		time.Sleep(50 * time.Second)
+		time.Sleep(50 * time.Second) // the process does nothing
 	}
 	return 98
 }
@@ -114,7 +114,7 @@ func playParent(arg string) int {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("ready")
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // the process does nothing
 	return 0
 }
 
