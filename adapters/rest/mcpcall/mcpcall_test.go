@@ -101,6 +101,20 @@ func TestExchangeFields(t *testing.T) {
 	}
 }
 
+// The buffer is made for the whole message, so that a large one is not copied again.
+func TestExchangeIsBuiltInOneBuffer(t *testing.T) {
+	text := `"` + strings.Repeat("x", 1000) + `"`
+	o := origin(t, nil)
+	o.Client.Info, o.Caps = []byte(`{"name":`+text+`}`), []byte(`{"c":`+text+`}`)
+	ex, err := o.Exchange("m", ToolCall{[]byte(text), []byte(`{"a":` + text + `}`)}, Members(`"p":`+text), Members(`"e":`+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spare := cap(ex.Msg.Raw) - len(ex.Msg.Raw); spare > 512 {
+		t.Errorf("a message of %d bytes has grown to a buffer with %d spare bytes", len(ex.Msg.Raw), spare)
+	}
+}
+
 // What the caller sent is part of the message as it is, so it may make the message invalid.
 func TestExchangeOfAnInvalidMember(t *testing.T) {
 	ex, err := origin(t, nil).Exchange("m", ToolCall{}, Members(`"a":}`), nil)
@@ -130,7 +144,9 @@ func TestFollowCaller(t *testing.T) {
 		o.Life, o.End = life, time.Now().Add(time.Minute)
 		left, released := new(proxy.Exchange), new(proxy.Exchange)
 		stop := o.Follow(left)
-		o.Follow(released)()
+		release := o.Follow(released)
+		released.Done() // starts the timer of the deadline
+		release()
 		gone := errors.New("gone")
 		leave(gone)
 		synctest.Wait()
@@ -144,6 +160,10 @@ func TestFollowCaller(t *testing.T) {
 			t.Errorf("limit %v", got)
 		}
 		stop()
+		<-time.After(2 * time.Minute)
+		if released.Err() != nil {
+			t.Errorf("a released exchange has a deadline: %v", released.Err())
+		}
 	})
 }
 
