@@ -6,20 +6,18 @@ import (
 	"dragoman/proxy"
 )
 
-// buffers recycles the memory of bodies. Very large buffers are left to the garbage collector, so that one large body
-// does not cost memory for ever.
-var buffers bufferPool
-
-type bufferPool struct{ pool sync.Pool }
+// buffers recycles the memory of bodies, *[]byte. Very large buffers are left to the garbage collector, so that one large
+// body does not cost memory for ever.
+var buffers sync.Pool
 
 const (
 	firstBuffer = 2 << 10
 	maxBuffer   = 4 << 20
 )
 
-// get returns an empty buffer.
-func (p *bufferPool) get() *[]byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
+// getBuffer returns an empty buffer.
+func getBuffer() *[]byte {
+	if b, ok := buffers.Get().(*[]byte); ok {
 		*b = (*b)[:0]
 		return b
 	}
@@ -27,13 +25,13 @@ func (p *bufferPool) get() *[]byte {
 	return &b
 }
 
-// put returns a buffer to the pool; nil is allowed.
-func (p *bufferPool) put(b *[]byte) {
+// putBuffer recycles a buffer; nil is allowed.
+func putBuffer(b *[]byte) {
 	if b == nil {
 		return
 	}
 	proxy.Overwrite(*b)
 	if cap(*b) <= maxBuffer {
-		p.pool.Put(b)
+		buffers.Put(b)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -57,7 +56,7 @@ type callState struct {
 	ex     *proxy.Exchange
 	again  again
 	state  state
-	body   *[]byte        // from buffers; nil if not needed
+	body   *[]byte        // of getBuffer; nil if not needed
 	m      wire.Message   // message read last
 	batch  []wire.Message // rest of an array that came in one event
 	status int
@@ -203,7 +202,7 @@ func (c *Call) json(until time.Time) error {
 	body, whole := c.Answer.Whole(limit)
 	if !whole {
 		if c.body == nil {
-			c.body = buffers.get()
+			c.body = getBuffer()
 		}
 		var err error
 		*c.body, err = c.Answer.Body(*c.body, limit, until)
@@ -345,7 +344,7 @@ func (c *Call) Close() error {
 		default:
 			c.Answer.Close()
 		}
-		buffers.put(c.body)
+		putBuffer(c.body)
 		c.body = nil
 	})
 	return nil
@@ -441,6 +440,3 @@ func NewRequest(method, path string, body []byte) *http1.Request {
 var PostTemplate = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
 
 var bodyless = http1.NewTemplate("Accept", Accept)
-
-// String returns the state's number, for tests.
-func (s state) String() string { return fmt.Sprintf("state(%d)", uint8(s)) }

@@ -89,7 +89,7 @@ func (p *Plan) runOne(ctx *fasthttp.RequestCtx) {
 	a.ctx, a.n, a.ex, a.end, a.record = ctx, n, ex, ex.GiveUp(n.Cap), p.Record
 	ex.Polls = p.Record.Polls && p.Record.Events != nil
 	if n.Leaves {
-		a.armed = httpserver.WatchClient(ctx, ex)
+		a.watch = httpserver.WatchClient(ctx, ex)
 	}
 	if n.Draining != nil && ex.Msg.Is("subscriptions/listen") {
 		a.undrain = context.AfterFunc(n.Draining, func() { ex.Cancel(proxy.ErrDraining) })
@@ -177,7 +177,7 @@ type answer struct {
 	handle   proxy.Handler     // runs the exchanges that have not begun
 	replies  proxy.Replies     // of ex; nil until it has begun
 	answered bool              // ex has its response; the next exchange follows
-	armed    httpserver.Watch
+	watch    httpserver.Watch
 	undrain  func() bool
 	end      time.Time
 	done     bool // the last response was read
@@ -297,7 +297,7 @@ func (a *answer) Close(sent bool) {
 }
 
 func (a *answer) release(sent bool) {
-	a.armed.Stop()
+	a.watch.Stop()
 	if a.undrain != nil {
 		a.undrain()
 	}

@@ -119,7 +119,7 @@ func (c *streamConn) Event(id, msg []byte) error {
 
 // Rest implements session.Connection.
 func (c *streamConn) Rest(id []byte) {
-	_ = c.out.Write(c.resume.Prime(nil, id)) // fails only if the client is gone
+	_ = c.out.Write(c.resume.prime(nil, id)) // fails only if the client is gone
 	c.out.End()
 }
 

@@ -41,9 +41,9 @@ type Recording struct {
 	Polls bool
 }
 
-// Prime appends the first event of a stream to dst: an event id to resume from and the retry delay. Its data is empty, so
+// prime appends the first event of a stream to dst: an event id to resume from and the retry delay. Its data is empty, so
 // that readers do not take it for a message.
-func (r *Resume) Prime(dst, id []byte) []byte {
+func (r *Resume) prime(dst, id []byte) []byte {
 	if ms := r.Retry.Milliseconds(); ms > 0 {
 		dst = eventstream.AppendRetry(dst, int(ms))
 	}
@@ -69,7 +69,7 @@ func (a *answer) begin(dst []byte) []byte {
 	if hold := a.n.Resume.Hold; hold > 0 {
 		a.closesAt = time.Now().Add(hold)
 	}
-	return a.n.Resume.Prime(dst, a.stream.Mark())
+	return a.n.Resume.prime(dst, a.stream.Mark())
 }
 
 // event records a message and appends it to dst as an event. If moved is true, the client has resumed the stream on
@@ -103,7 +103,7 @@ func (a *answer) closesEarly() bool {
 // pause appends what a client needs before its stream is closed early: an event id and the retry delay.
 func (a *answer) pause(dst []byte) []byte {
 	a.ex.Polled.Store(false) // otherwise the client would be disconnected again as soon as it returns
-	return a.n.Resume.Prime(dst, a.stream.Mark())
+	return a.n.Resume.prime(dst, a.stream.Mark())
 }
 
 // finish ends the record. sent reports that the client has received the whole answer.
@@ -168,7 +168,7 @@ func (r *Resume) OpenRecorded(ctx *fasthttp.RequestCtx, sess *proxy.Session, fin
 	s, after := find()
 	o.conn, o.stream = t, s
 	if after == 0 && primed {
-		_ = t.out.Write(r.Prime(nil, s.Mark())) // a failure ends the stream, which is checked below
+		_ = t.out.Write(r.prime(nil, s.Mark())) // a failure ends the stream, which is checked below
 	}
 	t.attach(s, after)
 	sess.SetOutlet(o)

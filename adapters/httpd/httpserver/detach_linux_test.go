@@ -29,7 +29,7 @@ func openFiles(t *testing.T) int {
 }
 
 // An idle stream gives up its connection. Writes, leaving clients, ends and breaks work as before, and no descriptor is left open.
-func TestColdStreams(t *testing.T) {
+func TestDetachedStreams(t *testing.T) {
 	for _, where := range []string{"tcp", "unix"} {
 		t.Run(where, func(t *testing.T) {
 			so, held, closed := StreamOptions{}, make(chan *Stream, 10), make(chan error, 10)
@@ -114,7 +114,7 @@ func TestColdStreams(t *testing.T) {
 
 // A stream whose peer reads slowly gets a connection again, so that a writer can wait. Nothing is lost, and a leaving client is still
 // noticed.
-func TestColdStreamsThaw(t *testing.T) {
+func TestDetachedStreamsAttach(t *testing.T) {
 	const events = 300
 	event := "data: " + strings.Repeat("x", 100<<10) + "\n\n"
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{Queue: 1 << 30})

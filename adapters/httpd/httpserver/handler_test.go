@@ -8,7 +8,7 @@ import (
 
 // The handler of an open connection is replaced: a request in progress ends with the old one, and the next request gets the new one with
 // its gates.
-func TestShow(t *testing.T) {
+func TestSetHandler(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -44,8 +44,8 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// After Farewell each response closes its connection, also that of a request in progress. New connections are accepted.
-func TestFarewell(t *testing.T) {
+// After DisableKeepAlives each response closes its connection, also that of a request in progress. New connections are accepted.
+func TestDisableKeepAlives(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {

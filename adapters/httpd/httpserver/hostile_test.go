@@ -228,7 +228,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 // trySend writes, and ignores errors: the other side may have closed the connection.
 func (c *client) trySend(s string) { _, _ = io.WriteString(c.Conn, s) }
 
-func TestReading(t *testing.T) {
+func TestBudget(t *testing.T) {
 	pipe := func() *conn {
 		a, b := net.Pipe()
 		t.Cleanup(func() { _, _ = a.Close(), b.Close() })

@@ -135,7 +135,7 @@ func (r *recycled) Leave() {
 	r.leaves.Add(1)
 }
 
-func TestNoLeaveAfterDisarm(t *testing.T) {
+func TestNoLeaveAfterStop(t *testing.T) {
 	var leaves, bad atomic.Int64
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -160,7 +160,7 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 	}
 }
 
-func TestDisarmOfAnEarlierWatch(t *testing.T) {
+func TestStopOfAnEarlierWatch(t *testing.T) {
 	first, second := make(leaver, 1), make(leaver, 1)
 	c := &conn{}
 	one := c.watch(first)

@@ -27,7 +27,7 @@ func overwriteAll(event [][]byte) {
 }
 
 // Events of all sizes arrive complete and in order, and their memory is free once Tell has returned, on every kind of connection.
-func TestHeldTell(t *testing.T) {
+func TestWriteParts(t *testing.T) {
 	cert, _ := testkit.Certificate(t)
 	for _, secure := range []bool{false, true} {
 		for _, version := range []string{"1.0", "1.1"} {
@@ -71,7 +71,7 @@ func TestHeldTell(t *testing.T) {
 				if err != nil || string(got) != want.String() {
 					t.Errorf("%d bytes of %d, %v", len(got), want.Len(), err)
 				}
-				if err := testkit.Receive(t, "Tell", told); err != nil {
+				if err := testkit.Receive(t, "WriteParts", told); err != nil {
 					t.Error(err)
 				}
 			})
@@ -80,7 +80,7 @@ func TestHeldTell(t *testing.T) {
 }
 
 // Writes during a large event do not block. They are sent after it, and are counted.
-func TestHeldTellWaits(t *testing.T) {
+func TestWriteWaitsForALargeEvent(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
 	c.send(get)
@@ -122,7 +122,7 @@ func TestHeldTellWaits(t *testing.T) {
 	if got, err := io.ReadAll(resp.Body); err != nil || string(begin)+string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if err := testkit.Receive(t, "Tell", told); err != nil {
+	if err := testkit.Receive(t, "WriteParts", told); err != nil {
 		t.Error(err)
 	}
 	if err := testkit.Receive(t, "OnClose", closed); err != nil {
@@ -131,7 +131,7 @@ func TestHeldTellWaits(t *testing.T) {
 }
 
 // A peer that does not read blocks a writer for no longer than a write's timeout, and the queue bounds the waiting events.
-func TestHeldTellUnread(t *testing.T) {
+func TestWritePartsUnread(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
 	c := dialTo(t, addr)
 	c.send(get)
@@ -158,7 +158,7 @@ func TestHeldTellUnread(t *testing.T) {
 	if err := h.Write([]byte("data: too much\n\n")); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
-	if err := testkit.Receive(t, "Tell", told); err == nil {
+	if err := testkit.Receive(t, "WriteParts", told); err == nil {
 		t.Error("the stream was closed without a notification")
 	}
 	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
@@ -167,7 +167,7 @@ func TestHeldTellUnread(t *testing.T) {
 }
 
 // As many pieces as the system accepts in one call, and more.
-func TestHeldTellPieces(t *testing.T) {
+func TestWritePartsInManyPieces(t *testing.T) {
 	_, addr, held, _ := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
 	c.send(get)

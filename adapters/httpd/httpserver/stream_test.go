@@ -38,7 +38,7 @@ func holder(so StreamOptions, held chan *Stream) fasthttp.RequestHandler {
 	}
 }
 
-func TestHeldWriteEndAndKeepAlive(t *testing.T) {
+func TestOpenStreamWriteEndAndKeepAlive(t *testing.T) {
 	s, addr, held, closed := holding(t, Options{KeepAlive: 30 * time.Millisecond}, StreamOptions{First: []byte("data: 0\n\n")})
 	c := dialTo(t, addr)
 	c.send(get)
@@ -76,7 +76,7 @@ func TestHeldWriteEndAndKeepAlive(t *testing.T) {
 	testkit.Eventually(t, "nothing left", func() bool { return s.Streams() == 0 && s.Conns() == 0 && len(closed) == 0 })
 }
 
-func TestHeldEndsWithItsPeer(t *testing.T) {
+func TestOpenStreamEndsWithItsPeer(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{})
 	for name, leave := range map[string]func(*client){
 		"FIN":            func(c *client) { _ = c.Close() },
@@ -102,7 +102,7 @@ func TestHeldEndsWithItsPeer(t *testing.T) {
 	}
 }
 
-func TestHeldPeerDoesNotRead(t *testing.T) {
+func TestOpenStreamPeerDoesNotRead(t *testing.T) {
 	event := []byte("data: " + strings.Repeat("x", 100<<10) + "\n\n")
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{})
 	c := dialTo(t, addr)
@@ -138,7 +138,7 @@ func TestHeldPeerDoesNotRead(t *testing.T) {
 }
 
 // Events that do not fit into the socket wait and arrive in order.
-func TestHeldQueue(t *testing.T) {
+func TestOpenStreamQueue(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20}) // nothing comes between
 	c := dialTo(t, addr)
 	c.send(get)
@@ -164,7 +164,7 @@ func TestHeldQueue(t *testing.T) {
 	}
 }
 
-func TestHeldCap(t *testing.T) {
+func TestOpenStreamLimit(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{MaxStreams: 1}, StreamOptions{})
 	first, second := dialTo(t, addr), dialTo(t, addr)
 	first.send(get)
@@ -186,7 +186,7 @@ func TestHeldCap(t *testing.T) {
 	})
 }
 
-func TestHeldThousandIdle(t *testing.T) {
+func TestOpenStreamThousandIdle(t *testing.T) {
 	const n = 1000
 	s, addr, held, closed := holding(t, Options{}, StreamOptions{})
 	before := runtime.NumGoroutine()
@@ -220,7 +220,7 @@ func TestHeldThousandIdle(t *testing.T) {
 	}
 }
 
-func TestHeldDrain(t *testing.T) {
+func TestOpenStreamDrain(t *testing.T) {
 	s, addr, held, closed := holding(t, Options{}, StreamOptions{OnDrain: func(h *Stream) { _ = h.Write([]byte("data: bye\n\n")) }})
 	c := dialTo(t, addr)
 	c.send(get)
@@ -235,7 +235,7 @@ func TestHeldDrain(t *testing.T) {
 	c.expect("8\r\n: open\n\n\r\nb\r\ndata: bye\n\n\r\n0\r\n\r\n")
 }
 
-func TestHeldOverTLSAndHTTP10(t *testing.T) {
+func TestOpenStreamOverTLSAndHTTP10(t *testing.T) {
 	cert, _ := testkit.Certificate(t)
 	held := make(chan *Stream, 2)
 	_, addr := serve(t, Options{}, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(s *Server) {
