@@ -150,7 +150,7 @@ func TestSlotsCountBytes(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTurnstile(t, Concurrency(2, map[string]int{"frail": 1}))
 		var outs []<-chan any

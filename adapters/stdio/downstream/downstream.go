@@ -35,8 +35,8 @@ const flushTime = 5 * time.Second
 // errGone cancels the requests in flight when the client has closed its side.
 var errGone = errors.New("stdio: the client has closed its side")
 
-// errDeaf reports that the output could not be written.
-var errDeaf = errors.New("stdio: the client does not read")
+// errStalled reports that the output could not be written.
+var errStalled = errors.New("stdio: the client does not read")
 
 // Serve reads until the client closes its side or ctx ends. Then it cancels the requests in flight and waits for them.
 // The error is that of reading or writing; nil at the end of the input.
@@ -58,7 +58,7 @@ func (d *Server) Serve(ctx context.Context) error {
 	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer stop()
 	if !c.wait(flush) {
-		return errDeaf
+		return errStalled
 	}
 	if ferr := out.Flush(flush); err == nil && !errors.Is(ferr, io.ErrClosedPipe) {
 		err = ferr
@@ -76,7 +76,7 @@ func (c *client) wait(ctx context.Context) bool {
 	case <-done:
 		return true
 	case <-ctx.Done():
-		c.out.Fail(errDeaf)
+		c.out.Fail(errStalled)
 		return false
 	}
 }

@@ -85,7 +85,7 @@ func TestDownstreamClientDoesNotRead(t *testing.T) {
 	go func() { ended <- downstreamOf(strings.NewReader(in), out).Serve(context.Background()) }()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, errDeaf) && !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, errStalled) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	case <-time.After(flushTime + 20*time.Second):

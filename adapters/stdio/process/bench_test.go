@@ -78,7 +78,7 @@ func BenchmarkProcessStart(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		g    *reaper.Reaper
-	}{{"direct", nil}, {"guarded", g}} {
+	}{{"direct", nil}, {"reaper", g}} {
 		b.Run(way.name, func(b *testing.B) {
 			var starts time.Duration
 			for range b.N {

@@ -20,8 +20,8 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// guardedKey makes the tests start their children through a reaper; see TestWithReaper.
-const guardedKey = "STDIO_TEST_GUARDED"
+// reaperKey makes the tests start their children through a reaper; see TestWithReaper.
+const reaperKey = "STDIO_TEST_REAPER"
 
 func TestMain(m *testing.M) {
 	if reaper.Called(os.Args) {
@@ -30,21 +30,21 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(childKey); role != "" {
 		os.Exit(playChild(role))
 	}
-	if os.Getenv(guardedKey) == "" {
+	if os.Getenv(reaperKey) == "" {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	goleak.VerifyTestMain(guardedTests{m})
+	goleak.VerifyTestMain(reaperTests{m})
 }
 
-// guardedTests are the tests, with a reaper while they run.
-type guardedTests struct{ *testing.M }
+// reaperTests are the tests, with a reaper while they run.
+type reaperTests struct{ *testing.M }
 
-func (g guardedTests) Run() int {
+func (g reaperTests) Run() int {
 	failed := make(chan error, 10)
-	ward = reaper.New(reaper.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
+	testReaper = reaper.New(reaper.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
 	code := g.M.Run()
-	ward.Close()
+	testReaper.Close()
 	select {
 	case err := <-failed:
 		fmt.Fprintln(os.Stderr, err)
@@ -122,7 +122,7 @@ func playBadChild(name, arg string) int {
 		return echoLines()
 	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
 		return forkChild(arg)
-	case "guarded": // starts a child through Start and waits to be killed
+	case "supervisor": // starts a child through Start and waits to be killed
 		p, err := Start(background(), child("deaf"))
 		if err != nil {
 			return 1

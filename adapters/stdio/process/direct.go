@@ -37,7 +37,7 @@ func (d *direct) signal(s signalKind) {
 	if s == sigTerm {
 		d.termed = time.Now()
 	}
-	signalGroup(d.cmd.Process, s)
+	signalGroup(d.pid, s)
 }
 
 // wait returns when the child has exited, and reaps it. Only wait reaps the child.
@@ -48,7 +48,7 @@ func (d *direct) wait() outcome {
 	d.ended = true
 	if d.termed.IsZero() {
 		d.termed = time.Now()
-		signalGroup(d.cmd.Process, sigTerm)
+		signalGroup(d.pid, sigTerm)
 	}
 	d.mu.Unlock()
 	_ = d.cmd.Wait() // the error repeats ProcessState
@@ -68,6 +68,6 @@ func (d *direct) sweep(grace time.Duration) {
 	if emptyBy(d.termed.Add(grace), empty) {
 		return
 	}
-	signalGroupID(d.pid, sigKill)
+	signalGroup(d.pid, sigKill)
 	emptyBy(time.Now().Add(sweepKilled), empty)
 }

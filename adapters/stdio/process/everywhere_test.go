@@ -55,16 +55,7 @@ func TestProcessFlood(t *testing.T) {
 // Stop ends a ReadLine of another goroutine.
 func TestProcessStopEndsReadLine(t *testing.T) {
 	t.Parallel()
-	p := start(t, child("echo"))
-	result := make(chan error, 1)
-	go func() {
-		_, err := p.ReadLine()
-		result <- err
-	}()
-	p.Stop()
-	if err := <-result; err != io.EOF {
-		t.Errorf("got %v", err)
-	}
+	stopEndsReadLine(t, start(t, child("echo")))
 }
 
 // An incomplete line is not taken for a message when Stop interrupts it.
@@ -74,6 +65,11 @@ func TestProcessStopDropsHalfALine(t *testing.T) {
 	c.StopGrace = -1
 	p := start(t, c)
 	expect(t, p, "whole")
+	stopEndsReadLine(t, p)
+}
+
+func stopEndsReadLine(t *testing.T, p *Process) {
+	t.Helper()
 	result := make(chan error, 1)
 	go func() {
 		_, err := p.ReadLine()

@@ -22,8 +22,8 @@ const childKey = "STDIO_TEST_CHILD"
 // raceEnv removes the second that the race detector waits at the exit of children.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
-// ward is the reaper of all tests; nil: none.
-var ward *reaper.Reaper
+// testReaper is the reaper of all tests; nil: none.
+var testReaper *reaper.Reaper
 
 // waitContext closes waits when a Writer begins to wait for it.
 type waitContext struct {
@@ -101,7 +101,7 @@ func child(role string) Command {
 	}
 	return Command{
 		Argv: []string{self}, Env: []string{childKey + "=" + role, raceEnv},
-		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Reaper: ward,
+		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Reaper: testReaper,
 	}
 }
 

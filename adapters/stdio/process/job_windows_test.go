@@ -116,7 +116,7 @@ func TestProcessCannotBreakAway(t *testing.T) {
 // When this process is killed, no child survives.
 func TestProcessEndsWithUs(t *testing.T) {
 	t.Parallel()
-	c := child("guarded")
+	c := child("supervisor")
 	c.KillGrace = time.Minute // it is itself in a job of this process, which would end its descendants later
 	us := start(t, c)
 	pid, err := strconv.Atoi(readLine(t, us))

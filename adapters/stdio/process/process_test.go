@@ -267,7 +267,7 @@ func TestProcessEndsWithUs(t *testing.T) {
 		t.Skip("only Linux signals a child at its parent's death")
 	}
 	t.Parallel()
-	us := start(t, child("guarded"))
+	us := start(t, child("supervisor"))
 	pid, err := strconv.Atoi(readLine(t, us))
 	must(t, err)
 	if dead(pid) {

@@ -17,11 +17,8 @@ const (
 	sigKill signalKind = syscall.SIGKILL
 )
 
-// signalGroup signals the process group that the child leads.
-func signalGroup(child *os.Process, s signalKind) { signalGroupID(child.Pid, s) }
-
-// signalGroupID signals a group. An empty group is no error.
-func signalGroupID(pgid int, s signalKind) { _ = unix.Kill(-pgid, s) }
+// signalGroup signals a process group. An empty group is no error.
+func signalGroup(pgid int, s signalKind) { _ = unix.Kill(-pgid, s) }
 
 // groupAlive reports whether the group has members. It also reaps members that have become the proxy's own children
 // because the proxy is the system's first process, as in a container, or a subreaper. A thorough check does not count

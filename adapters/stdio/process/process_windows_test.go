@@ -94,7 +94,7 @@ func playBadChild(name, arg string) int {
 			return 5
 		}
 		return echoLines()
-	case "guarded": // starts a tree through Start and waits to be killed
+	case "supervisor": // starts a tree through Start and waits to be killed
 		p, err := Start(background(), child("fork:deaf,stay"))
 		if err != nil {
 			return 1

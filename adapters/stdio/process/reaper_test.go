@@ -18,12 +18,12 @@ import (
 
 // All process tests again, with a reaper.
 func TestWithReaper(t *testing.T) {
-	if ward != nil {
+	if testReaper != nil {
 		t.Skip("this test is the repetition itself")
 	}
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^Test(Process|Start)", "-test.timeout=5m", fmt.Sprintf("-test.short=%v", testing.Short()))
-	cmd.Env = append(os.Environ(), guardedKey+"=1")
+	cmd.Env = append(os.Environ(), reaperKey+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -34,7 +34,7 @@ func TestProcessEnvironmentIsExact(t *testing.T) {
 
 func TestProcessNothingInherited(t *testing.T) {
 	t.Parallel()
-	p := start(t, Command{Argv: []string{"env"}, Reaper: ward})
+	p := start(t, Command{Argv: []string{"env"}, Reaper: testReaper})
 	for line, err := range p.Lines() {
 		if err != nil || !marks(string(line)) {
 			t.Errorf("got %q, %v", line, err)
@@ -43,7 +43,9 @@ func TestProcessNothingInherited(t *testing.T) {
 }
 
 // marks reports whether a variable is the one that the reaper adds.
-func marks(entry string) bool { return ward != nil && strings.HasPrefix(entry, reaper.MarkKey+"=") }
+func marks(entry string) bool {
+	return testReaper != nil && strings.HasPrefix(entry, reaper.MarkKey+"=")
+}
 
 // Runtimes expect blocking pipes: node and Python fail with EAGAIN on others.
 func TestProcessPipesBlockInTheChild(t *testing.T) {
@@ -81,7 +83,7 @@ func TestStartErrors(t *testing.T) {
 	}
 	f := func(c Command, cause error, hint string) {
 		t.Helper()
-		c.Reaper = ward
+		c.Reaper = testReaper
 		_, err := Start(background(), c)
 		var e *StartError
 		if !errors.As(err, &e) || !errors.Is(err, cause) || !strings.Contains(err.Error(), hint) {

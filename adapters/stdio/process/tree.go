@@ -52,16 +52,9 @@ func spawnTree(ctx context.Context, c Command, path string, std [3]*os.File) (tr
 			return nil, 0, err
 		}
 	}
-	return startDirect(&exec.Cmd{Path: path, Args: c.Argv, Env: exactEnv(c.Env), Dir: c.Dir, SysProcAttr: sysProcAttr(),
+	// Env is not nil, which would mean the proxy's own environment.
+	return startDirect(&exec.Cmd{Path: path, Args: c.Argv, Env: append([]string{}, c.Env...), Dir: c.Dir, SysProcAttr: sysProcAttr(),
 		Stdin: std[0], Stdout: std[1], Stderr: std[2]})
-}
-
-// exactEnv returns env, never nil: os/exec takes a nil environment as the request to inherit the proxy's.
-func exactEnv(env []string) []string {
-	if env == nil {
-		return []string{}
-	}
-	return env
 }
 
 // lastOf keeps the last of equal keys, as os/exec does itself, and drops the reaper's own key.

@@ -49,15 +49,15 @@ func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 		}
 	}
 	took(t, p, 8*time.Second)
-	if dead(pid) != (ward != nil) {
-		t.Errorf("dead: %v; with a reaper: %v", dead(pid), ward != nil)
+	if dead(pid) != (testReaper != nil) {
+		t.Errorf("dead: %v; with a reaper: %v", dead(pid), testReaper != nil)
 	}
 }
 
 // A grandchild in a session of its own that ignores all signals is ended by Stop.
-func TestProcessStopKillsWhoEscaped(t *testing.T) {
+func TestProcessStopKillsEscapedGrandchild(t *testing.T) {
 	t.Parallel()
-	if ward == nil {
+	if testReaper == nil {
 		t.Skip("needs a reaper")
 	}
 	c := child("fork:setsid-stubborn,stay")

@@ -17,48 +17,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawned is a reaper process that no connection serves yet.
-type spawned struct {
-	mark   string
-	cmd    *exec.Cmd
-	socket *net.UnixConn
-}
-
 // ahead has what Prelaunch has spawned, nil if that failed, and is closed then. It is nil if Prelaunch was not called.
-var ahead chan *spawned
+var ahead chan *connection
 
 // Prelaunch starts a reaper process before there is a Reaper, so that its initialization overlaps with the program's. The first
 // Reaper that needs a process takes it. If none does, it ends with the program. Prelaunch is called once, before any other use of
 // the package.
 func Prelaunch() {
-	ahead = make(chan *spawned, 1)
+	ahead = make(chan *connection, 1)
 	go func() { // ends at once
 		defer close(ahead)
-		if s, err := spawn(new(Options)); err == nil {
-			ahead <- s
+		if c, err := spawn(new(Options)); err == nil {
+			ahead <- c
 		}
 	}()
 }
 
 // launch starts a reaper process, which ends when the connection to it is closed, also by our death.
-func launch(r *Reaper) (*connection, error) {
-	var s *spawned
+func launch(r *Reaper) (c *connection, err error) {
 	if ahead != nil {
-		s = <-ahead
+		c = <-ahead
 	}
-	if s == nil {
-		var err error
-		if s, err = spawn(&r.opt); err != nil {
+	if c == nil {
+		if c, err = spawn(&r.opt); err != nil {
 			return nil, err
 		}
 	}
-	c := &connection{reaper: r, mark: s.mark, cmd: s.cmd, socket: s.socket, children: map[uint64]*Child{},
-		slots: make(chan struct{}, maxStarts), ready: make(chan struct{}), done: make(chan struct{})}
+	c.reaper = r
 	go c.serve()
 	return c, nil
 }
 
-func spawn(opt *Options) (*spawned, error) {
+// spawn starts a reaper process whose connection is not served yet.
+func spawn(opt *Options) (*connection, error) {
 	exe, err := opt.exe()
 	if err != nil {
 		return nil, err
@@ -77,7 +68,8 @@ func spawn(opt *Options) (*spawned, error) {
 		_ = ours.Close()
 		return nil, err
 	}
-	return &spawned{mark, cmd, ours}, nil
+	return &connection{mark: mark, cmd: cmd, socket: ours, children: map[uint64]*Child{},
+		slots: make(chan struct{}, maxStarts), ready: make(chan struct{}), done: make(chan struct{})}, nil
 }
 
 // exe returns the program to run, or an error if it would not become a reaper.

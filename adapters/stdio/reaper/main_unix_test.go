@@ -170,7 +170,7 @@ func run(ctx context.Context, g *Reaper, env []string, argv ...string) (*Child, 
 		return nil, nil, err
 	}
 	lines := make(chan string, 1000)
-	go func() { // ends with the family
+	go func() { // ends with the process tree
 		defer close(lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
 			select {

@@ -8,7 +8,7 @@ func TestPrelaunchedProcessIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ahead = make(chan *spawned, 1)
+	ahead = make(chan *connection, 1)
 	ahead <- s
 	close(ahead)
 	defer func() { ahead = nil }()
@@ -17,7 +17,7 @@ func TestPrelaunchedProcessIsUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if used := c.cmd == s.cmd; used != want {
+		if used := c == s; used != want {
 			t.Errorf("the prelaunched process is used: %v, want %v", used, want)
 		}
 		c.close()

@@ -183,7 +183,7 @@ func TestNoProcessSurvivesAKilledParent(t *testing.T) {
 	}
 }
 
-// Kill ends all processes of one family, and none of another.
+// Kill ends all processes of one process tree, and none of another.
 func TestKillEndsTheTree(t *testing.T) {
 	for name := range scripts {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestKillEndsTheTree(t *testing.T) {
 	}
 }
 
-// A child that exits by itself takes its daemons along: they get SIGTERM, and the family has ended with the last of them.
+// A child that exits by itself takes its daemons along: they get SIGTERM, and the process tree has ended with the last of them.
 func TestAChildThatExitsLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -248,7 +248,7 @@ func TestAStubbornDaemonWaitsForKill(t *testing.T) {
 	r.noProcess(0)
 }
 
-// SIGTERM reaches all processes of the family.
+// SIGTERM reaches all processes of the tree.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -263,7 +263,7 @@ func TestTerminate(t *testing.T) {
 	r.noProcess(0)
 }
 
-// An orphan without any mark goes with the last family that can have started it.
+// An orphan without any mark goes with the last tree that can have started it.
 func TestAnOrphanWithoutAMarkEndsWithTheLastTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -33,7 +33,7 @@ func idle(d *Dialer) (pids []int) {
 	return pids
 }
 
-func TestSparesAreAdopted(t *testing.T) {
+func TestPrewarmedChildrenAreUsed(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 2 })
 	if l := dial(t, d, newListener()); d.Stats().Starts != 1 {
 		t.Errorf("before Warm: %+v", d.Stats())
@@ -59,7 +59,7 @@ func TestSparesAreAdopted(t *testing.T) {
 }
 
 // A spare that dies is replaced, and the next Dial does not get it.
-func TestSpareDies(t *testing.T) {
+func TestPrewarmedChildDies(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 1 })
 	d.grown = time.Millisecond // which is a failure, however long it has lived
 	warm(t, d, 1)
@@ -86,7 +86,7 @@ func TestSpareDies(t *testing.T) {
 }
 
 // Spares that exit one after the other open the circuit instead of spinning.
-func TestSparesThatDieOpenTheCircuit(t *testing.T) {
+func TestPrewarmedChildrenThatDieOpenTheCircuit(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 }
 
-func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
+func TestPrewarmingAMissingCommandDoesNotSpin(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 2; o.Command.Argv = []string{"/no/such/command"} })
 	d.Warm()
 	until(t, "a second try", func() bool { return d.Stats().FailedStarts >= 2 })
@@ -120,7 +120,7 @@ func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
 }
 
 // A spare that writes before it is used is not blocked, and its output is no message to its later user.
-func TestSpareWithABanner(t *testing.T) {
+func TestPrewarmedChildWithABanner(t *testing.T) {
 	d := dialer(t, "banner", func(o *Options) { o.Spares = 1 })
 	warm(t, d, 1)
 	until(t, "the end of the banner", func() bool { return d.Stats().Noise == 48<<10 })
@@ -128,7 +128,7 @@ func TestSpareWithABanner(t *testing.T) {
 	mustCall(t, l, "initialize")
 }
 
-func TestCloseEndsSparesAndDials(t *testing.T) {
+func TestCloseEndsPrewarmedChildrenAndDials(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 3 })
 	warm(t, d, 3)
 	d.Close()

@@ -77,7 +77,7 @@ func TestWriterLargeInTurn(t *testing.T) {
 }
 
 // Waiting writers get an error at once when the Writer fails.
-func TestWriterFailsThoseInTurn(t *testing.T) {
+func TestWriterFailsWaitingLargeLines(t *testing.T) {
 	t.Parallel()
 	w, in, _, first := stuckWriter(t)
 	second := begin(t, w, t.Context(), make([]byte, 1<<20), 1)
