@@ -85,14 +85,19 @@ func messageMutants() []mutant {
 			}
 		}},
 		{name: "does one thing after the other", caught: "legacy.slow-does-not-block", faces: oneStream, message: func(x *exchange, m peer.Message) []string {
-			switch {
-			case x.method == "ping":
-				held.swap(m.Raw)
-				return nil
-			case x.method == "tools/call" && m.Kind() == peer.IsResponse:
-				return []string{m.Raw, held.swap("")}
+			ping := x.method == "ping"
+			if !ping && (x.method != "tools/call" || m.Kind() != peer.IsResponse) {
+				return []string{m.Raw}
 			}
-			return []string{m.Raw}
+			other := held.swap(m.Raw) // whichever comes first waits, and the call goes before the ping
+			if other == "" {
+				return nil
+			}
+			held.swap("")
+			if ping {
+				return []string{other, m.Raw}
+			}
+			return []string{m.Raw, other}
 		}},
 	}
 }
