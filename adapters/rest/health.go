@@ -2,10 +2,9 @@ package rest
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"time"
 
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"

@@ -24,7 +24,7 @@ type request struct {
 	began time.Time
 
 	leave    context.CancelCauseFunc
-	armed    httpserver.Watch
+	watch    httpserver.Watch
 	detached bool // the answer is written after the handler has returned
 
 	streams  bool   // the caller wants events
@@ -47,7 +47,7 @@ func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandl
 			Origin: mcpcall.Origin{Client: d.client, Server: mcphttp.ServerOf(ctx), Below: below, Caller: mcphttp.CallerOf(ctx), ID: requestID(ctx),
 				Arrival: mcphttp.ArrivalOf(ctx), Caps: d.opt.Caps, End: time.Now().Add(d.opt.Cap)}}
 		r.Life, r.leave = context.WithCancelCause(context.Background())
-		r.armed = httpserver.WatchClient(ctx, r)
+		r.watch = httpserver.WatchClient(ctx, r)
 		defer func() {
 			if !r.detached {
 				r.close()
@@ -58,7 +58,7 @@ func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandl
 }
 
 func (r *request) close() {
-	r.armed.Stop()
+	r.watch.Stop()
 	r.leave(nil)
 }
 

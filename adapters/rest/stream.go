@@ -83,7 +83,7 @@ func (s *stream) endOnDrain(draining context.Context) {
 
 // Close implements httpserver.Source.
 func (s *stream) Close(bool) {
-	s.r.armed.Stop()
+	s.r.watch.Stop()
 	if s.stopDrain != nil {
 		s.stopDrain()
 	}

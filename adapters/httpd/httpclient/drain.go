@@ -37,7 +37,7 @@ func (c *conn) finish() {
 	case c.body.Err() != nil:
 	case netpoll.CanPeek && c.peek != nil:
 		c.owes = now.Add(drainTime)
-	default: // nobody could see later whether it has arrived
+	default: // without a Peeker its arrival cannot be seen later
 		c.drain(now.Add(drainTime))
 	}
 }

@@ -175,7 +175,7 @@ func (h *Host) Authority() string { return h.origin.Authority }
 func (h *Host) Path() string { return h.origin.Path }
 
 // Send writes req and returns without waiting for the response. It adds Host, Content-Length and the Host's static headers, and removes
-// Accept-Encoding, because nobody here decompresses. ctx ends the wait for a connection and a large write; once Send has returned,
+// Accept-Encoding, because responses are not decompressed. ctx ends the wait for a connection and a large write; once Send has returned,
 // Response.Abort cancels.
 //
 // A pooled connection that fails before the kernel has taken a byte is replaced by another. Errors: ErrTooManyConns, ErrClosed,

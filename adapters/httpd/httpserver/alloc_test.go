@@ -13,9 +13,9 @@ func TestServingAllocatesNothing(t *testing.T) {
 	_, addr := serve(t, Options{HandlerOptions: HandlerOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(*fasthttp.RequestCtx) bool { return true }}}}, nil,
 		func(s *Server) {
 			s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
-				armed := WatchClient(ctx, l)
+				watch := WatchClient(ctx, l)
 				ctx.SetBodyString("fine")
-				armed.Stop()
+				watch.Stop()
 			})
 		})
 	c := dialTo(t, addr)

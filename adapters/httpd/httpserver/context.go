@@ -91,7 +91,7 @@ func WatchClient(ctx *fasthttp.RequestCtx, l Leaver) Watch {
 	return c.watch(l)
 }
 
-// KeepBody leaves the memory of a request's body, and its Scratch, to whoever still has them when the response ends; the connection
+// KeepBody leaves the memory of a request's body, and its Scratch, to code that uses them beyond the response; the connection
 // goes on with other memory. It is called before the end of the response, by the handler or by what writes the response, and does
 // nothing for a request that no Server of this package has read.
 func KeepBody(ctx *fasthttp.RequestCtx) {

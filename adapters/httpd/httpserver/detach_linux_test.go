@@ -14,7 +14,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// isCold reports whether a stream has given up its connection and has only its descriptor.
+// detached reports whether a stream has given up its connection and has only its descriptor.
 func (h *Stream) detached() bool {
 	return h.c.socket.Detached()
 }
@@ -54,7 +54,7 @@ func TestDetachedStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				h := testkit.Receive(t, "the stream", held)
-				testkit.Eventually(t, "cold", h.detached)
+				testkit.Eventually(t, "detached", h.detached)
 				return c, h
 			}
 			hears := func(c net.Conn, want string) {
@@ -123,7 +123,7 @@ func TestDetachedStreamsAttach(t *testing.T) {
 		c.send(get)
 		c.head()
 		h := testkit.Receive(t, "the stream", held)
-		testkit.Eventually(t, "cold", h.detached)
+		testkit.Eventually(t, "detached", h.detached)
 		for range events {
 			if err := h.Write([]byte(event)); err != nil {
 				t.Fatal(err)
@@ -152,7 +152,7 @@ func TestDetachedStreamsAttach(t *testing.T) {
 	c.send(get)
 	c.head()
 	h := testkit.Receive(t, "the stream", held)
-	testkit.Eventually(t, "cold", h.detached)
+	testkit.Eventually(t, "detached", h.detached)
 	h.mu.Lock()
 	_, err := h.c.socket.Attach()
 	h.mu.Unlock()

@@ -25,7 +25,7 @@ func (w Watch) Stop() {
 	w.d.mu.Unlock()
 }
 
-// departure is what is known of a client's leaving, and who waits for it. It implements netpoll.Peer.
+// departure records that a client has left, and holds the Leaver that is called then. It implements netpoll.Peer.
 type departure struct {
 	mu     sync.Mutex
 	leaver Leaver

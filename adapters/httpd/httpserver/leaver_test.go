@@ -26,8 +26,8 @@ func blocked(t *testing.T, ln net.Listener) (addr string, entered chan struct{},
 	gone := make(leaver, 1)
 	_, addr = serve(t, Options{}, ln, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
-			armed := WatchClient(ctx, gone)
-			defer armed.Stop()
+			watch := WatchClient(ctx, gone)
+			defer watch.Stop()
 			entered <- struct{}{}
 			left <- <-gone
 		})
@@ -121,15 +121,15 @@ func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	testkit.Receive(t, "the leave, inside Watch", left)
 }
 
-// recycled is a Leaver as a pool would hold it: Leave must not be called while it is not armed.
+// recycled is a Leaver as a pool would hold it: Leave must not be called while it is not watch.
 type recycled struct {
-	armed  atomic.Bool
+	watch  atomic.Bool
 	leaves *atomic.Int64
 	bad    *atomic.Int64
 }
 
 func (r *recycled) Leave() {
-	if !r.armed.Load() {
+	if !r.watch.Load() {
 		r.bad.Add(1)
 	}
 	r.leaves.Add(1)
@@ -141,10 +141,10 @@ func TestNoLeaveAfterStop(t *testing.T) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
 			r := &recycled{leaves: &leaves, bad: &bad}
 			for range 300 {
-				r.armed.Store(true)
-				armed := WatchClient(ctx, r)
-				armed.Stop()
-				r.armed.Store(false)
+				r.watch.Store(true)
+				watch := WatchClient(ctx, r)
+				watch.Stop()
+				r.watch.Store(false)
 			}
 		})
 	})

@@ -86,8 +86,8 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
 		s.Handle("GET", "/x", text)
 		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
-			armed := WatchClient(ctx, left)
-			defer armed.Stop()
+			watch := WatchClient(ctx, left)
+			defer watch.Stop()
 			close(entered)
 			<-leave
 			ctx.SetBodyString("slow")
@@ -125,8 +125,8 @@ func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	entered, release, left := make(chan struct{}), make(chan struct{}), make(leaver, 1)
 	s.Handle("GET", "/x", text)
 	s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
-		armed := WatchClient(ctx, left)
-		defer armed.Stop()
+		watch := WatchClient(ctx, left)
+		defer watch.Stop()
 		close(entered)
 		<-release
 	})

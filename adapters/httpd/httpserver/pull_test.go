@@ -19,7 +19,7 @@ type script struct {
 	lines  chan string // closed: io.EOF
 	fail   chan error
 	gone   leaver
-	armed  Watch
+	watch  Watch
 	closed chan bool
 }
 
@@ -45,7 +45,7 @@ func (s *script) Next(dst []byte) ([]byte, error) {
 }
 
 func (s *script) Close(sent bool) {
-	s.armed.Stop()
+	s.watch.Stop()
 	s.closed <- sent
 }
 
@@ -88,7 +88,7 @@ func streaming(t *testing.T, opts Options, src *script, first string) (*writes, 
 		s.Handle("GET", "/x", text)
 		for _, method := range []string{"POST", "HEAD"} {
 			s.Handle(method, "/x", func(ctx *fasthttp.RequestCtx) {
-				src.armed = WatchClient(ctx, src.gone)
+				src.watch = WatchClient(ctx, src.gone)
 				StreamFrom(ctx, []byte(first), src)
 			})
 		}

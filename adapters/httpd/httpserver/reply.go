@@ -103,7 +103,7 @@ func (c *conn) writeBoth(st *serveState, head, body []byte) error {
 	return err
 }
 
-// WriteOnly makes what embeds it a body stream for fasthttp that can only be written, by its io.WriterTo.
+// WriteOnly is embedded in body streams for fasthttp that are written by their io.WriterTo and cannot be read.
 type WriteOnly struct{}
 
 var errWriteOnly = errors.New("httpd: a body that writes itself cannot be read")

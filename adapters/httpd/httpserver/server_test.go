@@ -212,8 +212,8 @@ func TestShutdownForces(t *testing.T) {
 	entered, gone := make(chan struct{}, 1), make(leaver, 1)
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
-			armed := WatchClient(ctx, gone)
-			defer armed.Stop()
+			watch := WatchClient(ctx, gone)
+			defer watch.Stop()
 			entered <- struct{}{}
 			<-gone
 		})

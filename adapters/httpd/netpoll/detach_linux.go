@@ -18,7 +18,7 @@ import (
 const closedFD = -1
 
 // Detach takes the descriptor from the runtime's connection and closes that. It does nothing where it cannot, nor once closed is set.
-// Meanwhile nobody may use Conn.
+// Conn must not be used meanwhile.
 func (s *Socket) Detach(closed *atomic.Bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
