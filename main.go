@@ -2,8 +2,9 @@
 package main
 
 import (
-	"dragoman/internal/cli"
 	"os"
+
+	"dragoman/internal/cli"
 )
 
 func main() {

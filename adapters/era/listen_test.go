@@ -1,12 +1,13 @@
 package era
 
 import (
-	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dragoman/adapters/rules"
 )
 
 // The acknowledgement names the part of the filter that the server can deliver, under the id as it was written (vectors 74, 75). With

@@ -1,10 +1,11 @@
 package era
 
 import (
-	"dragoman/adapters/rules"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"dragoman/adapters/rules"
 )
 
 // The model: what each translation must add to a message or remove from it, written independently of the product in terms

@@ -1,12 +1,13 @@
 package era
 
 import (
-	"dragoman/adapters/era/probe"
-	"dragoman/adapters/era/sessions"
-	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
 	"testing"
+
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
+	"dragoman/adapters/rules"
 )
 
 // Each row of the table is reported for the clients concerned only.

@@ -3,11 +3,12 @@ package mux
 import (
 	"bytes"
 	"context"
-	"dragoman/proxy"
-	"dragoman/proxy/wire"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Several callers share a channel: ids and tokens of any type are replaced and restored, messages that belong to no call go to the sink,

@@ -1,15 +1,15 @@
 package app
 
 import (
-	"dragoman/adapters/httpd/httpserver"
-	"dragoman/policies/access"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
-
 	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/policies/access"
 )
 
 // metadata serves the metadata by which clients find the authorization server (RFC 9728), for the service as a whole

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goccy/go-json"
+	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
@@ -12,8 +13,6 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/internal/app/logging"
 	"dragoman/proxy/wire"
-
-	"github.com/valyala/fasthttp"
 )
 
 // restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST

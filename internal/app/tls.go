@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"dragoman/internal/config"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"dragoman/internal/config"
 )
 
 // SecureListener returns a listener that speaks TLS over ln, or ln itself if no certificate is configured. shown is

@@ -1,10 +1,11 @@
 package app
 
 import (
-	"dragoman/internal/config"
-	"dragoman/proxy/wire"
 	"runtime"
 	"runtime/debug"
+
+	"dragoman/internal/config"
+	"dragoman/proxy/wire"
 )
 
 // VersionInfo describes the build of the binary.

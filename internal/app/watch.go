@@ -2,8 +2,9 @@ package app
 
 import (
 	"context"
-	"dragoman/internal/config"
 	"time"
+
+	"dragoman/internal/config"
 )
 
 // watchFiles sends to changed when one of the files that a configuration comes from has changed and stayed the same for

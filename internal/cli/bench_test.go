@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"dragoman/internal/testkit"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Usage errors say what is wrong and how to fix it.

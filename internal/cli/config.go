@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"dragoman/internal/config"
-	"dragoman/internal/config/reference"
-	"dragoman/internal/config/value"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/config"
+	"dragoman/internal/config/reference"
+	"dragoman/internal/config/value"
 )
 
 const configLong = `Check the configuration, or print it with the source of every value.

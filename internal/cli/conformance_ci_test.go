@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"dragoman/internal/testkit"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"dragoman/internal/testkit"
 )
 
 // ciAction is the part of the GitHub action that the test reads.

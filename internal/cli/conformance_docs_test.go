@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"dragoman/internal/testkit"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // The documentation has a page for each check, pages of removed checks are deleted, and every check has enough text for its page.

@@ -2,18 +2,19 @@ package cli
 
 import (
 	"context"
-	"dragoman/conformance/intermediary"
-	"dragoman/conformance/mock"
-	"dragoman/conformance/official"
-	suitepeer "dragoman/conformance/peer"
-	suitereport "dragoman/conformance/report"
-	"dragoman/conformance/suite"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+
+	"dragoman/conformance/intermediary"
+	"dragoman/conformance/mock"
+	"dragoman/conformance/official"
+	suitepeer "dragoman/conformance/peer"
+	suitereport "dragoman/conformance/report"
+	"dragoman/conformance/suite"
 )
 
 // official runs the official suite at every revision that the server speaks over HTTP. The suite does not speak stdio and

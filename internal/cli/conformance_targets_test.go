@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"dragoman/internal/testkit"
 	"encoding/pem"
 	"io"
 	"net"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // socketServer starts the demo server behind a socket, a process for each connection.

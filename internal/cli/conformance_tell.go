@@ -2,11 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"dragoman/conformance/matrix"
-	suitereport "dragoman/conformance/report"
-	"dragoman/internal/app"
-	"dragoman/internal/app/logging"
-	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +9,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"dragoman/conformance/matrix"
+	suitereport "dragoman/conformance/report"
+	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config/value"
 )
 
 // conformanceTell lists the checks, or explains one.

@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // The keys that documents name exist.

@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"dragoman/internal/config"
-	"dragoman/internal/config/value"
 	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // settingValue collects the values given to a setting's flag. It checks nothing: the setting itself does, so that flags,

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // Flags of every command that starts a child.

@@ -2,14 +2,15 @@ package cli
 
 import (
 	"bufio"
-	"dragoman/internal/app"
-	"dragoman/internal/testkit"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
 )
 
 // adminTalk is an admin listener with answers of the test, for one connection after the other.

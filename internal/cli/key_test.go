@@ -3,12 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"strings"
+	"testing"
+
 	"dragoman/internal/app"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 	"dragoman/policies"
-	"strings"
-	"testing"
 )
 
 // The printed hash is that of the printed key, and each key is unique.

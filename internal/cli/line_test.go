@@ -3,10 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
 	"strings"
 	"testing"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
 )
 
 // recorded holds the calls of a test's runners.

@@ -4,12 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"dragoman/adapters/stdio/reaper"
-	"dragoman/internal/app"
-	"dragoman/internal/app/logging"
-	"dragoman/internal/config"
-	"dragoman/internal/config/field"
-	"dragoman/internal/testkit"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+
+	"dragoman/adapters/stdio/reaper"
+	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

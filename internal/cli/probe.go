@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"dragoman/internal/config"
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/config"
 )
 
 const probeLong = `Ask a server which eras and transports it speaks and what it offers, and print

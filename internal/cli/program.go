@@ -2,10 +2,6 @@ package cli
 
 import (
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/app/logging"
-	"dragoman/internal/config"
-	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // Exit codes; scripts rely on them.

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"dragoman/internal/app"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/stdio/reaper"
+	"dragoman/internal/app"
 )
 
 // Execute runs one command line and returns the exit code. It writes errors to std.Err, each with what fixes it.

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"dragoman/internal/config"
-
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/config"
 )
 
 const serveLong = `Serve an MCP server, or several, to every kind of MCP client: streamable HTTP of

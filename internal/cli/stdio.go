@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"dragoman/internal/config"
-
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/config"
 )
 
 const stdioLong = `Speak MCP on stdin and stdout, in whichever era the client speaks, and pass it on

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"dragoman/internal/app"
-	"dragoman/internal/config/value"
 	"fmt"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config/value"
 )
 
 func newVersion(p *program) *cobra.Command {

@@ -1,9 +1,10 @@
 package config
 
 import (
+	"strings"
+
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
-	"strings"
 )
 
 // grantKeys returns the keys for what may be used of an upstream.

@@ -2,9 +2,10 @@ package config
 
 import (
 	"bytes"
-	"dragoman/internal/testkit"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // Names and URIs with dots and stars are names, in TOML and YAML, and print writes them so that they can be read again.

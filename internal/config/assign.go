@@ -1,11 +1,12 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // assign writes one value to the key at path.

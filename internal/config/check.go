@@ -1,13 +1,14 @@
 package config
 
 import (
-	"dragoman/internal/config/value"
-	"dragoman/proxy"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+
+	"dragoman/internal/config/value"
+	"dragoman/proxy"
 )
 
 // check reports what no single key shows: secrets that cannot be read, settings that exclude each other, paths that do

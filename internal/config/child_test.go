@@ -2,9 +2,6 @@ package config
 
 import (
 	"bytes"
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
-	"dragoman/internal/testkit"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
+	"dragoman/internal/testkit"
 )
 
 func TestIsolation(t *testing.T) {

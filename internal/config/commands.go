@@ -1,13 +1,14 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/source"
-	"dragoman/internal/config/value"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 )
 
 // Flag is a command-line flag that sets one key of the configuration.

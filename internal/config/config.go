@@ -3,14 +3,15 @@
 package config
 
 import (
-	"dragoman/adapters/rules"
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // Config is everything a user may set, checked and complete. [LoadConfig] makes it from flags, environment, file and

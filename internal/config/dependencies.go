@@ -1,11 +1,12 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"slices"
 	"strings"
 	"time"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 const dependencyTime = time.Second

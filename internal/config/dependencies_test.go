@@ -1,10 +1,11 @@
 package config
 
 import (
-	"dragoman/internal/testkit"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Seed 000, ServiceConfiguration: dependencies are the user's own table, of which Dragoman reads address and timeouts.

@@ -1,13 +1,14 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // Described is one key as the reference and the schema show it.

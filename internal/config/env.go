@@ -1,12 +1,13 @@
 package config
 
 import (
-	"dragoman/internal/config/value"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"dragoman/internal/config/value"
 )
 
 // linkVariable matches the variables that Kubernetes sets in a pod for a Service whose name begins with dragoman, and

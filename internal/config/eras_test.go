@@ -1,8 +1,6 @@
 package config
 
 import (
-	"dragoman/internal/config/value"
-	"dragoman/internal/testkit"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/config/value"
+	"dragoman/internal/testkit"
 )
 
 // printedValue returns how a loaded configuration prints a key; empty if it does not.

@@ -2,9 +2,6 @@ package config
 
 import (
 	"bytes"
-	"dragoman/internal/config/source"
-	"dragoman/internal/config/value"
-	"dragoman/internal/testkit"
 	"fmt"
 	"reflect"
 	"strings"
@@ -12,6 +9,10 @@ import (
 
 	"github.com/goccy/go-json"
 	"github.com/rs/zerolog"
+
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
+	"dragoman/internal/testkit"
 )
 
 // sameConfig is one configuration in the three formats, each in its own style.

@@ -1,11 +1,12 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // forwardMost bounds the forwarded headers of one upstream.

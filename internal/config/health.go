@@ -1,11 +1,12 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"strings"
 	"time"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // fallbackKey is the key that names the fallback of an upstream.

@@ -1,12 +1,13 @@
 package config
 
 import (
-	"dragoman/proxy"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"dragoman/proxy"
 )
 
 // AuthConfig says who is let in at the main listener. If any kind of credential is configured, callers need one, except

@@ -1,12 +1,13 @@
 package config
 
 import (
-	"dragoman/internal/config/source"
-	"dragoman/internal/config/value"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 )
 
 // LoadConfig makes the configuration from five layers: defaults, the file, MCP_… variables, DRAGOMAN_… variables, and

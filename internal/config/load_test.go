@@ -103,12 +103,14 @@ func TestUpstreamDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Upstream{
-		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
-		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, Declare: "client", PollChanges: 30 * time.Second,
-		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
-		Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1, BreakerPause: 30 * time.Second,
-			Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20},
-		OAuth: OAuthConfig{ClientAuth: "basic", Scopes: []string{}},
+		Name: "a", URL: "https://a.example/mcp", Transport: "auto",
+		ProtocolConfig: ProtocolConfig{Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session", VerdictTTL: 10 * time.Minute, MaxSessions: 100,
+			Declare: "client", PollChanges: 30 * time.Second},
+		HTTPConfig: HTTPConfig{ConnectTimeout: 10 * time.Second, OAuth: OAuthConfig{ClientAuth: "basic", Scopes: []string{}}},
+		ProcessConfig: ProcessConfig{StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute,
+			CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info"},
+		PolicyConfig: PolicyConfig{Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1,
+			BreakerPause: 30 * time.Second, Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20}},
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)

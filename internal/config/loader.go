@@ -1,10 +1,11 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // loader fills one Config, layer by layer.

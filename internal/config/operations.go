@@ -1,15 +1,16 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
-	"dragoman/policies/telemetry"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
+	"dragoman/policies/telemetry"
 )
 
 // auditFileKey is the key of the audit trail's file.

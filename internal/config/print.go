@@ -1,13 +1,14 @@
 package config
 
 import (
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // printed is one line of `config print`.

@@ -1,14 +1,15 @@
 package config
 
 import (
-	"dragoman/adapters/service"
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"dragoman/adapters/service"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // setting is one known key. The tables of settings drive decoding, checking, flags, variables, `config print` and the

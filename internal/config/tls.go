@@ -2,11 +2,12 @@ package config
 
 import (
 	"crypto/tls"
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"fmt"
 	"os"
 	"runtime"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 func tlsKeys() []setting[Config] {

@@ -2,10 +2,11 @@ package config
 
 import (
 	"bytes"
-	"dragoman/internal/testkit"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 func TestTracingConfig(t *testing.T) {

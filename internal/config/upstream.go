@@ -1,13 +1,14 @@
 package config
 
 import (
-	"dragoman/adapters/rules"
-	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // Upstream is one MCP server: exactly one of URL and Command is set.
@@ -21,11 +22,28 @@ type Upstream struct {
 	Command []string
 	// Transport is auto (default), http, sse or rest for an http URL, auto or stdio for a command or a socket.
 	Transport string
+
+	ProtocolConfig
+	HTTPConfig
+	ProcessConfig
+	PolicyConfig
+}
+
+// ProtocolConfig is what is spoken with a server, and how its clients are kept apart.
+type ProtocolConfig struct {
 	// Era is auto (default), modern or legacy.
 	Era string
 	// Eras are the revisions that may be spoken to the server, as for [Config.Eras]; empty (default) for all. They must
 	// agree with Era.
 	Eras []string
+	// Declare says which capabilities a legacy server is told its clients have: "client" (default), those that the
+	// client in question has declared, or "all".
+	Declare string
+	// Isolation says who shares an upstream session or child of a legacy server: session (default: each legacy
+	// downstream session has its own), principal, pool(N) or shared. [Upstream.Isolated] parses it.
+	Isolation string
+	// MaxSessions bounds the pooled legacy sessions or children. 1 to 100 000, default 100.
+	MaxSessions int
 	// Tasks says what clients of the other era get of long-running tasks: "hide" (default) does not offer tasks to
 	// them, "drive" drives tasks for them.
 	Tasks string
@@ -35,17 +53,34 @@ type Upstream struct {
 	// PushesOnCall (key asks_on_call) says that the legacy server sends its questions on the stream of the call that
 	// they belong to. Calls that may be asked a question then share a session. Default false.
 	PushesOnCall bool
-	// Isolation says who shares an upstream session or child of a legacy server: session (default: each legacy
-	// downstream session has its own), principal, pool(N) or shared. [Upstream.Isolated] parses it.
-	Isolation string
+	// PollChanges is how often a legacy server that announces changes, but has no stream for them, is polled while a
+	// modern client listens. 1 s to 24 h, default 30 s; 0 is never, and then no changes are advertised.
+	PollChanges time.Duration
+	// ProbeTimeout bounds one probe, up to 5 min. See [Upstream.ProbeWait] for 0.
+	ProbeTimeout time.Duration
+	// VerdictTTL is how long the result of a probe holds. 1 s to 168 h, default 10 min.
+	VerdictTTL time.Duration
+}
+
+// HTTPConfig is how a server with an http or https URL is reached.
+type HTTPConfig struct {
 	// Headers are sent with every request to URL; names are unique, ignoring case.
 	Headers []Header
 	// Forward are the headers of clients that are passed on to URL.
 	Forward []ForwardHeader
-	// Scopes are the scopes that callers need for single tools, prompts, resources and methods.
-	Scopes []*ScopeRule
 	// OAuth is how Dragoman gets tokens for URL.
 	OAuth OAuthConfig
+	// CAFile is a PEM file of roots trusted for URL instead of the system's; "" is the system's.
+	CAFile string
+	// Proxy is the HTTP proxy for URL, "off", or "" for HTTPS_PROXY, HTTP_PROXY and NO_PROXY. It may hold a password:
+	// log it through [value.RedactURL] only.
+	Proxy string
+	// ConnectTimeout bounds dialling and the TLS handshake. 100 ms to 5 min, default 10 s.
+	ConnectTimeout time.Duration
+}
+
+// ProcessConfig is how a child process is run.
+type ProcessConfig struct {
 	// Env is added to the environment of Command, and takes precedence over EnvFile.
 	Env []value.EnvVar
 	// EnvInherit are the variables of Dragoman's own environment that Command gets besides those of process.BaseEnv; a
@@ -58,25 +93,6 @@ type Upstream struct {
 	FileEnv []value.EnvVar
 	// Cwd is the working directory of Command; "" is Dragoman's own.
 	Cwd string
-	// CAFile is a PEM file of roots trusted for URL instead of the system's; "" is the system's.
-	CAFile string
-	// Proxy is the HTTP proxy for URL, "off", or "" for HTTPS_PROXY, HTTP_PROXY and NO_PROXY. It may hold a password:
-	// log it through [value.RedactURL] only.
-	Proxy string
-	// ConnectTimeout bounds dialling and the TLS handshake. 100 ms to 5 min, default 10 s.
-	ConnectTimeout time.Duration
-	// ProbeTimeout bounds one probe, up to 5 min. See [Upstream.ProbeWait] for 0.
-	ProbeTimeout time.Duration
-	// VerdictTTL is how long the result of a probe holds. 1 s to 168 h, default 10 min.
-	VerdictTTL time.Duration
-	// Declare says which capabilities a legacy server is told its clients have: "client" (default), those that the
-	// client in question has declared, or "all".
-	Declare string
-	// PollChanges is how often a legacy server that announces changes, but has no stream for them, is polled while a
-	// modern client listens. 1 s to 24 h, default 30 s; 0 is never, and then no changes are advertised.
-	PollChanges time.Duration
-	// MaxSessions bounds the pooled legacy sessions or children. 1 to 100 000, default 100.
-	MaxSessions int
 	// Spares is the number of children of Command kept started and unused. 0 (default) to 100.
 	Spares int
 	// MaxProcesses bounds the children of Command at a time, spares included; 1 to 100 000, default 100.
@@ -91,6 +107,17 @@ type Upstream struct {
 	// CrashPause. CrashLimit is 1 to 1000, default 5; CrashPause 1 s to 1 h, default 30 s.
 	CrashLimit int
 	CrashPause time.Duration
+	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
+	Stderr string
+	// StopGrace is how long a child may take from the end of its stdin to
+	// SIGTERM, KillGrace from SIGTERM to SIGKILL. 0 to 5 min, defaults 5 s and 2 s.
+	StopGrace, KillGrace time.Duration
+}
+
+// PolicyConfig configures the policies around a server. The server stays as it is when it changes.
+type PolicyConfig struct {
+	// Scopes are the scopes that callers need for single tools, prompts, resources and methods.
+	Scopes []*ScopeRule
 	// Health configures checks, circuit breaker, retries and fallback.
 	Health HealthConfig
 	// Concurrency is how many requests run at the server at a time; 0 (default) is any number.
@@ -101,11 +128,6 @@ type Upstream struct {
 	Prompts, Resources []*ThingConfig
 	// Access is what each principal may use.
 	Access []*GrantConfig
-	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
-	Stderr string
-	// StopGrace is how long a child may take from the end of its stdin to
-	// SIGTERM, KillGrace from SIGTERM to SIGKILL. 0 to 5 min, defaults 5 s and 2 s.
-	StopGrace, KillGrace time.Duration
 }
 
 // Header is one static upstream header.

@@ -1,9 +1,10 @@
 package config
 
 import (
+	"time"
+
 	"dragoman/internal/config/value"
 	"dragoman/policies/access"
-	"time"
 )
 
 // ThingConfig holds the settings of one prompt or resource of an upstream, or of all whose names or URIs begin alike.

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"bytes"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
-	"dragoman/policies"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
+	"dragoman/policies"
 )
 
 // A key file that others can read causes a warning, keys and secrets are printed nowhere, and the printed configuration can be loaded.

@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/rsa"
 	"crypto/x509"
-	"dragoman/internal/testkit"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"dragoman/internal/testkit"
 )
 
 // Invalid tokens, each for its own reason, and what is requested from the issuer for them.

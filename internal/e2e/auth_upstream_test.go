@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // tokenServer issues tokens t1, t2, … to clients with the credentials.

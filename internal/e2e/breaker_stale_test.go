@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/policies/health"
 	"fmt"
 	"net"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"dragoman/internal/testkit"
+	"dragoman/policies/health"
 )
 
 // glitch is a relay between the proxy and a server whose streams can go silent, like connections that a network has forgotten.

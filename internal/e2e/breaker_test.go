@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"dragoman/policies/health"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"dragoman/internal/testkit"
+	"dragoman/policies/health"
 )
 
 // mortal is a scripted server that can be killed and restarted at the same address.

@@ -1,9 +1,10 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // A list that may be shared is requested once; a change notification, for whatever client, drops it.

@@ -1,8 +1,9 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // In an array of messages (revision 2025-03-26) a cancellation finds the request before it, and a request that waits is found by a

@@ -3,9 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 var kinds = []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // TestChaosAtRealWires tests the property of the chaos test of adapters/era with real transports, the whole proxy and real processes.

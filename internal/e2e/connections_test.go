@@ -1,9 +1,10 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // If all connections of limits.connections are in use, a new one is refused with the fix; streams count as connections.

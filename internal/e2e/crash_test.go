@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/policies/health"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"dragoman/internal/testkit"
+	"dragoman/policies/health"
 )
 
 // fallible is a stdio server written in shell. It does not start while the file $1 exists. Of its tools "ok" answers, "hang" does not, and

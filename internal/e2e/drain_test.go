@@ -3,13 +3,14 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"net/http"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // During drain_delay it is not ready but serves: each answer closes its connection, and new connections are accepted. After that none is.

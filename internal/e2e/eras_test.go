@@ -1,12 +1,13 @@
 package e2e
 
 import (
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"testing"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // initAs is an initialize that asks for a revision.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"dragoman/policies/health"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
+	"dragoman/policies/health"
 )
 
 // fallbacks is a server that can be killed and another that takes over.

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // A REST service gets them too, and its health check is sent without them.

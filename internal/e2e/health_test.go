@@ -4,12 +4,13 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // healthAnswer is the HealthResponse of seed 000.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bufio"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Requests that arrive byte by byte, or stop, get an error within limits.read_time, and a well-behaved client is served meanwhile.

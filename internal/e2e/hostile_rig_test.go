@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"dragoman/internal/testkit"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // soonEnough is within what a well-behaved client must be served after an attack, and an attacker be refused, if no configured time

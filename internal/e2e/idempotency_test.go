@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/testkit"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +13,9 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
 )
 
 // countMain is this process as an SDK server on stdio whose tool records each call in a file that several such processes may share. A call

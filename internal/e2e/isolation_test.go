@@ -1,11 +1,12 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // running returns the number of the upstream's processes.

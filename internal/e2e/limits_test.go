@@ -1,12 +1,13 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // Too many requests of one client: every kind of client gets an error in its own form, and when to retry.

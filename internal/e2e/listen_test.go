@@ -2,14 +2,15 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 func listenBody(id, filter string) string {

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"dragoman/internal/app/logging"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dragoman/internal/app/logging"
+	"dragoman/internal/testkit"
 )
 
 // Each request has its line in the access log although lines are written together, also requests right before the end.

@@ -3,8 +3,6 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"dragoman/internal/config/field"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +16,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dragoman/internal/config/field"
+	"dragoman/internal/testkit"
 )
 
 // Sizes of messages in bytes.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // testClient is a client that answers questions, over any transport. Labels name single requests; a transport with one channel does not use

@@ -1,11 +1,12 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 var legacyKinds = []string{"legacy", "sse", "legacy-stdio"}

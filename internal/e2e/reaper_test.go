@@ -5,8 +5,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"dragoman/internal/cli"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -18,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dragoman/internal/cli"
+	"dragoman/internal/testkit"
 )
 
 // clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts processes like itself: in its process

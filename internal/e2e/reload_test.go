@@ -4,9 +4,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +14,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // pid returns the process that answers a call of the tool "ok".

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/conformance/everything"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
-
-	"github.com/rs/zerolog"
 )
 
 const greeted = `{"jsonrpc":"2.0","method":"notifications/initialized"}`

@@ -1,11 +1,12 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // restTools scripts a list of tools in pages of ten.

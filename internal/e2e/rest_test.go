@@ -2,12 +2,13 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // demoConfig is the built-in server as a child of one era.

@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"dragoman/policies/health"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"dragoman/internal/testkit"
+	"dragoman/policies/health"
 )
 
 // retried counts the results of retries.

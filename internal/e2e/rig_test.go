@@ -2,10 +2,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/adapters/httpd/httpserver"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +12,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // rig is the proxy as serve assembles it, on a loopback port, in front of one upstream.

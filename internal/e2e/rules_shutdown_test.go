@@ -5,7 +5,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"dragoman/internal/testkit"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // process is Dragoman as a process, and its log.

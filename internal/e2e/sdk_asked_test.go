@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // progressToken is the token of every call whose progress is checked.

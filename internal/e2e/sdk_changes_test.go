@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/testkit"
 )
 
 // Change notifications, logs and progress of an SDK server reach an SDK client.

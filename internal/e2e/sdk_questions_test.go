@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/testkit"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/testkit"
 )
 
 // everyAsked runs a test for every SDK client at every SDK server through Dragoman, and once per server without, which shows what the SDK

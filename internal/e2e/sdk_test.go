@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"dragoman/internal/testkit"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/testkit"
 )
 
 // sdkServer is a server of the official SDK with one of everything; report is called for cancellations.

@@ -1,12 +1,13 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Sessions of HTTP clients: ids, the maximum, the time to live, the end with the server's session.

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"bufio"
-	"dragoman/internal/testkit"
 	"fmt"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // sseClient is a client of 2024-11-05.

@@ -1,10 +1,11 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"strings"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // Tasks are offered exactly where they are supported, in both halves of a handshake.

@@ -1,10 +1,11 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // A call at a silent server fails with an error that says so, for every client. A tool's own timeout takes precedence over its kind's, and

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"dragoman/internal/app"
-	"dragoman/internal/testkit"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +10,9 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
 )
 
 // Tracing is switched on, moved and switched off while the proxy runs: sessions go on, and spans that wait for the old collector reach it.

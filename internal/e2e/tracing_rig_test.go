@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"compress/gzip"
-	"dragoman/internal/testkit"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"dragoman/internal/testkit"
 )
 
 // collector accepts spans in OTLP's own encoding.

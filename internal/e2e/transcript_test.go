@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"dragoman/internal/testkit"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // A transcript is a file of conformance/transcripts: prose that says which bug it keeps dead, then sections.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/internal/testkit"
 )
 
 // upstream is a scripted server that records all messages. Kinds: modern, legacy, sse, modern-stdio, legacy-stdio.

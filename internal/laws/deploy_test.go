@@ -2,10 +2,6 @@ package laws
 
 import (
 	"bytes"
-	"dragoman/internal/cli"
-	"dragoman/internal/clitest"
-	"dragoman/internal/config"
-	"dragoman/internal/testkit"
 	"errors"
 	"io"
 	"os"
@@ -20,6 +16,11 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"dragoman/internal/cli"
+	"dragoman/internal/clitest"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 )
 
 // The checks of deploy/ that need only Go. Those that need Helm, the types of Kubernetes, systemd or buildah are in deploy/check: make

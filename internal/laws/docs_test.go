@@ -3,9 +3,6 @@ package laws
 import (
 	"bytes"
 	"context"
-	"dragoman/internal/cli"
-	"dragoman/internal/clitest"
-	"dragoman/internal/testkit"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +18,10 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/cli"
+	"dragoman/internal/clitest"
+	"dragoman/internal/testkit"
 )
 
 // Long documents lose their readers: text beyond the limit belongs on a page of docs.

@@ -1,11 +1,12 @@
 package health
 
 import (
-	"dragoman/policies"
 	"errors"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"dragoman/policies"
 )
 
 // breakerWindow is the time within which calls are counted. It moves in steps of breakerBucket.

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"dragoman/policies"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies"
 )
 
 // AuditLogOptions configures [OpenAuditLog].

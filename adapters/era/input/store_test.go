@@ -1,8 +1,6 @@
 package input
 
 import (
-	"dragoman/adapters/era/work"
-	"dragoman/proxy"
 	"errors"
 	"strings"
 	"sync"
@@ -11,6 +9,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"dragoman/adapters/era/work"
+	"dragoman/proxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

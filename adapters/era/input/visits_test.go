@@ -1,12 +1,13 @@
 package input
 
 import (
-	"dragoman/adapters/era/work"
-	"dragoman/proxy"
-	"dragoman/proxy/wire"
 	"fmt"
 	"strings"
 	"testing"
+
+	"dragoman/adapters/era/work"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Entries of error -32042 that name a page become questions, within the bounds on open questions and rounds; otherwise the error

@@ -1,12 +1,6 @@
 package sessions
 
 import (
-	"dragoman/adapters/era/internal/fakeserver"
-	"dragoman/adapters/era/probe"
-	"dragoman/adapters/era/work"
-	"dragoman/adapters/transport"
-	"dragoman/proxy"
-	"dragoman/proxy/wire"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +8,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"dragoman/adapters/era/internal/fakeserver"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,12 +1,13 @@
 package sessions
 
 import (
-	"dragoman/adapters/era/internal/fakeserver"
-	"dragoman/adapters/transport"
-	"dragoman/proxy"
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/adapters/era/internal/fakeserver"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
 )
 
 // Processes are counted until they have ended, and limits name their key.

@@ -1,8 +1,9 @@
 package translate
 
 import (
-	"dragoman/adapters/rules"
 	"testing"
+
+	"dragoman/adapters/rules"
 )
 
 // ModernCaps by the client's revision.

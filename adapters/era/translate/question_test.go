@@ -1,9 +1,10 @@
 package translate
 
 import (
-	"dragoman/adapters/rules"
 	"regexp"
 	"testing"
+
+	"dragoman/adapters/rules"
 )
 
 // Questions of modern servers for clients of older revisions.

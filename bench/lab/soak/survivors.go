@@ -4,8 +4,9 @@ package main
 
 import (
 	"context"
-	"dragoman/bench/lab/soak/procs"
 	"time"
+
+	"dragoman/bench/lab/soak/procs"
 )
 
 const (

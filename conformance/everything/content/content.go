@@ -4,7 +4,6 @@ package content
 
 import (
 	"bytes"
-	"dragoman/proxy/wire"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"image/png"
 	"math"
 	"strings"
+
+	"dragoman/proxy/wire"
 )
 
 // Complete is the resultType of a final result.

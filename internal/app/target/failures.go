@@ -1,14 +1,15 @@
 package target
 
 import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
 	"dragoman/policies/health"
 	"dragoman/policies/resilience"
 	"dragoman/proxy"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Settings of the policies for an upstream that may fail, each with the number of the component that it belongs to.

@@ -1,13 +1,14 @@
 package target
 
 import (
+	"net/url"
+	"strconv"
+	"strings"
+
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
-	"net/url"
-	"strconv"
-	"strings"
 )
 
 // clientSpan returns the policy of an upstream's client span, or nil if tracing is off.

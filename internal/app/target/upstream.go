@@ -78,7 +78,7 @@ type upstreamSettings struct {
 // settings returns the settings of an upstream without those that only the policies around it use.
 func (b *Builder) settings(up *config.Upstream) upstreamSettings {
 	bare := *up
-	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, config.HealthConfig{}, 0, nil, nil, nil, nil
+	bare.PolicyConfig = config.PolicyConfig{}
 	l := b.Config.Limits
 	roots, _ := os.ReadFile(up.CAFile) // it was readable when it was checked; if it is gone, there is nothing new to trust
 	return upstreamSettings{bare, string(b.Self), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, b.Config.Sessions.IdleTTL,

@@ -1,8 +1,9 @@
 package tuning
 
 import (
-	"dragoman/internal/config/field"
 	"testing"
+
+	"dragoman/internal/config/field"
 )
 
 // The heap is returned to the system when much of it is unused and little is allocated, and only once if that has no effect.

@@ -1,10 +1,11 @@
 package tuning
 
 import (
-	"dragoman/internal/testkit"
 	"runtime"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // TestSchedulerPin pins, collects garbage meanwhile, and unpins.

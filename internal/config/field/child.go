@@ -1,10 +1,11 @@
 package field
 
 import (
-	"dragoman/internal/config/value"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"dragoman/internal/config/value"
 )
 
 // maxPool bounds the sessions or children of a pool.

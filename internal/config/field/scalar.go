@@ -2,7 +2,6 @@
 package field
 
 import (
-	"dragoman/internal/config/value"
 	"fmt"
 	"math"
 	"regexp"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dragoman/internal/config/value"
 )
 
 // Field is the typed place of one setting in a Config.

@@ -1,12 +1,13 @@
 package field
 
 import (
-	"dragoman/internal/config/value"
-	"dragoman/proxy"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"dragoman/internal/config/value"
+	"dragoman/proxy"
 )
 
 // Link is a field for an https URL, or an http URL on the loopback: what is sent there is secret, or decides who is let

@@ -2,11 +2,12 @@
 package reference
 
 import (
-	"dragoman/internal/config"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"dragoman/internal/config"
 )
 
 // TableDocs says what each table of the file is for.

@@ -2,9 +2,6 @@ package reference
 
 import (
 	"bytes"
-	"dragoman/internal/config"
-	"dragoman/internal/config/value"
-	"dragoman/internal/testkit"
 	"fmt"
 	"os"
 	"regexp"
@@ -15,6 +12,10 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
+	"dragoman/internal/testkit"
 )
 
 // The generated files match the tables in the code.

@@ -1,13 +1,14 @@
 package reference
 
 import (
-	"dragoman/internal/config"
-	"dragoman/internal/config/field"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/config"
+	"dragoman/internal/config/field"
 )
 
 // NamePatterns are the patterns of names that users choose, by the table whose entries they name.

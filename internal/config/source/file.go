@@ -3,7 +3,6 @@ package source
 
 import (
 	"bytes"
-	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dragoman/internal/config/value"
 )
 
 const (

@@ -2,11 +2,12 @@ package source
 
 import (
 	"bytes"
-	"dragoman/internal/config/value"
 	"errors"
 	"io"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/config/value"
 )
 
 // ParseJSON reads strict JSON whose root is an object. Since JSON is YAML as well, the YAML parser flattens it.

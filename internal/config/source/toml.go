@@ -1,7 +1,6 @@
 package source
 
 import (
-	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"dragoman/internal/config/value"
 )
 
 // tomlFile flattens a TOML document by its syntax tree, which has the positions.

@@ -2,7 +2,6 @@ package source
 
 import (
 	"bytes"
-	"dragoman/internal/config/value"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/joho/godotenv"
+
+	"dragoman/internal/config/value"
 )
 
 // maxEnvFile bounds an env_file, in bytes.

@@ -2,7 +2,6 @@ package source
 
 import (
 	"bytes"
-	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"dragoman/internal/config/value"
 )
 
 // yamlFile flattens a YAML document by its syntax tree.
