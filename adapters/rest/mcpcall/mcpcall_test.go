@@ -356,7 +356,21 @@ func TestCollectIsBounded(t *testing.T) {
 	}
 }
 
+// A list of exactly the bound is read.
+func TestCollectUpToTheBound(t *testing.T) {
+	head := `{"jsonrpc":"2.0","id":1,"result":{"pad":"`
+	raw := []byte(head + strings.Repeat("x", maxListBytes-len(head)-3) + `"}}`)
+	o := origin(t, func(*proxy.Exchange) (proxy.Replies, error) {
+		m, err := wire.Scan(raw)
+		return proxy.Reply(m), err
+	})
+	if _, err := o.Collect("m", func(*wire.Message) {}); err != nil || len(raw) != maxListBytes {
+		t.Errorf("%d bytes: %v", len(raw), err)
+	}
+}
+
 func TestBuffers(t *testing.T) {
+	const minPooled, maxPooled = 64 << 10, 4 << 20
 	if b := buffer(10); len(b) != 0 || cap(b) != 10 {
 		t.Errorf("%d of %d", len(b), cap(b))
 	}
