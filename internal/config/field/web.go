@@ -57,22 +57,28 @@ func (f Time) Allowed() string {
 	return `a date such as 2027-01-31, or a time such as "2027-01-31T12:00:00Z"`
 }
 
+// parseWeb returns the text of an http or https URL and the URL itself, which has no parts if the text is empty. The
+// error for anything else proposes fix.
+func parseWeb(v value.Literal, fix string) (string, *url.URL, error) {
+	text, ok := v.PlainText()
+	if !ok {
+		return "", nil, value.Problemf("must be text, not %s", v.Kind)
+	}
+	u, err := url.Parse(text)
+	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || value.HasControl(text)) {
+		return "", nil, &value.Problem{What: "is not an http or https URL", Fix: fix}
+	}
+	return text, u, nil
+}
+
 // Endpoint is a field for the address of a collector.
 type Endpoint struct{ At *string }
 
 // Set implements [Field].
 func (f Endpoint) Set(v value.Literal) error {
-	text, ok := v.PlainText()
-	if !ok {
-		return value.Problemf("must be text, not %s", v.Kind)
-	}
-	if text == "" {
-		*f.At = ""
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || value.HasControl(text) {
-		return &value.Problem{What: "is not an http or https URL", Fix: `write one such as "http://127.0.0.1:4318"; OTLP over gRPC, usually at port 4317, is not spoken`}
+	text, u, err := parseWeb(v, `write one such as "http://127.0.0.1:4318"; OTLP over gRPC, usually at port 4317, is not spoken`)
+	if err != nil {
+		return err
 	}
 	if u.User != nil || u.Fragment != "" || u.RawQuery != "" {
 		return &value.Problem{What: "has user information, a query or a fragment", Fix: "remove them; what the collector wants to know of us goes into tracing.headers"}
@@ -128,17 +134,9 @@ type CheckURL struct{ At *string }
 
 // Set implements [Field].
 func (f CheckURL) Set(v value.Literal) error {
-	text, ok := v.PlainText()
-	if !ok {
-		return value.Problemf("must be text, not %s", v.Kind)
-	}
-	if text == "" {
-		*f.At = ""
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || value.HasControl(text) {
-		return &value.Problem{What: "is not an http or https URL", Fix: `write one such as "https://example.com/health"`}
+	text, u, err := parseWeb(v, `write one such as "https://example.com/health"`)
+	if err != nil {
+		return err
 	}
 	if u.User != nil || u.Fragment != "" {
 		return &value.Problem{What: "has user information or a fragment", Fix: "remove them; headers of the upstream go to its own address only"}
