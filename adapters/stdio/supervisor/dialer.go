@@ -58,7 +58,7 @@ type Dialer struct {
 // Stats counts what a Dialer has done.
 type Stats struct {
 	Running      int    // living children, including prewarmed ones
-	Spares       int    // unused children
+	Spares       int    // prewarmed children that no session uses yet
 	Starts       uint64 // starts, successful or not
 	FailedStarts uint64 // starts that failed (see Options.CrashLimit), and prewarmed children that died
 	Crashes      uint64 // children that ended without being stopped
