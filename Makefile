@@ -72,7 +72,7 @@ LINT        := $(CURDIR)/.tmp/golangci-lint-$(LINTER)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 $(LINT):
-	@echo "make: building golangci-lint $(LINTER), once; this takes a few minutes"
+	@echo "make: building golangci-lint $(LINTER), once; this takes a minute or two"
 	@mkdir -p .tmp/bin
 	GOBIN=$(CURDIR)/.tmp/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINTER)
 	@mv .tmp/bin/golangci-lint $@
