@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Required, as the default of count, means that the argument must be present.
+// Required is the default of an argument that must be present.
 const Required = -1
 
 // Arguments reads the arguments of a call and keeps the first error. The error becomes a result with isError, so that a

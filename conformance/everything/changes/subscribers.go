@@ -18,6 +18,7 @@ const (
 // Topic is a kind of list that can change.
 type Topic uint8
 
+// The topics.
 const (
 	Tools Topic = iota
 	Prompts
