@@ -10,7 +10,7 @@ import (
 // grantKeys returns the keys for what may be used of an upstream.
 func grantKeys() []setting[Upstream] {
 	named := func(key, what string, at func(*Upstream) *[]*ThingConfig) setting[Upstream] {
-		return setting[Upstream]{Key: key, doc: "what is said of single " + key + "; " + what + " that ends in * stands for all that begin so: enabled, rename", open: true,
+		return setting[Upstream]{Key: key, doc: "settings of single " + key + "; " + what + " that ends in * stands for all that begin so: enabled, rename", open: true,
 			parts: partsOf(func(u *Upstream, name string) (*ThingConfig, error) {
 				if err := checkPattern(name, what); err != nil {
 					return nil, err
@@ -18,7 +18,7 @@ func grantKeys() []setting[Upstream] {
 				return entryOf(at(u), func(t *ThingConfig) string { return t.Name }, name, func() *ThingConfig { return &ThingConfig{Name: name, Enabled: true} }), nil
 			}, func(t *ThingConfig) []part {
 				return []part{
-					{key: "enabled", doc: "whether it is there", field: field.Bool{At: &t.Enabled}},
+					{key: "enabled", doc: "whether clients see it", field: field.Bool{At: &t.Enabled}},
 					{key: "rename", doc: "what clients call it", field: renameField(&t.Rename, t.Name)},
 				}
 			}),
@@ -32,7 +32,7 @@ func grantKeys() []setting[Upstream] {
 	return []setting[Upstream]{
 		named(PromptsKey, "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
 		named(ResourcesKey, "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
-		{Key: AccessKey, doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
+		{Key: AccessKey, doc: "what a principal may use, by principal, or * for all principals without an entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
 			parts: partsOf(func(u *Upstream, name string) (*GrantConfig, error) {
 				if name == "" {
 					return nil, &value.Problem{What: "has no name", Fix: "write the principal's, or * for everybody who has no entry of his own"}

@@ -26,7 +26,7 @@ const (
 // authKeys returns the keys that say who is let in.
 func authKeys() []setting[Config] {
 	return append([]setting[Config]{
-		{Key: apiKeysKey, std: "false", doc: "ask for API keys", field: func(c *Config) field.Field { return field.Bool{At: &c.Security.APIKeysEnabled} }},
+		{Key: apiKeysKey, std: "false", doc: "require API keys", field: func(c *Config) field.Field { return field.Bool{At: &c.Security.APIKeysEnabled} }},
 		{Key: "security.api_keys", doc: "API keys, one table each: hashes (of `dragoman key new`), scopes, expires, principal", open: true,
 			parts: partsOf(findAPIKey, apiKeyParts),
 			names: func(c *Config) []string {
@@ -36,11 +36,11 @@ func authKeys() []setting[Config] {
 				}
 				return names
 			}},
-		{Key: keysFileKey, std: "", doc: "file of further API keys, each a table named after it",
+		{Key: keysFileKey, std: "", doc: "file of further API keys, each a table with the key's name",
 			field: func(c *Config) field.Field {
 				return field.Text{At: &c.Security.Auth.KeysFile, What: "a TOML, YAML or JSON file", Empty: true}
 			}},
-		{Key: "security.anonymous", std: anonymousNever, doc: "who needs no credential although others are asked for one",
+		{Key: "security.anonymous", std: anonymousNever, doc: "which callers need no credential although others do",
 			field: func(c *Config) field.Field {
 				return field.Enum{At: &c.Security.Auth.Anonymous, Values: []string{anonymousNever, AnonymousLoopback}}
 			}},
@@ -65,27 +65,27 @@ func jwtKeys() []setting[Config] {
 		}
 	}
 	return []setting[Config]{
-		{Key: jwtTable + "issuer", std: "", doc: "authorization server whose bearer tokens are taken", field: link(func(j *JWTConfig) *string { return &j.Issuer })},
+		{Key: jwtTable + "issuer", std: "", doc: "authorization server whose bearer tokens are accepted", field: link(func(j *JWTConfig) *string { return &j.Issuer })},
 		{Key: jwtTable + "resource", std: "", doc: "URL of the main listener as clients know it, without /mcp", field: link(func(j *JWTConfig) *string { return &j.Resource })},
-		{Key: jwtTable + "audience", std: "", doc: "what tokens' aud may be; default: resource, and the MCP paths below it",
+		{Key: jwtTable + "audience", std: "", doc: "accepted values of a token's aud; default: resource, and the MCP paths below it",
 			field: list(func(j *JWTConfig) *[]string { return &j.Audience }, field.CheckArgument, "a list of audiences")},
-		{Key: jwtTable + "jwks_url", std: "", doc: "where the issuer's keys are; default: where its metadata says", field: link(func(j *JWTConfig) *string { return &j.JWKSURL })},
-		{Key: jwtTable + "jwks_file", std: "", doc: "file of the issuer's keys (RFC 7517), in the place of a URL", field: text(func(j *JWTConfig) *string { return &j.JWKSFile }, "a file")},
+		{Key: jwtTable + "jwks_url", std: "", doc: "URL of the issuer's keys; default: the one in its metadata", field: link(func(j *JWTConfig) *string { return &j.JWKSURL })},
+		{Key: jwtTable + "jwks_file", std: "", doc: "file of the issuer's keys (RFC 7517), instead of a URL", field: text(func(j *JWTConfig) *string { return &j.JWKSFile }, "a file")},
 		{Key: jwtTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the issuer instead of the system's", field: text(func(j *JWTConfig) *string { return &j.CAFile }, "a PEM file")},
-		{Key: jwtTable + "algorithms", std: strings.Join(oauth.Algorithms(), ","), doc: "signatures that count",
+		{Key: jwtTable + "algorithms", std: strings.Join(oauth.Algorithms(), ","), doc: "accepted signature algorithms",
 			field: func(c *Config) field.Field {
 				return field.List{At: &c.Security.Auth.JWT.Algorithms, Check: checkAlgorithm, What: "a list of " + value.OneOf(oauth.Algorithms()), Most: maxScope, Commas: true, Words: oauth.Algorithms()}
 			}},
-		{Key: jwtTable + "types", std: "at+jwt,jwt", doc: "what a token's typ may be; jwt stands for none at all, too",
+		{Key: jwtTable + "types", std: "at+jwt,jwt", doc: "accepted values of a token's typ; jwt also accepts tokens without one",
 			field: list(func(j *JWTConfig) *[]string { return &j.Types }, field.CheckArgument, "a list of media types without application/")},
 		{Key: jwtTable + ScopesKey, std: "", doc: "scopes that every token must have", field: list(func(j *JWTConfig) *[]string { return &j.Scopes }, checkScope, "a list of scopes")},
-		{Key: jwtTable + "principal_claim", std: "sub", doc: "claim that tells who the caller is",
+		{Key: jwtTable + "principal_claim", std: "sub", doc: "claim that names the caller",
 			field: func(c *Config) field.Field {
 				return field.Text{At: &c.Security.Auth.JWT.PrincipalClaim, Most: maxName, What: "the name of a claim"}
 			}},
-		{Key: jwtTable + "leeway", std: "30s", doc: "how far clocks may differ", field: span(func(j *JWTConfig) *time.Duration { return &j.Leeway }, time.Second, 5*time.Minute, "not at all")},
-		{Key: jwtTable + "jwks_ttl", std: "10m", doc: "after how long the issuer's keys are fetched again", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSTTL }, 10*time.Second, day, "")},
-		{Key: jwtTable + "jwks_stale", std: "1h", doc: "how long after that they count while they cannot be fetched", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSStale }, time.Second, 7*day, "not at all")},
+		{Key: jwtTable + "leeway", std: "30s", doc: "tolerated difference of clocks", field: span(func(j *JWTConfig) *time.Duration { return &j.Leeway }, time.Second, 5*time.Minute, "not at all")},
+		{Key: jwtTable + "jwks_ttl", std: "10m", doc: "time after which the issuer's keys are fetched again", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSTTL }, 10*time.Second, day, "")},
+		{Key: jwtTable + "jwks_stale", std: "1h", doc: "how long the old keys stay valid after that while the fetch fails", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSStale }, time.Second, 7*day, "not at all")},
 	}
 }
 
@@ -96,21 +96,21 @@ func accessKeys() []setting[Upstream] {
 	}
 	return []setting[Upstream]{
 		{Key: ScopesKey, doc: "scopes that a caller needs, by tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * stands for any ending", open: true, entry: scopeEntry},
-		{Key: "oauth.token_url", std: "", doc: "where Dragoman gets tokens for the upstream, by its client credentials", needs: UrlKey,
+		{Key: "oauth.token_url", std: "", doc: "token endpoint at which Dragoman gets tokens for the upstream, by client credentials", needs: UrlKey,
 			field: func(u *Upstream) field.Field { return field.Link{At: &u.OAuth.TokenURL} }},
-		{Key: "oauth.client_id", std: "", doc: "who Dragoman is there", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.ClientID })},
-		{Key: "oauth.client_secret", std: "", doc: "its secret there", needs: UrlKey, secret: true,
+		{Key: "oauth.client_id", std: "", doc: "Dragoman's client id there", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.ClientID })},
+		{Key: "oauth.client_secret", std: "", doc: "Dragoman's client secret there", needs: UrlKey, secret: true,
 			field: func(u *Upstream) field.Field { return field.Key{At: &u.OAuth.ClientSecret} }},
-		{Key: "oauth.client_auth", std: "basic", doc: "how it shows them: in a header, or in the body", needs: UrlKey,
+		{Key: "oauth.client_auth", std: "basic", doc: "where id and secret are sent: in a header, or in the body", needs: UrlKey,
 			field: func(u *Upstream) field.Field {
 				return field.Enum{At: &u.OAuth.ClientAuth, Values: []string{"basic", "post"}}
 			}},
-		{Key: "oauth.scopes", std: "", doc: "scopes that are asked for", needs: UrlKey,
+		{Key: "oauth.scopes", std: "", doc: "requested scopes", needs: UrlKey,
 			field: func(u *Upstream) field.Field {
 				return field.List{At: &u.OAuth.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope, Commas: true}
 			}},
-		{Key: "oauth.audience", std: "", doc: "audience that is asked for", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Audience })},
-		{Key: "oauth.resource", std: "", doc: "resource that is asked for (RFC 8707)", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Resource })},
+		{Key: "oauth.audience", std: "", doc: "requested audience", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Audience })},
+		{Key: "oauth.resource", std: "", doc: "requested resource (RFC 8707)", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Resource })},
 	}
 }
 
@@ -123,10 +123,10 @@ func findAPIKey(c *Config, name string) (*APIKey, error) {
 
 func apiKeyParts(k *APIKey) []part {
 	return []part{
-		{key: "hashes", doc: "SHA-256 sums of the keys", field: field.List{At: &k.Hashes, Check: checkHash, What: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, Least: 1, Most: maxScope}},
-		{key: ScopesKey, doc: "what the keys are good for", field: field.List{At: &k.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope}},
-		{key: "expires", doc: "from when on they count no more", field: field.Time{At: &k.Expires}},
-		{key: "principal", doc: "who it is; default: the name", field: field.Text{At: &k.Principal, Most: 4 * maxName, What: "text", Empty: true}},
+		{key: "hashes", doc: "SHA-256 hashes of the keys", field: field.List{At: &k.Hashes, Check: checkHash, What: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, Least: 1, Most: maxScope}},
+		{key: ScopesKey, doc: "scopes of the keys", field: field.List{At: &k.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope}},
+		{key: "expires", doc: "when the keys expire", field: field.Time{At: &k.Expires}},
+		{key: "principal", doc: "principal of the caller; default: the name of the entry", field: field.Text{At: &k.Principal, Most: 4 * maxName, What: "text", Empty: true}},
 	}
 }
 

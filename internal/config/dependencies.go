@@ -14,10 +14,10 @@ const dependencyTime = time.Second
 // dependencyParts are the keys of a dependency that Dragoman reads.
 func dependencyParts(d *Dependency) []part {
 	return []part{
-		{key: "host", doc: "host that is looked after by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address", Empty: true}},
+		{key: "host", doc: "host that is checked by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address", Empty: true}},
 		{key: "port", doc: "port of the host", field: field.Int{At: &d.Port, Least: 1, Most: 65535}},
-		{key: "url", doc: "address that is looked after by a GET, which must be answered with a status below 400", field: field.CheckURL{At: &d.URL}},
-		{key: "timeout", doc: "time for one look", field: field.Duration{At: &d.Timeout, Least: 100 * time.Millisecond, Most: time.Minute}},
+		{key: "url", doc: "URL that is checked by a GET, whose status must be below 400", field: field.CheckURL{At: &d.URL}},
+		{key: "timeout", doc: "timeout of one check", field: field.Duration{At: &d.Timeout, Least: 100 * time.Millisecond, Most: time.Minute}},
 	}
 }
 

@@ -18,29 +18,29 @@ func healthKeys() []setting[Upstream] {
 		return func(u *Upstream) *time.Duration { return pick(&u.Health) }
 	}
 	return []setting[Upstream]{
-		{Key: "health_check_url", std: "", doc: "asked for with GET to find out whether the upstream is there; empty: it is asked in the protocol's way", needs: UrlKey,
+		{Key: "health_check_url", std: "", doc: "URL that is requested with GET to check the upstream; empty: the check uses the protocol", needs: UrlKey,
 			field: func(u *Upstream) field.Field { return field.CheckURL{At: &u.Health.CheckURL} }},
 		{Key: "health_check_interval", std: "30s", doc: "time between checks of the upstream; a child is not checked",
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.CheckInterval }), 10*time.Second, day, "never")},
-		{Key: "health_check_timeout", std: "5s", doc: "time for one check",
+		{Key: "health_check_timeout", std: "5s", doc: "timeout of one check",
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.CheckTimeout }), 100*time.Millisecond, time.Minute, "")},
-		{Key: "breaker_failures", std: "20", doc: "failed calls within a minute, and half of all, after which the upstream is not called for breaker_pause",
+		{Key: "breaker_failures", std: "20", doc: "failed calls within a minute that, if they are half of all, open the circuit breaker for breaker_pause",
 			field: func(u *Upstream) field.Field {
 				return field.Int{At: &u.Health.BreakerFailures, Least: 1, Most: 1000, Zero: "no breaker"}
 			}},
-		{Key: "breaker_pause", std: "30s", doc: "how long the upstream is not called after breaker_failures",
+		{Key: "breaker_pause", std: "30s", doc: "how long the circuit breaker stays open",
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.BreakerPause }), time.Second, time.Hour, "")},
-		{Key: "breaker_trials", std: "1", doc: "calls that show after breaker_pause whether the upstream is well again",
+		{Key: "breaker_trials", std: "1", doc: "trial calls after breaker_pause, which must succeed for the circuit breaker to close",
 			field: func(u *Upstream) field.Field { return field.Int{At: &u.Health.BreakerTrials, Least: 1, Most: 100} }},
-		{Key: "retries", std: "2", doc: "how often a request is made again that has failed without having had an effect",
+		{Key: "retries", std: "2", doc: "how often a failed request without an effect is retried",
 			field: func(u *Upstream) field.Field {
 				return field.Int{At: &u.Health.Retries, Least: 1, Most: 10, Zero: "never"}
 			}},
 		{Key: "retry_backoff", std: "100ms", doc: "longest pause before the first retry, doubled with each",
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.RetryBackoff }), time.Millisecond, 5*time.Second, "")},
-		{Key: "retry_budget", std: "20", doc: "retries at most, in percent of the requests",
+		{Key: "retry_budget", std: "20", doc: "most retries, in percent of the requests",
 			field: func(u *Upstream) field.Field { return field.Int{At: &u.Health.RetryBudget, Least: 1, Most: 100} }},
-		{Key: fallbackKey, std: "", doc: "the upstream that new requests and sessions go to while this one is in error",
+		{Key: fallbackKey, std: "", doc: "upstream that gets new requests and sessions while this one is in error",
 			field: func(u *Upstream) field.Field {
 				return field.Text{At: &u.Health.Fallback, Pattern: UpstreamName, Most: maxName, Empty: true, What: "the NAME of another upstream"}
 			}},

@@ -21,39 +21,39 @@ const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,c
 
 func logKeys() []setting[Config] {
 	return []setting[Config]{
-		{Key: "log.access", std: telemetry.LogErrors, doc: "requests that have a line in the log: none, those that fail (at level debug all), or all",
+		{Key: "log.access", std: telemetry.LogErrors, doc: "requests that get a line in the log: none, failed ones (at level debug all), or all",
 			field: func(c *Config) field.Field {
 				return field.Enum{At: &c.Log.Access, Values: []string{telemetry.LogNone, telemetry.LogErrors, telemetry.LogAll}}
 			}},
-		{Key: "audit.enabled", std: "false", doc: "write an audit trail: a line of JSON for each call, with who has asked and what came of it",
+		{Key: "audit.enabled", std: "false", doc: "write an audit trail: a JSON line for each call, with caller and outcome",
 			field: func(c *Config) field.Field { return field.Bool{At: &c.Audit.Enabled} }},
-		{Key: auditFileKey, std: "", doc: "file of the audit trail, appended to, and opened anew on SIGHUP; empty: standard error",
+		{Key: auditFileKey, std: "", doc: "file of the audit trail, which is appended to and reopened on SIGHUP; empty: standard error",
 			field: func(c *Config) field.Field { return field.Text{At: &c.Audit.File, What: "a file", Empty: true} }},
-		{Key: "audit.methods", std: "tools/call", doc: "methods whose requests have lines; * is all",
+		{Key: "audit.methods", std: "tools/call", doc: "methods whose requests are audited; * is all",
 			field: func(c *Config) field.Field {
 				return field.List{At: &c.Audit.Methods, Check: checkMethod, What: "a list of methods such as tools/call, or *", Least: 1, Most: maxList, Commas: true}
 			}},
-		{Key: "audit.arguments", std: telemetry.ArgumentsNone, doc: "what of arguments goes in: nothing, the names of the outermost, all but secrets, or all",
+		{Key: "audit.arguments", std: telemetry.ArgumentsNone, doc: "what a line holds of arguments: nothing, the outermost names, all but secrets, or all",
 			field: func(c *Config) field.Field {
 				return field.Enum{At: &c.Audit.Arguments, Values: []string{telemetry.ArgumentsNone, telemetry.ArgumentsKeys, telemetry.ArgumentsRedacted, telemetry.ArgumentsFull}}
 			}},
-		{Key: "audit.redact", std: secretNames, doc: "parts of names, in any case, whose values are left out of redacted arguments",
+		{Key: "audit.redact", std: secretNames, doc: "parts of names, in any case, whose values are redacted",
 			field: func(c *Config) field.Field {
 				return field.List{At: &c.Audit.Redact, Check: field.CheckArgument, What: "a list of parts of names", Most: maxList, Commas: true}
 			}},
-		{Key: "audit.value_bytes", std: "256B", doc: "bytes of each text in arguments; what is longer is cut",
+		{Key: "audit.value_bytes", std: "256B", doc: "most bytes of each text in arguments; longer ones are cut",
 			field: func(c *Config) field.Field {
 				return field.Size{At: &c.Audit.ValueBytes, Least: 16, Most: 64 * field.Kib}
 			}},
-		{Key: "audit.argument_bytes", std: "8KiB", doc: "bytes of a call's arguments; what comes then is left out",
+		{Key: "audit.argument_bytes", std: "8KiB", doc: "most bytes of a call's arguments; the rest is left out",
 			field: func(c *Config) field.Field {
 				return field.Size{At: &c.Audit.ArgumentBytes, Least: 256, Most: field.Mib}
 			}},
-		{Key: "audit.queue", std: "4MiB", doc: "bytes of lines that wait to be written",
+		{Key: "audit.queue", std: "4MiB", doc: "most bytes of lines that wait to be written",
 			field: func(c *Config) field.Field {
 				return field.Size{At: &c.Audit.Queue, Least: 64 * field.Kib, Most: field.Gib}
 			}},
-		{Key: "audit.on_full", std: "drop", doc: "what becomes of a line when as many wait: it is dropped and counted, or its request waits",
+		{Key: "audit.on_full", std: "drop", doc: "what happens to a line when the queue is full: it is dropped and counted, or its request waits",
 			field: func(c *Config) field.Field { return field.Enum{At: &c.Audit.OnFull, Values: []string{"drop", "block"}} }},
 	}
 }
@@ -98,7 +98,7 @@ func adminKeys() []setting[Config] {
 
 func reloadKeys() []setting[Config] {
 	return []setting[Config]{
-		{Key: "reload.watch", std: "2s", doc: "how often to look whether the file of the configuration, or one that it refers to, has changed",
+		{Key: "reload.watch", std: "2s", doc: "interval at which the configuration file and the files that it names are checked for changes",
 			field: func(c *Config) field.Field {
 				return field.Duration{At: &c.Reload.Watch, Least: 500 * time.Millisecond, Most: time.Hour, Zero: "on SIGHUP only"}
 			}},

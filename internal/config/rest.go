@@ -16,7 +16,7 @@ func restKeys() []setting[Config] {
 	return []setting[Config]{
 		{Key: "rest.enabled", std: "true", doc: "serve callers without MCP: /tools, /call-tool and the like",
 			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.Enabled} }},
-		{Key: "rest.tool_error", std: "error", doc: "a tool's own failure is answered as an error, or as data with status 200",
+		{Key: "rest.tool_error", std: "error", doc: "whether a tool's own failure becomes an error, or data with status 200",
 			field: func(c *Config) field.Field {
 				return field.Enum{At: &c.Rest.ToolError, Values: []string{"error", "data"}}
 			}},
@@ -24,11 +24,11 @@ func restKeys() []setting[Config] {
 			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.Validate} }},
 		{Key: "rest.validate_results", std: "false", doc: "check structured results against the tool's outputSchema",
 			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.ValidateResults} }},
-		{Key: "rest.tools_ttl", std: "30s", doc: "how long a list of tools is used again",
+		{Key: "rest.tools_ttl", std: "30s", doc: "how long a list of tools is cached",
 			field: func(c *Config) field.Field {
 				return field.Duration{At: &c.Rest.ToolsTTL, Least: time.Millisecond, Most: day, Zero: "not at all"}
 			}},
-		{Key: "rest.capabilities", std: "elicitation,sampling", doc: "what servers may ask of REST callers",
+		{Key: "rest.capabilities", std: "elicitation,sampling", doc: "capabilities that REST callers declare to servers",
 			field: func(c *Config) field.Field {
 				return field.List{At: &c.Rest.Capabilities, Check: checkRestCapability, What: "a list of " + value.OneOf(restCapabilities), Most: maxList, Commas: true, Words: restCapabilities}
 			}},

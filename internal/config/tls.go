@@ -15,18 +15,18 @@ func tlsKeys() []setting[Config] {
 		return func(c *Config) field.Field { return field.Text{At: at(&c.TLS), What: "a PEM file", Empty: true} }
 	}
 	return []setting[Config]{
-		{Key: tlsTable + "cert_file", std: "", doc: "the main listener's certificate chain; with it, it speaks TLS", field: file(func(t *TLSConfig) *string { return &t.CertFile })},
-		{Key: tlsTable + "key_file", std: "", doc: "its private key", field: file(func(t *TLSConfig) *string { return &t.KeyFile })},
-		{Key: tlsTable + "client_ca_file", std: "", doc: "roots of the clients' certificates", field: file(func(t *TLSConfig) *string { return &t.ClientCAFile })},
-		{Key: tlsTable + "client_auth", std: ClientAuthNone, doc: "whether clients may or must show a certificate, and are known by it",
+		{Key: tlsTable + "cert_file", std: "", doc: "PEM file of the main listener's certificate chain; turns TLS on", field: file(func(t *TLSConfig) *string { return &t.CertFile })},
+		{Key: tlsTable + "key_file", std: "", doc: "PEM file of its private key", field: file(func(t *TLSConfig) *string { return &t.KeyFile })},
+		{Key: tlsTable + "client_ca_file", std: "", doc: "PEM file of the roots of client certificates", field: file(func(t *TLSConfig) *string { return &t.ClientCAFile })},
+		{Key: tlsTable + "client_auth", std: ClientAuthNone, doc: "whether clients may or must present a certificate, which identifies them",
 			field: func(c *Config) field.Field {
 				return field.Enum{At: &c.TLS.ClientAuth, Values: []string{ClientAuthNone, ClientAuthOptional, clientAuthRequired}}
 			}},
-		{Key: tlsTable + "client_scopes", std: "", doc: "what a client's certificate is good for",
+		{Key: tlsTable + "client_scopes", std: "", doc: "scopes of a client certificate",
 			field: func(c *Config) field.Field {
 				return field.List{At: &c.TLS.ClientScopes, Check: checkScope, What: "a list of scopes", Most: maxScope, Commas: true}
 			}},
-		{Key: tlsTable + "min_version", std: "1.2", doc: "oldest TLS that is spoken",
+		{Key: tlsTable + "min_version", std: "1.2", doc: "lowest TLS version",
 			field: func(c *Config) field.Field { return field.Enum{At: &c.TLS.MinVersion, Values: []string{"1.2", "1.3"}} }},
 	}
 }

@@ -16,16 +16,16 @@ func tracingKeys() []setting[Config] {
 		}
 	}
 	return []setting[Config]{
-		{Key: "tracing.endpoint", std: "", doc: "OTLP collector that takes traces over HTTP; empty: no tracing",
+		{Key: "tracing.endpoint", std: "", doc: "OTLP collector for traces over HTTP; empty: no tracing",
 			field: func(c *Config) field.Field { return field.Endpoint{At: &c.Tracing.Endpoint} }},
-		{Key: TracingHeadersKey, doc: "header sent with every post to the collector; VALUE may be env:NAME or file:/path", open: true, entry: tracingHeader},
-		{Key: "tracing.sample_ratio", std: "1", doc: "how many of the traces that begin here are recorded; one that began elsewhere is as it was there",
+		{Key: TracingHeadersKey, doc: "header sent with every request to the collector; VALUE may be env:NAME or file:/path", open: true, entry: tracingHeader},
+		{Key: "tracing.sample_ratio", std: "1", doc: "share of the traces begun here that is recorded; for others the sender's decision holds",
 			field: func(c *Config) field.Field { return field.Ratio{At: &c.Tracing.SampleRatio} }},
-		{Key: "tracing.timeout", std: "10s", doc: "time for one post to the collector",
+		{Key: "tracing.timeout", std: "10s", doc: "timeout of one request to the collector",
 			field: time1(func(t *TracingConfig) *time.Duration { return &t.Timeout }, 100*time.Millisecond)},
-		{Key: "tracing.queue", std: "2048", doc: "spans that wait to be sent; further ones are dropped",
+		{Key: "tracing.queue", std: "2048", doc: "most spans that wait to be sent; further ones are dropped",
 			field: func(c *Config) field.Field { return field.Int{At: &c.Tracing.Queue, Least: 1, Most: 100_000} }},
-		{Key: "tracing.batch", std: "512", doc: "spans in one post, if as many wait",
+		{Key: "tracing.batch", std: "512", doc: "most spans in one request",
 			field: func(c *Config) field.Field { return field.Int{At: &c.Tracing.Batch, Least: 1, Most: 10_000} }},
 		{Key: "tracing.wait", std: "5s", doc: "how long spans wait for a batch to fill",
 			field: time1(func(t *TracingConfig) *time.Duration { return &t.Wait }, 10*time.Millisecond)},

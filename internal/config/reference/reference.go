@@ -10,42 +10,6 @@ import (
 	"dragoman/internal/config"
 )
 
-// TableDocs says what each table of the file is for.
-var TableDocs = map[string]string{
-	"":                               "What stands before the first table.",
-	"service":                        "What the service is called, and where it listens.",
-	"admin":                          "The listener for operators: health, readiness, metrics, level of the log, configuration, profiles.",
-	"log":                            "The log, on standard error.",
-	"audit":                          "The audit trail: who has called which tool, and what came of it.",
-	"sessions":                       "Sessions of legacy clients.",
-	"questions":                      "What servers ask of clients in the middle of a call: elicitation, sampling, roots.",
-	"resume":                         "Streams that legacy clients have lost, and may pick up again.",
-	"idempotency":                    "Requests that come again.",
-	"rest":                           "Callers without MCP.",
-	"cache":                          "Results that modern servers say are good for a time.",
-	"reload":                         "The configuration read again while Dragoman runs.",
-	"limits":                         "How large and how many. What exceeds one of these gets an error that names it.",
-	"security":                       "Who may reach the listener, and how often.",
-	"security.api_keys":              "API keys of clients.",
-	"security.jwt":                   "Bearer tokens of an authorization server (OAuth 2.1).",
-	"tls":                            "TLS of the main listener, and clients' certificates.",
-	config.TracingHeadersKey:         "Headers of every post to the collector.",
-	"tracing":                        "Spans of requests, and the collector that they go to (OpenTelemetry).",
-	"monitoring":                     "What is measured and looked after.",
-	dependenciesKey:                  "What the service depends on besides its upstreams. Other keys in an entry are left alone.",
-	config.UpstreamsKey:              "The servers, each under a name.",
-	"upstreams.NAME":                 "One server. It has a `url` or a `command`.",
-	"upstreams.NAME.oauth":           "Tokens of Dragoman's own for the server, by client credentials.",
-	"upstreams.NAME.headers":         "Headers of every request to the server. Only with `url`.",
-	"upstreams.NAME.forward_headers": "Headers of clients that go on to the server. Only with `url`.",
-	"upstreams.NAME.env":             "Variables for the command. Only with `command`.",
-	"upstreams.NAME.scopes":          "Scopes that a caller's credential must have, by what is asked for.",
-	"upstreams.NAME.tools":           "Single tools, or with a `*` at the end of the name all that begin so.",
-	"upstreams.NAME.prompts":         "Single prompts, likewise.",
-	"upstreams.NAME.resources":       "Single resources, by URI, likewise.",
-	"upstreams.NAME.access":          "What a principal may use, or, called `*`, everybody without an entry of his own.",
-}
-
 // fixedMark marks the keys whose change needs a restart.
 const fixedMark = "**restart**"
 
@@ -126,7 +90,7 @@ func WriteReference(w io.Writer) error {
 		if name == "" {
 			title = "Top level"
 		}
-		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, TableDocs[strings.TrimSuffix(name, EntryOfTable)])
+		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, Tables[strings.TrimSuffix(name, EntryOfTable)].Doc)
 		referenceRows(&b, keys, func(d config.Described) bool { return d.Also == "" && TableOf(d) == name })
 	}
 	b.WriteString("\n## Names of server scaffolds\nOther names of keys above, as server scaffolds have them. Two spellings in one file must agree.\n\n")

@@ -69,13 +69,13 @@ func TestReferenceIsWhole(t *testing.T) {
 		}
 	}
 	for name := range tables {
-		if TableDocs[strings.TrimSuffix(name, EntryOfTable)] == "" {
-			t.Errorf("tableDocs lacks %s", name)
+		if Tables[strings.TrimSuffix(name, EntryOfTable)].Doc == "" {
+			t.Errorf("Tables lacks %s", name)
 		}
 	}
-	for name := range TableDocs {
+	for name := range Tables {
 		if !tables[name] {
-			t.Errorf("tableDocs has %q, which is no table", name)
+			t.Errorf("Tables has %q, which is no table", name)
 		}
 	}
 }
@@ -315,13 +315,4 @@ func probes(d config.Described) map[string]value.Literal {
 		all[value.Quote(word)] = value.Literal{Kind: value.QuotedLiteral, Text: word}
 	}
 	return all
-}
-
-// The tables with named entries are tables.
-func TestSchemaNames(t *testing.T) {
-	for table := range NamePatterns {
-		if TableDocs[table] == "" {
-			t.Errorf("%s is no table", table)
-		}
-	}
 }

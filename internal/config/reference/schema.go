@@ -11,23 +11,6 @@ import (
 	"dragoman/internal/config/field"
 )
 
-// NamePatterns are the patterns of names that users choose, by the table whose entries they name.
-var NamePatterns = map[string]string{
-	config.UpstreamsKey: config.UpstreamName.String(),
-	"security.api_keys": config.KeyName.String(),
-	config.UpstreamsKey + ".NAME." + config.HeadersKey:   config.HeaderName.String(),
-	config.UpstreamsKey + ".NAME." + config.ForwardKey:   config.HeaderName.String(),
-	config.UpstreamsKey + ".NAME." + config.ScopesKey:    `^(tool|prompt|resource|method):[^*]*\*?$`,
-	config.UpstreamsKey + ".NAME." + config.ToolsKey:     `^[^*]+\*?$|^\*$`,
-	config.UpstreamsKey + ".NAME." + config.PromptsKey:   `^[^*]+\*?$|^\*$`,
-	config.UpstreamsKey + ".NAME." + config.ResourcesKey: `^[^*]+\*?$|^\*$`,
-	config.UpstreamsKey + ".NAME." + config.AccessKey:    `.`,
-	config.UpstreamsKey + ".NAME." + config.EnvKey:       config.VariableName.String(),
-	dependenciesKey: `.`,
-}
-
-const dependenciesKey = "dependencies"
-
 // Schema returns a JSON Schema of the file, with which editors complete and check it. It covers tables, types and
 // bounds of numbers. `dragoman config check` also checks the bounds of durations and rules about several keys.
 func Schema() ([]byte, error) {
@@ -118,7 +101,7 @@ func place(s *field.Shape, path []string) *field.Shape {
 	for i, name := range path {
 		if name == config.AnyName {
 			if here.Others.Of == nil {
-				here.Others.Of = table(TableDocs[strings.Join(path[:i+1], ".")])
+				here.Others.Of = table(Tables[strings.Join(path[:i+1], ".")].Doc)
 				here.Others.Of.Others.Any = path[0] == dependenciesKey // other keys are the user's
 			}
 			here = here.Others.Of
@@ -127,8 +110,8 @@ func place(s *field.Shape, path []string) *field.Shape {
 		next := here.Properties[name]
 		if next == nil {
 			whole := strings.Join(path[:i+1], ".")
-			next = table(TableDocs[whole])
-			if pattern := NamePatterns[whole]; pattern != "" {
+			next = table(Tables[whole].Doc)
+			if pattern := Tables[whole].Names; pattern != "" {
 				next.Names = &field.Shape{Pattern: pattern}
 			}
 			here.Properties[name] = next

@@ -1,0 +1,49 @@
+package reference
+
+import "dragoman/internal/config"
+
+// Table describes a table of the file.
+type Table struct {
+	// Doc says in a sentence what the table is for.
+	Doc string
+	// Names is the pattern of the names of its entries, which users choose; "": they are fixed.
+	Names string
+}
+
+// Tables holds all tables of the file by name; "" stands for the keys before the first one.
+var Tables = map[string]Table{
+	"":                               {Doc: "The keys before the first table."},
+	"service":                        {Doc: "The name of the service, and its address."},
+	"admin":                          {Doc: "The listener for operators: health, readiness, metrics, log level, configuration, profiles."},
+	"log":                            {Doc: "The log, on standard error."},
+	"audit":                          {Doc: "The audit trail: who called which tool, and the outcome."},
+	"sessions":                       {Doc: "Sessions of legacy clients."},
+	"questions":                      {Doc: "Requests of servers to clients during a call: elicitation, sampling, roots."},
+	"resume":                         {Doc: "Event streams that legacy clients can resume."},
+	"idempotency":                    {Doc: "Repeated requests."},
+	"rest":                           {Doc: "Callers without MCP."},
+	"cache":                          {Doc: "Results that modern servers allow to be cached."},
+	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
+	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},
+	"security":                       {Doc: "Who may reach the listener, and how often."},
+	"security.api_keys":              {Doc: "API keys of clients.", Names: config.KeyName.String()},
+	"security.jwt":                   {Doc: "Bearer tokens of an authorization server (OAuth 2.1)."},
+	"tls":                            {Doc: "TLS of the main listener, and client certificates."},
+	config.TracingHeadersKey:         {Doc: "Headers of every request to the collector."},
+	"tracing":                        {Doc: "Spans of requests, and the OpenTelemetry collector that they are sent to."},
+	"monitoring":                     {Doc: "Metrics and health checks."},
+	dependenciesKey:                  {Doc: "What the service depends on besides its upstreams. Other keys of an entry are ignored.", Names: `.`},
+	config.UpstreamsKey:              {Doc: "The servers, each under a name.", Names: config.UpstreamName.String()},
+	"upstreams.NAME":                 {Doc: "One server. It has a `url` or a `command`."},
+	"upstreams.NAME.oauth":           {Doc: "Tokens that Dragoman gets for the server, by client credentials."},
+	"upstreams.NAME.headers":         {Doc: "Headers of every request to the server. Only with `url`.", Names: config.HeaderName.String()},
+	"upstreams.NAME.forward_headers": {Doc: "Headers of clients that are passed on to the server. Only with `url`.", Names: config.HeaderName.String()},
+	"upstreams.NAME.env":             {Doc: "Environment variables of the command. Only with `command`.", Names: config.VariableName.String()},
+	"upstreams.NAME.scopes":          {Doc: "Scopes that a caller's credential must have, by tool, prompt, resource or method.", Names: `^(tool|prompt|resource|method):[^*]*\*?$`},
+	"upstreams.NAME.tools":           {Doc: "Single tools; a name that ends in `*` covers all tools that begin so.", Names: `^[^*]+\*?$|^\*$`},
+	"upstreams.NAME.prompts":         {Doc: "Single prompts; a name may end in `*`.", Names: `^[^*]+\*?$|^\*$`},
+	"upstreams.NAME.resources":       {Doc: "Single resources, by URI; a URI may end in `*`.", Names: `^[^*]+\*?$|^\*$`},
+	"upstreams.NAME.access":          {Doc: "What a principal may use. The entry `*` holds for everybody without an entry.", Names: `.`},
+}
+
+const dependenciesKey = "dependencies"
