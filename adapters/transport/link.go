@@ -35,12 +35,13 @@ type Sink interface {
 // Dial opens a link without sending anything. sink receives what the server sends outside calls, perhaps before Dial returns.
 type Dial func(ctx context.Context, sink Sink) (Link, error)
 
-// Wires holds the ways to reach one server. A stdio server has the same Dial for both eras, which starts a process, and no SSE.
+// Wires holds the ways to reach one server. A server that speaks lines has a Dial for each era, which starts a process or opens a
+// connection, and no SSE.
 type Wires struct {
 	Modern Dial // 2026-07-28; nil: not to be tried
 	Legacy Dial // 2025-03-26 … 2025-11-25 over HTTP, or any legacy revision over stdio; nil: not to be tried
 	SSE    Dial // HTTP+SSE of 2024-11-05; nil: not to be tried
-	// Stdio reports that a link is a process, or like one: it has one client and one era for its life.
+	// Stdio reports that a link is a process or a connection that speaks lines: it has one client and one era for its life.
 	Stdio bool
 	// Remote reports that such a link is a connection to a server that others run, and may replace while no connection is open.
 	Remote bool
