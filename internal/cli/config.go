@@ -21,7 +21,7 @@ func newConfig(p *program) *cobra.Command {
 		Use:     "config",
 		Short:   "Check or print the configuration",
 		Long:    configLong,
-		Example: "  dragoman config check config.toml\n  dragoman config print --json config.toml",
+		Example: "  dragoman config check servers.toml\n  dragoman config print --json servers.toml",
 	}
 	parent(c)
 	c.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReference(p), newConfigSchema(p))
@@ -34,7 +34,7 @@ func newConfigCheck(p *program) *cobra.Command {
 		Short: "Check the configuration and report everything that is wrong",
 		Long: `Check the file, the environment and the flags together and report everything
 that is wrong, each with key, file, line and fix. Exits with 0 if it is valid.`,
-		Example: "  dragoman config check config.toml\n  DRAGOMAN_LISTEN=127.0.0.1:9000 dragoman config check",
+		Example: "  dragoman config check servers.toml\n  DRAGOMAN_LISTEN=127.0.0.1:9000 dragoman config check",
 
 		DisableFlagsInUseLine: true,
 	}

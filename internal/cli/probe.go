@@ -20,7 +20,7 @@ var errInterrupted = errors.New("interrupted before the probe was done")
 
 func newProbe(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "probe [flags] URL | -- COMMAND [ARG...]",
+		Use:     "probe [flags] URL | --config FILE | -- COMMAND [ARG...]",
 		Short:   "Find out what a server speaks",
 		Long:    probeLong,
 		Example: probeExample,

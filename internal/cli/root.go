@@ -33,7 +33,7 @@ const rootLong = `Dragoman stands between MCP clients and MCP servers and speaks
 era (2026-07-28, or 2024-11-05 to 2025-11-25) and transport (streamable HTTP,
 HTTP+SSE, stdio), so that any client can use any server.
 
-Settings come from flags, DRAGOMAN_... variables, a file (--config) and defaults,
+Settings come from flags, DRAGOMAN_... and MCP_... variables, a file (--config) and defaults,
 in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 

@@ -37,11 +37,11 @@ const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   dragoman serve http://127.0.0.1:8001 --transport rest
 
   # several servers, from a file
-  dragoman serve --config config.toml`
+  dragoman serve --config servers.toml`
 
 func newServe(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "serve [flags] URL | -- COMMAND [ARG...]",
+		Use:     "serve [flags] URL | --config FILE | -- COMMAND [ARG...]",
 		Short:   "Serve an MCP server to every kind of HTTP client",
 		Long:    serveLong,
 		Example: serveExample,

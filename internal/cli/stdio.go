@@ -23,7 +23,7 @@ const stdioExample = `  # let a client that launches processes use a remote serv
 
 func newStdio(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "stdio [flags] URL | -- COMMAND [ARG...]",
+		Use:     "stdio [flags] URL | --config FILE | -- COMMAND [ARG...]",
 		Short:   "Speak to the client on stdin and stdout",
 		Long:    stdioLong,
 		Example: stdioExample,

@@ -29,7 +29,7 @@ func serviceKeys() []setting[Config] {
 			field: func(c *Config) field.Field {
 				return field.Text{At: &c.Service.Name, Pattern: serverName, Most: maxName, What: "a name of lower-case letters, digits and hyphens"}
 			}},
-		{Key: "service.version", std: "", doc: "version of the service; empty: Dragoman's own", field: versionField},
+		{Key: "service.version", std: "", doc: "version of the service; empty: that of the only server in /health, Dragoman's own towards servers", field: versionField},
 		{Key: "server_version", doc: "alias of service.version, from server scaffolds", writes: []string{"service.version"}, mcp: "MCP_SERVER_VERSION", field: versionField},
 		{Key: listenKey, std: "127.0.0.1:8080", doc: "address of the main listener", arg: "HOST:PORT", writes: []string{hostKey, portKey}, flag: "listen", on: OnServe | OnConfig,
 			field: func(c *Config) field.Field { return field.Listen{Host: &c.Service.Host, Port: &c.Service.Port} }},
