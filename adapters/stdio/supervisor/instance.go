@@ -29,6 +29,9 @@ type instance struct {
 	link   atomic.Pointer[link]
 	heard  atomic.Bool // it has sent a message
 
+	crashOnce sync.Once
+	crashed   *proxy.Error // made by crash
+
 	mu      sync.Mutex
 	healthy *time.Timer    // fires at the age of a good start
 	patient *time.Timer    // fires when its first answer is overdue; nil if none is awaited
@@ -197,8 +200,11 @@ func (c *instance) how(err error) string {
 	return ending(c.proc.Exit(), err, time.Since(c.ticket.began))
 }
 
+// crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
+// to it, whoever is first. err is what reading or writing returned.
 func (c *instance) crash(err error) *proxy.Error {
-	return crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail())
+	c.crashOnce.Do(func() { c.crashed = crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail()) })
+	return c.crashed
 }
 
 // ended is called when the child's output has ended. Pending calls fail first, then the child is stopped.
