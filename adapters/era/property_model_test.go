@@ -150,7 +150,7 @@ func survives(method string, o obj, version string) obj {
 	return out
 }
 
-// structured is what a revision makes of a tool's result: structured content that it does not know becomes text, unless there is an equal
+// structured returns a tool's result as a revision has it: structured content that it does not know becomes text, unless there is an equal
 // text.
 func structured(o obj, version string) obj {
 	at := o.find("content")
@@ -224,7 +224,7 @@ func (f *failure) withURI(uri string) string {
 	return strings.TrimSuffix(f.data, "}") + `,"uri":` + uri + "}"
 }
 
-// toModern is what a modern client gets for a legacy server's error, and whether the error was made by Dragoman.
+// toModern returns a legacy server's error as a modern client gets it, and reports whether Dragoman made the error.
 func (f *failure) toModern(uri string) (code int, text string, anew bool) {
 	switch {
 	case f.code == -32002:
@@ -237,7 +237,7 @@ func (f *failure) toModern(uri string) (code int, text string, anew bool) {
 	return f.code, f.o.text(), false
 }
 
-// down is what a legacy client gets for a legacy server's error, through the modern era.
+// down returns a legacy server's error as a legacy client gets it through the modern era.
 func (f *failure) down(method, uri string) (text string, anew bool) {
 	switch {
 	case method == "resources/read" && f.code == -32002:
@@ -249,7 +249,7 @@ func (f *failure) down(method, uri string) (text string, anew bool) {
 	return text, anew
 }
 
-// up is what a modern client gets for a modern server's error, through the legacy era.
+// up returns a modern server's error as a modern client gets it through the legacy era.
 func (f *failure) up(method, uri string) (text string, anew bool) {
 	switch {
 	case f.code == -32020, f.code == -32022:

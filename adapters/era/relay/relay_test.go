@@ -55,7 +55,7 @@ func TestRelayPasses(t *testing.T) {
 	})
 }
 
-// A relay is opened over HTTP+SSE if the server speaks that. What prevents it is the error of initialize.
+// A relay opens over HTTP+SSE if the server speaks that. An error of opening it becomes the error of initialize.
 func TestRelayOpens(t *testing.T) {
 	relaying(t, 0, func(t *testing.T, r *rig) {
 		c := r.newClient("a", "2024-11-05")

@@ -25,7 +25,7 @@ func scan(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// upstream is what an upstream needs of a modern server for subscriptions: its links, and the bridges of legacy sessions.
+// upstream holds the parts of a modern server's upstream that subscriptions use: its links, and the bridges of legacy sessions.
 type upstream struct {
 	group   *work.Group
 	links   *sessions.Links

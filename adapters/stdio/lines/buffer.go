@@ -13,7 +13,7 @@ const (
 	largestSlab = ChunkSize << (slabClasses - 1)
 )
 
-// slab is a borrowed buffer. The length of B is what it holds, the capacity what it can hold.
+// slab is a borrowed buffer. Its content is B[:len(B)]; it has room for cap(B) bytes.
 type slab struct {
 	B    []byte
 	high int  // of a region: how many bytes may have been touched
