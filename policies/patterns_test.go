@@ -2,7 +2,7 @@ package policies
 
 import "testing"
 
-func TestRules(t *testing.T) {
+func TestPatterns(t *testing.T) {
 	r := NewPatterns(map[string]int{"a": 1, "a*": 2, "ab*": 3, "*": 4, "b*": 5})
 	for name, want := range map[string]int{"a": 1, "aa": 2, "ab": 3, "abc": 3, "c": 4, "": 4, "b": 5} {
 		if got, ok := r.Find([]byte(name)); got != want || !ok {

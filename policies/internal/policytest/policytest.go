@@ -118,8 +118,23 @@ func Row(err error) string {
 	return ""
 }
 
-// Metric is the sum of a metric over its labels.
+// Metric is the sum of a metric over its labels. A histogram or summary counts its observations.
 func Metric(t testing.TB, from prometheus.Gatherer, name string) (sum float64) {
+	t.Helper()
+	each(t, from, name, func(_ map[string]string, value float64) { sum += value })
+	return sum
+}
+
+// Labels is the sum of a metric for each value of a label.
+func Labels(t testing.TB, from prometheus.Gatherer, name, label string) map[string]float64 {
+	t.Helper()
+	sums := map[string]float64{}
+	each(t, from, name, func(labels map[string]string, value float64) { sums[labels[label]] += value })
+	return sums
+}
+
+// each calls see for each series of a metric.
+func each(t testing.TB, from prometheus.Gatherer, name string, see func(labels map[string]string, value float64)) {
 	t.Helper()
 	all, err := from.Gather()
 	if err != nil {
@@ -128,9 +143,12 @@ func Metric(t testing.TB, from prometheus.Gatherer, name string) (sum float64) {
 	for _, f := range all {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				see(labels, m.GetCounter().GetValue()+m.GetGauge().GetValue()+float64(m.GetSummary().GetSampleCount()+m.GetHistogram().GetSampleCount()))
 			}
 		}
 	}
-	return sum
 }
