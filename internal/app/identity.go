@@ -40,7 +40,7 @@ func buildIdentity(set *component.Set, c *config.Config, log zerolog.Logger) (id
 		for _, k := range auth.Keys {
 			all = append(all, access.KeyOptions{Name: k.Name, Principal: k.Principal, Hashes: k.Hashes, Scopes: k.Scopes, Expires: k.Expires})
 		}
-		if opt.Keys, err = access.NewKeys(all, nil); err != nil {
+		if opt.Keys, err = access.NewKeys(all); err != nil {
 			return id, err
 		}
 	}

@@ -5,6 +5,8 @@ package access
 import (
 	"bytes"
 	"crypto/x509"
+	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,42 +35,36 @@ type AuthOptions struct {
 	Scopes       []string // that every token must have
 	Resource     string   // URL of the listener as clients know it, for metadata and challenges; empty: unknown
 	Open         func(h *proxy.Head) bool
-	Now          func() time.Time // nil: time.Now
 	Log          zerolog.Logger
-	Metrics      prometheus.Registerer // nil: nothing is counted
+	Metrics      prometheus.Registerer
 }
 
 // Authenticator is the gate that identifies the caller of every request (2026-07-28 authorization, Access Token Usage).
 // One valid credential of any kind suffices. An invalid one ends the request even beside a valid one, so that no caller
 // is taken for another one, or for an anonymous one.
 type Authenticator struct {
-	opt     AuthOptions
-	let     *prometheus.CounterVec
-	last    atomic.Pointer[letIn] // the counter used last, which saves a look-up
-	refused *prometheus.CounterVec
-	log     zerolog.Logger
+	opt      AuthOptions
+	admitted *prometheus.CounterVec
+	last     atomic.Pointer[admission] // the counter used last, which saves a look-up
+	refused  *prometheus.CounterVec
 }
+
+// Limits on the refusals that are logged, so that guessing credentials does not flood the log.
+const (
+	refusalBurst  = 20
+	refusalPeriod = time.Second
+)
 
 // NewAuthenticator makes the gate. The error is that of registering the metrics.
 func NewAuthenticator(opt AuthOptions) (*Authenticator, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
+	opt.Log = opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})
+	reg := policies.NewRegistry(opt.Metrics)
 	a := &Authenticator{opt: opt,
-		let: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_authenticated_total",
-			Help: "Requests admitted, by credential (api_key, jwt, certificate, anonymous, or open where none is needed)."}, []string{"kind"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_unauthenticated_total",
-			Help: "Requests refused for a missing or invalid credential, by row of the error table."}, []string{"reason"}),
-		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})}
-	if opt.Metrics != nil {
-		for _, c := range []**prometheus.CounterVec{&a.let, &a.refused} {
-			var err error
-			if *c, err = policies.Register(opt.Metrics, *c); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return a, nil
+		admitted: reg.Counter("dragoman_authenticated_total",
+			"Requests admitted, by credential (api_key, jwt, certificate, anonymous, or open where none is needed).", "kind"),
+		refused: reg.Counter("dragoman_unauthenticated_total",
+			"Requests refused for a missing or invalid credential, by row of the error table.", "reason")}
+	return a, reg.Err()
 }
 
 // Gate returns the gate, or nil for a nil Authenticator.
@@ -97,7 +93,7 @@ func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
 		err = proxy.Errf(proxy.Unauthenticated, "show who you are: %s", a.wanted())
 	}
 	a.refused.WithLabelValues(err.Name).Inc()
-	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), policies.MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
+	a.opt.Log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), policies.MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
 	switch err.Status {
 	case 401, 403:
 		h.SetHeader("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))
@@ -107,17 +103,17 @@ func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
 	return err
 }
 
-// letIn is the counter for one kind of credential.
-type letIn struct {
+// admission is the counter for one kind of credential.
+type admission struct {
 	kind  string
 	count prometheus.Counter
 }
 
-// count counts a request that was let in.
+// count counts a request that was admitted.
 func (a *Authenticator) count(kind string) {
 	of := a.last.Load()
 	if of == nil || of.kind != kind {
-		of = &letIn{kind, a.let.WithLabelValues(kind)}
+		of = &admission{kind, a.admitted.WithLabelValues(kind)}
 		a.last.Store(of)
 	}
 	of.count.Inc()
@@ -176,7 +172,7 @@ func (a *Authenticator) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Er
 
 // bearer checks an Authorization header, which holds an API key or a token.
 func (a *Authenticator) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) {
-	token := shown(field)
+	token := bearerToken(field)
 	if len(token) == 0 {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the Authorization header is not Bearer and a token")
 	}
@@ -198,8 +194,8 @@ func (a *Authenticator) bearer(h *proxy.Head, field []byte) (proxy.Caller, *prox
 	return caller, nil
 }
 
-// shown returns the token of an Authorization header, or nil if its scheme is not Bearer.
-func shown(field []byte) []byte {
+// bearerToken returns the token of an Authorization header, or nil if its scheme is not Bearer.
+func bearerToken(field []byte) []byte {
 	if token, ok := bytes.CutPrefix(field, []byte("Bearer ")); ok { // the usual spelling
 		return bytes.TrimSpace(token)
 	}
@@ -217,7 +213,7 @@ const maxCertName = 512
 // common name. The listener verified the certificate when the connection was opened, possibly long ago, so the expiry
 // is checked again.
 func (a *Authenticator) certified(cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
-	if a.opt.Now().After(cert.NotAfter) {
+	if time.Now().After(cert.NotAfter) {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has expired")
 	}
 	name := cert.Subject.CommonName
@@ -241,13 +237,90 @@ var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwar
 // local reports whether a request comes from this machine. A request that a local proxy has passed on may come from
 // anywhere.
 func local(h *proxy.Head) bool {
-	if !h.Address.IsLoopback() {
-		return false
+	return h.Address.IsLoopback() && !slices.ContainsFunc(forwarding, func(name string) bool { return len(h.Fields.Peek(name)) > 0 })
+}
+
+// MetadataPath precedes a resource's own path in the URL of its metadata (RFC 9728, 3.1).
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// Challenge returns the value of WWW-Authenticate for a refusal (RFC 6750, 3; RFC 9728, 5.1; 2026-07-28 authorization).
+// path is the path of the request, and scopes are those that it needs. The challenge has an error code only if the
+// request carried a credential.
+func (a *Authenticator) Challenge(err *proxy.Error, path string, scopes []string) string {
+	if a.opt.Keys == nil && a.opt.Tokens == nil {
+		return `Certificate realm="dragoman"` // no registered scheme asks for a client certificate, but a 401 must have a challenge
 	}
-	for _, name := range forwarding {
-		if len(h.Fields.Peek(name)) > 0 {
+	var b strings.Builder
+	b.WriteString(`Bearer realm="dragoman"`)
+	add := func(name, value string) { b.WriteString(", " + name + `="` + quotable(value) + `"`) }
+	switch err.Name {
+	case proxy.BadCredentials.Name:
+		add("error", "invalid_token")
+		add("error_description", err.Message)
+	case proxy.InsufficientScope.Name:
+		add("error", "insufficient_scope")
+		add("error_description", err.Message)
+	}
+	if len(scopes) > 0 {
+		add("scope", strings.Join(scopes, " "))
+	}
+	if a.opt.Tokens != nil {
+		add("resource_metadata", MetadataURL(a.opt.Resource, resourcePath(path)))
+	}
+	return b.String()
+}
+
+// MetadataURL returns the URL of the metadata for path below resource. It is empty if resource is not a URL.
+func MetadataURL(resource, path string) string {
+	u, err := url.Parse(resource)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + MetadataPath + strings.TrimSuffix(u.EscapedPath(), "/") + path
+}
+
+// resourcePath returns the endpoint that a request path belongs to, which is the path of the URL that clients
+// configure. A path that is no MCP endpoint belongs to its server as a whole, or with an empty result to the whole
+// service.
+func resourcePath(path string) string {
+	base, rest := "", path
+	if below, ok := strings.CutPrefix(path, "/servers/"); ok {
+		name, _, _ := strings.Cut(below, "/")
+		base = "/servers/" + name
+		rest = strings.TrimPrefix(path, base)
+		if !plainName(name) {
+			return ""
+		}
+	}
+	switch rest {
+	case "/mcp", "/sse", "/mcp/sse":
+		return base + rest
+	case "/messages":
+		return base + "/sse"
+	}
+	return base
+}
+
+// plainName reports whether name is a valid server name, and so is safe in a header.
+func plainName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
 			return false
 		}
 	}
-	return true
+	return name != ""
+}
+
+// quotable removes the characters that a quoted value of a challenge must not contain, and turns double quotes into
+// single ones (RFC 6750, 3).
+func quotable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '\\' {
+			return -1
+		}
+		if r == '"' {
+			return '\''
+		}
+		return r
+	}, text)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509/pkix"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dragoman/policies"
@@ -33,19 +34,17 @@ func TestChallengesAreWellFormed(t *testing.T) {
 
 // A certificate expires while a connection that used it is open.
 func TestCertificatesExpire(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	a, err := NewAuthenticator(AuthOptions{Certificates: true, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: now}
-	if who, err := a.certified(cert); err != nil || who.Principal != "certificate:cn:ci" {
-		t.Errorf("%+v %v", who, err)
-	}
-	now = now.Add(time.Second)
-	if _, err := a.certified(cert); err == nil || err.Name != proxy.BadCredentials.Name || !strings.Contains(err.Message, "has expired") {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a := &Authenticator{opt: AuthOptions{Certificates: true}}
+		cert := &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: time.Now()}
+		if who, err := a.certified(cert); err != nil || who.Principal != "certificate:cn:ci" {
+			t.Errorf("%+v %v", who, err)
+		}
+		time.Sleep(time.Second)
+		if _, err := a.certified(cert); err == nil || err.Name != proxy.BadCredentials.Name || !strings.Contains(err.Message, "has expired") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 type noTokens struct{ Tokens }
@@ -56,28 +55,28 @@ func TestKeys(t *testing.T) {
 	if other := policies.NewKey(); key == other || len(key) != len(policies.KeyPrefix)+52 {
 		t.Errorf("%q %q", key, other)
 	}
-	now := time.Unix(100, 0)
-	k, err := NewKeys([]KeyOptions{{Name: "a", Principal: "p", Hashes: []string{strings.ToUpper(policies.HashKey(key)[7:])}}}, nil)
-	if err == nil {
+	if k, err := NewKeys([]KeyOptions{{Name: "a", Principal: "p", Hashes: []string{strings.ToUpper(policies.HashKey(key)[7:])}}}); err == nil {
 		t.Errorf("a hash without its kind: %v", k)
 	}
-	k, err = NewKeys([]KeyOptions{{Name: "a", Principal: "p", Hashes: []string{policies.HashKey(key)}, Expires: now.Add(time.Second)}}, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if who, err := k.Find([]byte(key)); err != nil || who.Principal != "p" || who.Rights.Name != "a" {
-		t.Errorf("%+v %v", who, err)
-	}
-	for _, shown := range []string{"", key[:len(key)-1], key + "a", strings.ToUpper(key), policies.HashKey(key), policies.HashKey(key)[7:], strings.Repeat("a", 1<<20)} {
-		if who, err := k.Find([]byte(shown)); err == nil {
-			t.Errorf("%.80q is %+v", shown, who)
+	synctest.Test(t, func(t *testing.T) {
+		k, err := NewKeys([]KeyOptions{{Name: "a", Principal: "p", Hashes: []string{policies.HashKey(key)}, Expires: time.Now().Add(time.Second)}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	now = now.Add(time.Second)
-	if _, err := k.Find([]byte(key)); err == nil || !strings.Contains(err.Message, "expired") {
-		t.Errorf("%v", err)
-	}
-	if _, err := NewKeys([]KeyOptions{{Name: "a", Hashes: []string{policies.HashKey(key)}}, {Name: "b", Hashes: []string{policies.HashKey(key)}}}, nil); err == nil {
+		if who, err := k.Find([]byte(key)); err != nil || who.Principal != "p" || who.Rights.Name != "a" {
+			t.Errorf("%+v %v", who, err)
+		}
+		for _, shown := range []string{"", key[:len(key)-1], key + "a", strings.ToUpper(key), policies.HashKey(key), policies.HashKey(key)[7:], strings.Repeat("a", 1<<20)} {
+			if who, err := k.Find([]byte(shown)); err == nil {
+				t.Errorf("%.80q is %+v", shown, who)
+			}
+		}
+		time.Sleep(time.Second)
+		if _, err := k.Find([]byte(key)); err == nil || !strings.Contains(err.Message, "expired") {
+			t.Errorf("%v", err)
+		}
+	})
+	if _, err := NewKeys([]KeyOptions{{Name: "a", Hashes: []string{policies.HashKey(key)}}, {Name: "b", Hashes: []string{policies.HashKey(key)}}}); err == nil {
 		t.Error("one of two keys")
 	}
 }

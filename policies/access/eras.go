@@ -85,21 +85,11 @@ func (s *settled) Next(until time.Time) (*wire.Message, error) {
 
 // trim removes the revisions that are not served from a DiscoverResult. Revisions that this proxy does not know stay.
 func (s *settled) trim(m *wire.Message) {
-	list := wire.Get(m.Raw, m.Result, "supportedVersions")
 	known := rules.Allowed{}
-	kept, dropped := []byte{'['}, false
-	for _, item := range wire.Items(m.Raw, list) {
-		v := string(item.Text(m.Raw))
-		if known.Has(v) && !s.served.Has(v) {
-			dropped = true
-			continue
+	editItems(m, wire.Get(m.Raw, m.Result, "supportedVersions"), func(item wire.Span) []byte {
+		if v := string(item.Text(m.Raw)); known.Has(v) && !s.served.Has(v) {
+			return nil
 		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(kept, item.Of(m.Raw)...)
-	}
-	if dropped {
-		m.Replace(list, append(kept, ']'))
-	}
+		return item.Of(m.Raw)
+	})
 }

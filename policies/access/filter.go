@@ -87,9 +87,8 @@ func NewFilter(opt FilterOptions, metric *prometheus.CounterVec) *Filter {
 
 // NewFilterMetric registers the counter that all Filter policies share.
 func NewFilterMetric(reg prometheus.Registerer) (*prometheus.CounterVec, error) {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_access_total",
-		Help: "Requests refused, and entries hidden from lists, because the client is not allowed to use them."}, []string{"server", "what"})
-	return c, reg.Register(c)
+	r := policies.NewRegistry(reg)
+	return r.Counter("dragoman_access_total", "Requests refused, and entries hidden from lists, because the client is not allowed to use them.", "server", "what"), r.Err()
 }
 
 func rulesOf(names []string) policies.Patterns[bool] {
@@ -129,17 +128,17 @@ func (a *Filter) Policy() proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			asks, err := a.judge(ex)
+			about, err := a.judge(ex)
 			if err != nil {
 				a.refused.Inc()
 				ex.RefusedBy = "access"
 				return nil, err
 			}
 			replies, err := next(ex)
-			if err != nil || replies == nil {
-				return replies, err
+			if err != nil {
+				return nil, err
 			}
-			return &accessed{Replies: replies, a: a, ex: ex, asks: asks}, nil
+			return &filtered{Replies: replies, a: a, ex: ex, about: about}, nil
 		}
 	}
 }
@@ -170,52 +169,49 @@ func (a *Filter) judge(ex *proxy.Exchange) (subject, error) {
 	case "resources/templates/list":
 		return forTemplates, nil
 	case "tools/call":
-		return forContent, a.single(ex, toolThing, m.Name, unknownTool)
+		return forContent, a.single(ex, toolThing, m.Name)
 	case "prompts/get":
-		return forContent, a.single(ex, promptThing, m.Name, unknownPrompt)
+		return forContent, a.single(ex, promptThing, m.Name)
 	case "resources/read":
-		return forRead, a.single(ex, resourceThing, m.URI, unknownResource)
+		return forRead, a.single(ex, resourceThing, m.URI)
 	case "resources/subscribe", "resources/unsubscribe":
-		return forOther, a.single(ex, resourceThing, m.URI, unknownResource)
+		return forOther, a.single(ex, resourceThing, m.URI)
 	case "completion/complete":
 		ref := wire.Get(m.Raw, m.Params, "ref")
 		if uri := wire.Get(m.Raw, ref, "uri"); uri.Present() {
-			return forOther, a.single(ex, resourceThing, uri, unknownResource)
+			return forOther, a.single(ex, resourceThing, uri)
 		}
-		return forOther, a.single(ex, promptThing, wire.Get(m.Raw, ref, "name"), unknownPrompt)
+		return forOther, a.single(ex, promptThing, wire.Get(m.Raw, ref, "name"))
 	case "subscriptions/listen":
 		return forOther, a.listened(ex)
 	}
 	return forOther, nil
 }
 
-func unknownTool(_ *proxy.Exchange, name []byte) error {
-	return proxy.Errf(proxy.ToolUnknown, "Tool not found: %s", name)
-}
-
-func unknownPrompt(_ *proxy.Exchange, name []byte) error {
-	return proxy.Errf(proxy.InvalidParams, "Prompt not found: %s", name)
-}
-
-// unknownResource returns the error for a resource that does not exist. Its code is -32002 for legacy clients and
-// -32602 for modern ones; its data has the URI (2025-11-25 resources, 2026-07-28 resources, Error Handling).
-func unknownResource(ex *proxy.Exchange, uri []byte) error {
-	err := proxy.Errf(proxy.InvalidParams, "Resource not found: %s", uri)
+// unknown returns the error for a thing that does not exist. For a resource, its code is -32002 for legacy clients and
+// -32602 for modern ones, and its data has the URI (2025-11-25 resources, 2026-07-28 resources, Error Handling).
+func unknown(ex *proxy.Exchange, k thing, name []byte) error {
+	switch k {
+	case toolThing:
+		return proxy.Errf(proxy.ToolUnknown, "Tool not found: %s", name)
+	case promptThing:
+		return proxy.Errf(proxy.InvalidParams, "Prompt not found: %s", name)
+	}
+	err := proxy.Errf(proxy.InvalidParams, "Resource not found: %s", name)
 	if ex.Client.Era == proxy.Legacy {
 		err.Code = proxy.CodeResourceNotFound
 	}
-	err.Data = append(wire.AppendText([]byte(`{"uri":`), uri), '}')
+	err.Data = append(wire.AppendText([]byte(`{"uri":`), name), '}')
 	return err
 }
 
-// single checks a request about one thing, whose name is at s, and replaces that name by the server's. unknown makes
-// the refusal.
-func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span, unknown func(*proxy.Exchange, []byte) error) error {
+// single checks a request about one thing, whose name is at s, and replaces that name by the server's.
+func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span) error {
 	m := &ex.Msg
 	name := m.Text(s)
 	own, ok := a.renamed[k].server(name)
 	if !ok || s.Present() && !a.permits(ex.Caller, k, own) {
-		return unknown(ex, name)
+		return unknown(ex, k, name)
 	}
 	if !bytes.Equal(own, name) {
 		m.Replace(s, wire.AppendText(nil, own))
@@ -230,43 +226,48 @@ func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span, unknown func(*
 // server's.
 func (a *Filter) listened(ex *proxy.Exchange) error {
 	m := &ex.Msg
-	list := wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")
-	if !list.Present() {
-		return nil
-	}
-	kept, changed := []byte{'['}, false
-	for _, item := range wire.Items(m.Raw, list) {
+	editItems(m, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions"), func(item wire.Span) []byte {
 		uri := item.Text(m.Raw)
 		own, ok := a.renamed[resourceThing].server(uri)
-		if !ok || !a.permits(ex.Caller, resourceThing, own) {
-			changed = true
-			continue
+		switch {
+		case !ok || !a.permits(ex.Caller, resourceThing, own):
+			return nil
+		case bytes.Equal(own, uri):
+			return item.Of(m.Raw)
 		}
-		changed = changed || !bytes.Equal(own, uri)
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = wire.AppendText(kept, own)
-	}
-	if !changed {
-		return nil
-	}
-	m.Replace(list, append(kept, ']'))
+		return wire.AppendText(nil, own)
+	})
 	_, err := m.Settle(nil)
 	return err
 }
 
-// accessed wraps replies. It hides what the client may not see, and translates the server's names to the client's.
-type accessed struct {
+// editItems replaces each item of the array at list by what edit returns; nil removes it.
+func editItems(m *wire.Message, list wire.Span, edit func(item wire.Span) []byte) {
+	kept, changed := []byte{'['}, false
+	for _, item := range wire.Items(m.Raw, list) {
+		entry := edit(item)
+		changed = changed || !bytes.Equal(entry, item.Of(m.Raw))
+		if entry != nil && len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, entry...)
+	}
+	if changed {
+		m.Replace(list, append(kept, ']'))
+	}
+}
+
+// filtered wraps replies. It hides what the client may not see, and translates the server's names to the client's.
+type filtered struct {
 	proxy.Replies
-	a    *Filter
-	ex   *proxy.Exchange
-	asks subject
-	own  []byte
+	a     *Filter
+	ex    *proxy.Exchange
+	about subject
+	own   []byte
 }
 
 // Next implements proxy.Replies.
-func (r *accessed) Next(until time.Time) (*wire.Message, error) {
+func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
 	if err != nil {
 		return m, err
@@ -279,7 +280,7 @@ func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 			return m, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
 		}
 	}
-	l, isList := listed[r.asks]
+	l, isList := listed[r.about]
 	switch {
 	case m.Kind == wire.Notification:
 		r.uri(m, m.URI)
@@ -290,7 +291,7 @@ func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 	default:
 		r.links(m)
 	}
-	if m.Kind == wire.Result && r.asks != forContent {
+	if m.Kind == wire.Result && r.about != forContent {
 		r.keepApart(m)
 	}
 	return m, nil
@@ -298,19 +299,19 @@ func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 
 // keepApart changes cacheScope from public to private if the result depends on the principal, so that no cache shares
 // it (2026-07-28 caching, Cache Scope).
-func (r *accessed) keepApart(m *wire.Message) {
+func (r *filtered) keepApart(m *wire.Message) {
 	if scope := wire.Get(m.Raw, m.Result, "cacheScope"); r.a.several && scope.Is(m.Raw, "public") {
 		m.Replace(scope, []byte(`"private"`))
 	}
 }
 
 // concerns reports whether a reply may contain names to hide or to translate.
-func (r *accessed) concerns(m *wire.Message) bool {
+func (r *filtered) concerns(m *wire.Message) bool {
 	moved := !r.a.renamed[resourceThing].empty()
 	switch m.Kind {
 	case wire.Result:
-		_, isList := listed[r.asks]
-		return isList || moved && r.asks != forOther || r.a.several && r.asks == forRead
+		_, isList := listed[r.about]
+		return isList || moved && r.about != forOther || r.a.several && r.about == forRead
 	case wire.Notification:
 		return moved && m.Is("notifications/resources/updated")
 	case wire.Failure:
@@ -320,7 +321,7 @@ func (r *accessed) concerns(m *wire.Message) bool {
 }
 
 // uri replaces the server's URI at s by the client's.
-func (r *accessed) uri(m *wire.Message, s wire.Span) {
+func (r *filtered) uri(m *wire.Message, s wire.Span) {
 	if s.Present() {
 		r.a.renamed[resourceThing].replace(m, s)
 	}
@@ -336,33 +337,23 @@ var listed = map[subject]struct {
 }
 
 // trim removes the entries that the client may not see from a list, and translates the names of the others.
-func (r *accessed) trim(m *wire.Message, list wire.Span, member string, k thing) {
-	kept, changed := []byte{'['}, false
-	for _, item := range wire.Items(m.Raw, list) {
+func (r *filtered) trim(m *wire.Message, list wire.Span, member string, k thing) {
+	editItems(m, list, func(item wire.Span) []byte {
 		at := wire.Get(m.Raw, item, member)
 		name := at.Text(m.Raw)
 		if !r.a.permits(r.ex.Caller, k, name) {
 			r.a.hidden.Inc()
-			changed = true
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
+			return nil
 		}
 		entry := item.Of(m.Raw)
 		if theirs := r.a.renamed[k].client(name); !bytes.Equal(theirs, name) {
-			changed = true
 			entry = slices.Concat(m.Raw[item.From:at.From], wire.AppendText(nil, theirs), m.Raw[at.To:item.To])
 		}
 		if v, ok := r.a.versions.Find(name); ok && k == toolThing {
-			changed = true
 			entry = versioned(entry, v)
 		}
-		kept = append(kept, entry...)
-	}
-	if changed {
-		m.Replace(list, append(kept, ']'))
-	}
+		return entry
+	})
 }
 
 // versionKey is the member of a tool's _meta that holds the version of its contract.
@@ -370,9 +361,8 @@ const versionKey = "io.dragoman/version"
 
 // versioned returns a tool with a version in its _meta. entry must be a JSON object.
 func versioned(entry []byte, version string) []byte {
-	whole := wire.Span{To: uint32(len(entry))} //nolint:gosec // a message is smaller than 4 GiB
 	value := wire.AppendText(append(wire.AppendText(nil, versionKey), ':'), version)
-	if meta := wire.Get(entry, whole, "_meta"); meta.IsObject(entry) {
+	if meta := wire.Get(entry, wire.Whole(entry), "_meta"); meta.IsObject(entry) {
 		if inner := bytes.TrimSpace(entry[meta.From+1 : meta.To-1]); len(inner) > 0 {
 			value = append(value, ',')
 		}
@@ -386,7 +376,7 @@ func versioned(entry []byte, version string) []byte {
 }
 
 // links translates the URIs of the resources that a result contains or links to.
-func (r *accessed) links(m *wire.Message) {
+func (r *filtered) links(m *wire.Message) {
 	content := func(block wire.Span) { // a resource link, or an embedded resource
 		if wire.Get(m.Raw, block, "type").Is(m.Raw, "resource_link") {
 			r.uri(m, wire.Get(m.Raw, block, "uri"))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/http/httpguts"
 
 	"dragoman/policies"
 	"dragoman/proxy"
@@ -24,8 +25,8 @@ const maxCarried = 8 << 10
 // digits of an HMAC follow, which nobody can predict and name an API key after.
 const carriedPrincipal = "carried:"
 
-// notTelling lists headers that do not identify a caller, although their values differ.
-var notTelling = []string{"traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id"}
+// nonIdentifying lists headers that do not identify a caller, although their values differ.
+var nonIdentifying = []string{"traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id"}
 
 // ForwardOptions configures [ForwardHeaders].
 type ForwardOptions struct {
@@ -33,8 +34,7 @@ type ForwardOptions struct {
 	Names []string
 	// Key is the secret from which the key of the HMAC is derived. If it is empty, the key is random and belongs to
 	// this process. Instances that share what clients hold must share it.
-	Key []byte
-	// Metrics registers the counter; nil: nothing is counted.
+	Key     []byte
 	Metrics prometheus.Registerer
 }
 
@@ -47,15 +47,10 @@ func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 	if len(opt.Names) == 0 {
 		return nil, nil
 	}
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_forwarded_headers_total",
-		Help: "Requests by whether they had headers that go on to upstreams (carried), had none, or were refused for them."}, []string{"outcome"})
-	if opt.Metrics != nil {
-		var err error
-		if count, err = policies.Register(opt.Metrics, count); err != nil {
-			return nil, err
-		}
-	}
-	c := &carrier{none: new(proxy.Forwarded), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
+	reg := policies.NewRegistry(opt.Metrics)
+	count := reg.Counter("dragoman_forwarded_headers_total",
+		"Requests by whether they had headers that go on to upstreams (carried), had none, or were refused for them.", "outcome")
+	c := &forwarder{none: new(proxy.Forwarded), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
 	for _, name := range opt.Names {
 		if name = strings.ToLower(name); !slices.Contains(c.names, name) {
 			c.names = append(c.names, name)
@@ -69,10 +64,10 @@ func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 	} else {
 		_, _ = rand.Read(c.key) // never fails: crypto/rand ends the process instead
 	}
-	return c.judge, nil
+	return c.judge, reg.Err()
 }
 
-type carrier struct {
+type forwarder struct {
 	names []string // in lower case, sorted
 	key   []byte
 	none  *proxy.Forwarded // shared by all requests without these headers
@@ -80,7 +75,7 @@ type carrier struct {
 	carried, empty, refused prometheus.Counter
 }
 
-func (c *carrier) judge(h *proxy.Head) *proxy.Error {
+func (c *forwarder) judge(h *proxy.Head) *proxy.Error {
 	headers, err := c.take(h.Fields)
 	if err != nil {
 		c.refused.Inc()
@@ -102,7 +97,7 @@ func (c *carrier) judge(h *proxy.Head) *proxy.Error {
 }
 
 // take copies the headers, sorted by name. An empty header counts as absent. Errors name headers, never values.
-func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Error) {
+func (c *forwarder) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Error) {
 	size := 0
 	for _, name := range c.names {
 		lines := fields.PeekAll(name)
@@ -115,7 +110,7 @@ func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Erro
 		if size += len(lines[0]); size > maxCarried {
 			return nil, proxy.Errf(proxy.HeadTooLarge, "the headers that forward_headers passes on to servers are larger than %d bytes; send shorter ones", maxCarried)
 		}
-		if slices.ContainsFunc(lines[0], func(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }) {
+		if !httpguts.ValidHeaderFieldValue(string(lines[0])) {
 			return nil, proxy.Errf(proxy.InvalidRequest, "the header %s, which forward_headers passes on to a server, has a control character", name)
 		}
 		all = append(all, proxy.Header{Name: name, Value: string(lines[0])})
@@ -124,17 +119,17 @@ func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Erro
 }
 
 // sum returns the HMAC of the headers that identify the caller, or zero if there are none.
-func (c *carrier) sum(headers []proxy.Header) (sum [16]byte) {
+func (c *forwarder) sum(headers []proxy.Header) (sum [16]byte) {
 	mac := hmac.New(sha256.New, c.key)
-	telling := false
+	identifying := false
 	for _, x := range headers {
-		if !slices.Contains(notTelling, x.Name) {
-			telling = true
+		if !slices.Contains(nonIdentifying, x.Name) {
+			identifying = true
 			add(mac, x.Name)
 			add(mac, x.Value)
 		}
 	}
-	if telling {
+	if identifying {
 		copy(sum[:], mac.Sum(nil))
 	}
 	return sum

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"dragoman/proxy"
@@ -19,6 +20,7 @@ func TestForwardedHeaders(t *testing.T) {
 		if opt.Names == nil {
 			opt.Names = []string{"X-Tenant", "x-token", "X-TENANT", "Traceparent"}
 		}
+		opt.Metrics = prometheus.NewRegistry()
 		gate, err := ForwardHeaders(opt)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	"dragoman/proxy"
 )
 
-// maxShown is the longest key that is looked up, in bytes.
-const maxShown = 512
+// maxKeyLength is the longest key that is looked up, in bytes.
+const maxKeyLength = 512
 
 // KeyOptions describes a client and the hashes of its API keys.
 type KeyOptions struct {
@@ -25,28 +26,18 @@ type KeyOptions struct {
 // Keys maps API keys to callers. It holds SHA-256 sums of the keys, without salt or stretching. Those slow down the
 // guessing of passwords that people choose; a key is 256 random bits and cannot be guessed. A slow hash would let
 // anybody load the proxy by sending wrong keys.
-type Keys struct {
-	keys map[[sha256.Size]byte]*key
-	now  func() time.Time
-}
+type Keys struct{ keys map[[sha256.Size]byte]*key }
 
 type key struct {
 	sum    [sha256.Size]byte
 	caller proxy.Caller
 }
 
-// NewKeys builds the table. A nil now is time.Now. It fails for a malformed hash, and for one that two keys share.
-func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
-	if now == nil {
-		now = time.Now
-	}
-	k := &Keys{keys: map[[sha256.Size]byte]*key{}, now: now}
+// NewKeys builds the table. It fails for a malformed hash, and for one that two keys share.
+func NewKeys(all []KeyOptions) (*Keys, error) {
+	k := &Keys{keys: map[[sha256.Size]byte]*key{}}
 	for _, o := range all {
-		who := o.Principal
-		if who == "" {
-			who = o.Name
-		}
-		caller := proxy.Caller{Principal: who, Rights: &proxy.Rights{Kind: "api_key", Name: o.Name, Scopes: o.Scopes, Expires: o.Expires}}
+		caller := proxy.Caller{Principal: cmp.Or(o.Principal, o.Name), Rights: &proxy.Rights{Kind: "api_key", Name: o.Name, Scopes: o.Scopes, Expires: o.Expires}}
 		for _, text := range o.Hashes {
 			sum, ok := policies.ParseKeyHash(text)
 			if !ok {
@@ -64,16 +55,16 @@ func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
 // Find returns the caller that an API key belongs to, or BadCredentials if the key is unknown or has expired. The time
 // of the map look-up depends on the sum of what was sent only, and a sum does not lead to a key. The final comparison
 // takes constant time nevertheless.
-func (k *Keys) Find(shown []byte) (proxy.Caller, *proxy.Error) {
-	if len(shown) == 0 || len(shown) > maxShown {
+func (k *Keys) Find(text []byte) (proxy.Caller, *proxy.Error) {
+	if len(text) == 0 || len(text) > maxKeyLength {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the API key is not known here")
 	}
-	sum := sha256.Sum256(shown)
+	sum := sha256.Sum256(text)
 	found := k.keys[sum]
 	if found == nil || subtle.ConstantTimeCompare(found.sum[:], sum[:]) != 1 {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the API key is not known here")
 	}
-	if end := found.caller.Rights.Expires; !end.IsZero() && !k.now().Before(end) {
+	if end := found.caller.Rights.Expires; !end.IsZero() && !time.Now().Before(end) {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the API key has expired")
 	}
 	return found.caller, nil

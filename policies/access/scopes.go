@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -21,9 +22,9 @@ type ScopeRule struct {
 type ScopeOptions struct {
 	Rules map[string][]ScopeRule // by server
 	Only  string                 // the server of requests that name none; empty: there are several
-	// Challenge returns the WWW-Authenticate value of a refusal; nil: refusals have none.
+	// Challenge returns the WWW-Authenticate value of a refusal.
 	Challenge func(err *proxy.Error, path string, scopes []string) string
-	Metrics   prometheus.Registerer // nil: nothing is counted
+	Metrics   prometheus.Registerer
 }
 
 // Scopes returns the policy that refuses requests whose credential lacks a required scope. It runs before repeated
@@ -38,23 +39,14 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 	if !needed {
 		return nil, nil //nolint:nilnil // it is off
 	}
-	refused := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_scope_refusals_total",
-		Help: "Requests refused because the caller's credential lacks a scope, by server."}, []string{"server"})
-	if opt.Metrics != nil {
-		var err error
-		if refused, err = policies.Register(opt.Metrics, refused); err != nil {
-			return nil, err
-		}
-	}
+	reg := policies.NewRegistry(opt.Metrics)
+	refused := reg.Counter("dragoman_scope_refusals_total", "Requests refused because the caller's credential lacks a scope, by server.", "server")
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Caller.Rights == nil || ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			server := ex.Server
-			if server == "" {
-				server = opt.Only
-			}
+			server := cmp.Or(ex.Server, opt.Only)
 			needed := lacking(ex, opt.Rules[server])
 			if needed == nil {
 				return next(ex)
@@ -62,7 +54,7 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 			refused.WithLabelValues(server).Inc()
 			return nil, opt.refusal(ex, needed)
 		}
-	}, nil
+	}, reg.Err()
 }
 
 // refusal returns the error that names the needed scopes. An anonymous caller is asked to authenticate first.
@@ -72,9 +64,7 @@ func (opt *ScopeOptions) refusal(ex *proxy.Exchange, needed []string) *proxy.Err
 	if ex.Caller.Rights.Kind == "anonymous" {
 		err = proxy.Errf(proxy.Unauthenticated, "this needs the scopes %s; show a credential that has them", list)
 	}
-	if opt.Challenge != nil {
-		err.Challenge = opt.Challenge(err, endpointPath(ex), needed)
-	}
+	err.Challenge = opt.Challenge(err, endpointPath(ex), needed)
 	return err
 }
 

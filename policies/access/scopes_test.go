@@ -4,24 +4,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // The scopes that a request needs, by its subject, however its JSON is written.
 func TestScopes(t *testing.T) {
 	rules := []ScopeRule{{"tool:delete_*", []string{"write"}}, {"tool:delete_all", []string{"admin"}}, {"prompt:p", []string{"prompts"}},
 		{"resource:file:///s/*", []string{"secret"}}, {"method:tasks/*", []string{"tasks"}}, {"method:logging/setLevel", []string{"log"}}}
-	policy, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": rules}, Only: "up"})
+	policy, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": rules}, Only: "up", Metrics: prometheus.NewRegistry(),
+		Challenge: func(*proxy.Error, string, []string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := func(method, params, want string) {
 		t.Helper()
-		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
 		passed := false
 		ask := func(rights *proxy.Rights) string {
 			passed = false

@@ -3,6 +3,7 @@ package access
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"dragoman/proxy"
@@ -20,12 +21,7 @@ func TrustProxies(trusted []netip.Prefix) proxy.Gate {
 		return nil
 	}
 	known := func(a netip.Addr) bool {
-		for _, p := range trusted {
-			if p.Contains(a) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
 	return func(h *proxy.Head) *proxy.Error {
 		if !known(h.Address) {

@@ -24,7 +24,7 @@ func headOf(t *testing.T, lines ...string) *proxy.Head {
 	return &proxy.Head{Method: []byte("POST"), Host: h.Host(), Origin: h.Peek("Origin"), Fields: h}
 }
 
-func TestForwarded(t *testing.T) {
+func TestTrustProxies(t *testing.T) {
 	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})
 	for name, c := range map[string]struct {
 		peer  string
@@ -67,7 +67,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-func FuzzForwarded(f *testing.F) {
+func FuzzTrustProxies(f *testing.F) {
 	f.Add("1.2.3.4, 10.0.0.1", "[::1]:80")
 	f.Add(",,", " ")
 	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
