@@ -68,13 +68,13 @@ func (h *Monitor) run(ctx context.Context) {
 		h.restored = false
 		h.mu.Unlock()
 		switch {
-		case restored && h.opt.Restored != nil:
-			sift, done := context.WithTimeout(ctx, h.opt.Timeout)
-			h.opt.Restored(sift)
+		case restored:
+			restoring, done := context.WithTimeout(ctx, h.opt.Timeout)
+			h.opt.Restored(restoring)
 			done()
 			continue
 		case wait <= 0:
-			h.look(ctx)
+			h.runCheck(ctx)
 			if ctx.Err() != nil {
 				return
 			}
@@ -90,8 +90,8 @@ func (h *Monitor) run(ctx context.Context) {
 	}
 }
 
-// look makes one check. A server that is not connected gets more time, since its protocol may have to be probed first.
-func (h *Monitor) look(ctx context.Context) {
+// runCheck makes one check. A server that is not connected gets more time, since its protocol may have to be probed first.
+func (h *Monitor) runCheck(ctx context.Context) {
 	limit := h.opt.Timeout
 	h.update(func(time.Time) {
 		if h.base != Connected || h.down {
@@ -113,39 +113,35 @@ func (h *Monitor) look(ctx context.Context) {
 	if err != nil && asking.Err() != nil {
 		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to a health check within %s", limit)
 	}
-	h.update(func(now time.Time) { h.looked(now, began, took, err) })
+	h.update(func(now time.Time) { h.recordCheck(now, began, took, err) })
 }
 
-// looked records the result of a check. The caller holds mu.
-func (h *Monitor) looked(now, began time.Time, took time.Duration, err error) {
+// recordCheck records the result of a check. The caller holds mu.
+func (h *Monitor) recordCheck(now, began time.Time, took time.Duration, err error) {
 	h.checkedAt, h.took = now, took
 	h.plan(now.Add(spread(h.opt.Interval)))
-	status := 0
-	if err != nil {
-		status = policies.HTTPStatus(err)
-	}
-	warning := ""
+	outcome, warning := "ok", ""
+	status := policies.HTTPStatus(err)
 	switch {
 	case err == nil:
-		h.opt.Metrics.checked(h.opt.Name, "ok")
 		h.succeeded(now)
 	case status != 0 && status < 500: // the server is alive and rejects this kind of check (seed 004, BR-006)
-		warning = fmt.Sprintf("the health check was answered with HTTP %d", status)
-		h.opt.Metrics.checked(h.opt.Name, "warning")
+		outcome, warning = "warning", fmt.Sprintf("the health check was answered with HTTP %d", status)
 		h.succeeded(now)
 	case isOurs(err):
-		h.opt.Metrics.checked(h.opt.Name, "skipped")
+		outcome = "skipped"
 		if h.down {
 			h.postpone(now)
 		}
 	default:
-		h.opt.Metrics.checked(h.opt.Name, "failure")
+		outcome = "failure"
 		wasDown := h.down
 		h.failed(now, began, err, true)
 		if wasDown {
 			h.postpone(now)
 		}
 	}
+	h.opt.Metrics.checks.WithLabelValues(h.opt.Name, outcome).Inc()
 	if warning != "" && warning != h.warning {
 		h.opt.Warned(warning)
 	}
@@ -165,8 +161,8 @@ const (
 // judge returns what a failure says about the server: nothing if the client or this proxy is to blame, or if the server
 // was able to refuse.
 func judge(err error) verdict {
-	var e *proxy.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*proxy.Error](err)
+	if !ok {
 		return verdictNone
 	}
 	switch e.Name {
@@ -184,18 +180,17 @@ func judge(err error) verdict {
 
 // isOurs reports whether a check failed for reasons of this proxy.
 func isOurs(err error) bool {
-	var e *proxy.Error
-	return errors.As(err, &e) && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && policies.HTTPStatus(e) == 0)
+	e, ok := errors.AsType[*proxy.Error](err)
+	return ok && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && policies.HTTPStatus(e) == 0)
 }
 
 // isSilence reports whether a server could not be reached because nothing comes back from its address. Its open
 // connections are then dead too, and will not report it.
 func isSilence(err error) bool {
-	var e *proxy.Error
-	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name {
+	if e, ok := errors.AsType[*proxy.Error](err); !ok || e.Name != proxy.Unreachable.Name {
 		return false
 	}
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() ||
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() ||
 		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }

@@ -1,58 +1,32 @@
 package health
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies"
 )
 
-// Metrics counts state changes, checks and refusals. All upstreams share one. A nil Metrics counts nothing.
+// Metrics counts state changes, checks and refusals. All upstreams share one.
 type Metrics struct{ changes, checks, refusals *prometheus.CounterVec }
 
-// NewMetrics returns the counters, registered with reg.
-func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_state_changes_total",
-			Help: "State changes of an upstream, by new state."}, []string{"server", "to"}),
-		checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_checks_total",
-			Help: "Health checks of an upstream, by outcome (ok, warning, failure, skipped)."}, []string{"server", "outcome"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_refused_total",
-			Help: "Requests refused at once because the upstream is in error."}, []string{"server"}),
-	}
-	var err error
-	for _, c := range []prometheus.Collector{m.changes, m.checks, m.refusals} {
-		err = errors.Join(err, reg.Register(c))
-	}
-	return m, err
-}
-
-func (m *Metrics) changed(server string, to State) {
-	if m != nil {
-		m.changes.WithLabelValues(server, string(to)).Inc()
-	}
-}
-
-func (m *Metrics) checked(server, outcome string) {
-	if m != nil {
-		m.checks.WithLabelValues(server, outcome).Inc()
-	}
-}
-
-func (m *Metrics) refused(server string) {
-	if m != nil {
-		m.refusals.WithLabelValues(server).Inc()
+// NewMetrics returns the counters.
+func NewMetrics(reg *policies.Registry) *Metrics {
+	return &Metrics{
+		changes:  reg.Counter("dragoman_upstream_state_changes_total", "State changes of an upstream, by new state.", "server", "to"),
+		checks:   reg.Counter("dragoman_upstream_checks_total", "Health checks of an upstream, by outcome (ok, warning, failure, skipped).", "server", "outcome"),
+		refusals: reg.Counter("dragoman_upstream_refused_total", "Requests refused at once because the upstream is in error.", "server"),
 	}
 }
 
 // Register registers the gauges that are computed from the upstream's state at each scrape.
-func (h *Monitor) Register(reg prometheus.Registerer) (err error) {
+func (h *Monitor) Register(reg prometheus.Registerer) error {
+	r := policies.NewRegistry(reg)
 	gauge := func(name, help, label, value string, read func(Report) float64) {
 		labels := prometheus.Labels{"server": h.opt.Name}
 		if label != "" {
 			labels[label] = value
 		}
-		err = errors.Join(err, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
-			func() float64 { return read(h.Now()) })))
+		r.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return read(h.Now()) }))
 	}
 	is := func(yes bool) float64 {
 		if yes {
@@ -60,7 +34,7 @@ func (h *Monitor) Register(reg prometheus.Registerer) (err error) {
 		}
 		return 0
 	}
-	for _, s := range States() {
+	for _, s := range []State{Disconnected, Connecting, Connected, Degraded, Errored} {
 		gauge("dragoman_upstream_state", "1 for the state that the upstream is in.", "state", string(s), func(r Report) float64 { return is(r.State == s) })
 	}
 	if h.breaker != nil {
@@ -78,5 +52,5 @@ func (h *Monitor) Register(reg prometheus.Registerer) (err error) {
 			return float64(r.CheckedAt.Unix())
 		})
 	}
-	return err
+	return r.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/policies"
 	"dragoman/proxy"
 )
 
@@ -23,9 +24,6 @@ const (
 	Degraded     State = "DEGRADED" // failed twice in a row
 	Errored      State = "ERROR"    // failed three times, was never reached, or fails too often
 )
-
-// States lists all states in order.
-func States() []State { return []State{Disconnected, Connecting, Connected, Degraded, Errored} }
 
 // Bounds of seed 004, BR-002, BR-006 and EC-001. EC-005 is not followed: it ends reconnecting after five attempts.
 const (
@@ -43,18 +41,17 @@ type Options struct {
 	// Check asks the server whether it is there, until ctx is done. An error with an HTTPStatus below 500 in its chain
 	// is a warning only. If Check is nil, only calls show the state of the server.
 	Check func(ctx context.Context) error
-	// Restored, if not nil, is called by the checking goroutine when failures are over: what began before them may be
-	// dead.
+	// Restored is called by the checking goroutine when failures are over: what began before them may be dead.
 	Restored func(ctx context.Context)
 	Interval time.Duration // between checks; 0: there are none
 	Timeout  time.Duration // of one check
 	// Starts, if not nil, reports the starts of a child process. They determine its state, and there are no checks.
 	Starts  func() Starts
 	Breaker BreakerOptions
-	Changed func(Change)      // called for each change, in order; it must not call back. nil: not called
+	Changed func(Change)      // called for each change, in order; it must not call back
 	Warned  func(text string) // called for problems that change nothing yet; likewise
-	Metrics *Metrics          // nil: not counted
-	Running *Running          // requests that run at the upstream; nil: not tracked
+	Metrics *Metrics
+	Running *Running // requests that run at the upstream
 }
 
 // Starts reports how the starts of a child process go.
@@ -98,23 +95,23 @@ type Monitor struct {
 	group sync.WaitGroup
 	nudge chan struct{} // wakes the checking goroutine
 
-	mu       sync.Mutex
-	told     State
-	since    time.Time
-	base     State // Disconnected, Connecting or Connected
-	failures int
-	failedAt time.Time // end of the last failure that counted
-	last     string    // text of the last error
-	erring   bool      // told is Errored, or Connecting after it
-	down     bool
-	tries    int       // attempts to reach it since it went down
-	trying   bool      // an attempt is under way
-	next     time.Time // when the next attempt is due
-	planned  time.Time // when the next check is due
-	restored bool      // it was down and is back, and Restored has not been called yet
-	breaker  *breaker
-	calls    underWay
-	orphans  []proxy.Ticket // calls to cancel once mu is free
+	mu        sync.Mutex
+	announced State
+	since     time.Time
+	base      State // Disconnected, Connecting or Connected
+	failures  int
+	failedAt  time.Time // end of the last failure that counted
+	last      string    // text of the last error
+	erring    bool      // announced is Errored, or Connecting after it
+	down      bool
+	tries     int       // attempts to reach it since it went down
+	trying    bool      // an attempt is under way
+	next      time.Time // when the next attempt is due
+	planned   time.Time // when the next check is due
+	restored  bool      // it was down and is back, and Restored has not been called yet
+	breaker   *breaker
+	calls     policies.List[watched] // without an answer yet
+	orphans   []proxy.Ticket         // calls to cancel once mu is free
 
 	checkedAt time.Time
 	took      time.Duration
@@ -123,13 +120,7 @@ type Monitor struct {
 
 // NewMonitor returns the monitor of an upstream, in the state Disconnected. Start begins checking.
 func NewMonitor(opt Options) *Monitor {
-	if opt.Changed == nil {
-		opt.Changed = func(Change) {}
-	}
-	if opt.Warned == nil {
-		opt.Warned = func(string) {}
-	}
-	return &Monitor{opt: opt, stop: func() {}, nudge: make(chan struct{}, 1), told: Disconnected, since: time.Now(), base: Disconnected,
+	return &Monitor{opt: opt, stop: func() {}, nudge: make(chan struct{}, 1), announced: Disconnected, since: time.Now(), base: Disconnected,
 		breaker: newBreaker(opt.Breaker)}
 }
 
@@ -169,15 +160,15 @@ func (h *Monitor) state() State {
 // settle announces the state if it has changed. The caller holds mu.
 func (h *Monitor) settle(now time.Time) {
 	to := h.state()
-	if to == h.told {
+	if to == h.announced {
 		return
 	}
-	change := Change{From: h.told, To: to, Reason: h.reason(to), Again: h.erring && (to == Connecting || to == Errored)}
+	change := Change{From: h.announced, To: to, Reason: h.reason(to), Again: h.erring && (to == Connecting || to == Errored)}
 	if !change.Again {
 		h.since = now
 	}
-	h.told, h.erring = to, to == Errored || to == Connecting && h.erring
-	h.opt.Metrics.changed(h.opt.Name, to)
+	h.announced, h.erring = to, to == Errored || to == Connecting && h.erring
+	h.opt.Metrics.changes.WithLabelValues(h.opt.Name, string(to)).Inc()
 	h.opt.Changed(change)
 }
 
@@ -193,7 +184,7 @@ func (h *Monitor) reason(s State) string {
 		return fmt.Sprintf("half of the calls within %s failed; the last: %s", breakerWindow, last)
 	case s == Errored:
 		return last
-	case h.told == Errored:
+	case h.announced == Errored:
 		return "it is tried again"
 	}
 	return "it is tried"
@@ -240,7 +231,7 @@ func (h *Monitor) succeeded(now time.Time) {
 // failed notes the failure of something that began at the given time. sure says that only the server, or the way to it,
 // can be the cause. The caller holds mu.
 func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
-	h.last = plainly(err)
+	h.last = errorText(err)
 	switch {
 	case h.opt.Starts != nil || h.down:
 		return
@@ -251,10 +242,8 @@ func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
 		h.goDown(now, err)
 		return
 	case !sure && h.failures >= degradedAfter && h.checks():
-		if due := h.checkedAt.Add(suspectPause); due.After(now) {
-			h.plan(earlier(due, h.planned))
-		} else {
-			h.plan(now)
+		if due := h.checkedAt.Add(suspectPause); h.planned.IsZero() || due.Before(h.planned) {
+			h.plan(due)
 		}
 		return
 	}
@@ -273,7 +262,7 @@ func (h *Monitor) goDown(now time.Time, err error) {
 	h.next = now.Add(pause(0))
 	h.plan(h.next)
 	if isSilence(err) { // where the server refuses connections, calls under way learn it from their own
-		for c := h.calls.last; c != nil; c = c.older {
+		for c := range h.calls.All() {
 			h.orphans = append(h.orphans, c.ex.Ticket())
 		}
 	}
@@ -300,13 +289,6 @@ func spread(d time.Duration) time.Duration {
 		return d
 	}
 	return d - d/10 + rand.N(d/5) //nolint:gosec // spreads load, guards nothing
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.IsZero() || a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Now returns the state of the upstream.
@@ -340,7 +322,7 @@ func (h *Monitor) retryAt() time.Time {
 func (h *Monitor) Serves() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told == Connected && h.opt.Starts == nil && h.failures == 0 { // time alone cannot change that
+	if h.announced == Connected && h.opt.Starts == nil && h.failures == 0 { // time alone cannot change that
 		return true
 	}
 	now := time.Now()
@@ -348,7 +330,7 @@ func (h *Monitor) Serves() bool {
 	if h.down {
 		return !h.checks() && !h.trying && !now.Before(h.next) // the request tests whether the server is back
 	}
-	return h.told != Errored
+	return h.announced != Errored
 }
 
 // Look updates the state after a change outside, such as the start of a child process.
@@ -375,10 +357,9 @@ func (h *Monitor) Tried(began time.Time, err error) {
 	})
 }
 
-// plainly returns the text of an error for people.
-func plainly(err error) string {
-	var e *proxy.Error
-	if errors.As(err, &e) {
+// errorText returns the text of an error for people.
+func errorText(err error) string {
+	if e, ok := errors.AsType[*proxy.Error](err); ok {
 		return e.Message
 	}
 	return err.Error()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
@@ -21,7 +22,7 @@ import (
 // s … 60 s.
 func TestHealthChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, nil)
+		k := newMonitorRig(t, nil)
 		k.is(Disconnected)
 		time.Sleep(33 * time.Second)
 		k.is(Connected)
@@ -88,7 +89,7 @@ func TestHealthPauses(t *testing.T) {
 // BR-006: an HTTP status below 500 is a warning, logged once. BR-002: an upstream that cannot be reached at first is in error at once.
 func TestHealthWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, nil)
+		k := newMonitorRig(t, nil)
 		k.find(proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)), false)
 		time.Sleep(5 * 33 * time.Second)
 		k.is(Connected)
@@ -97,7 +98,7 @@ func TestHealthWarning(t *testing.T) {
 		}
 		k.Close()
 
-		k = keep(t, nil)
+		k = newMonitorRig(t, nil)
 		k.Tried(time.Now(), policytest.Unreachable())
 		k.is(Errored)
 		k.find(policytest.Unreachable(), false)
@@ -116,7 +117,7 @@ func TestHealthWarning(t *testing.T) {
 // Calls count as checks do. The third failure that may be the call's own triggers a check; failures at the same time count once.
 func TestHealthCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, nil)
+		k := newMonitorRig(t, nil)
 		later := func() { time.Sleep(time.Millisecond) }
 		if err := k.call(nil); err != nil {
 			t.Fatal(err)
@@ -170,7 +171,7 @@ func TestHealthCalls(t *testing.T) {
 // Results that say nothing about the server change nothing: client errors, our limits, cancellation, errors of tools.
 func TestHealthNeutral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
+		k := newMonitorRig(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
 		_ = k.call(nil)
 		for range 5 {
 			time.Sleep(time.Millisecond)
@@ -191,8 +192,8 @@ func TestHealthNeutral(t *testing.T) {
 			})(gone))
 		}
 		k.is(Connected)
-		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.last != nil {
-			t.Errorf("%+v, in flight: %+v", r, k.calls.last)
+		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.First() != nil {
+			t.Errorf("%+v, in flight: %+v", r, k.calls.First())
 		}
 		late := policytest.Request(t, policytest.Call) // but a request without an answer in time does
 		late.GiveUp(0)
@@ -212,12 +213,8 @@ func TestHealthNeutral(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		metrics, err := NewMetrics(reg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k := keep(t, func(o *Options) {
-			o.Breaker, o.Metrics = BreakerOptions{Failures: 4, Pause: 30 * time.Second, Trials: 1}, metrics
+		k := newMonitorRig(t, func(o *Options) {
+			o.Breaker, o.Metrics = BreakerOptions{Failures: 4, Pause: 30 * time.Second, Trials: 1}, NewMetrics(policies.NewRegistry(reg))
 		})
 		if err := k.Register(reg); err != nil {
 			t.Fatal(err)
@@ -230,7 +227,7 @@ func TestBreaker(t *testing.T) {
 			_ = k.call(proxy.Errf(proxy.Lost, "broke off"))
 		}
 		k.is(Errored)
-		err = k.call(nil)
+		err := k.call(nil)
 		var e *proxy.Error
 		if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || e.RetryAfter != 30 || !strings.Contains(e.Message, "upstreams.up.breaker_pause") ||
 			!strings.Contains(e.Message, "half of the calls") {
@@ -269,7 +266,7 @@ func TestBreaker(t *testing.T) {
 // Many calls that fail at once are one failure: a restarted server is not a server that fails all the time.
 func TestHealthTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
+		k := newMonitorRig(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
 		_ = k.call(nil)
 		var open []proxy.Replies
 		for range 50 {
@@ -303,7 +300,7 @@ func TestHealthInFlight(t *testing.T) {
 	}{"refused": {policytest.Unreachable(), false}, "silence": {silence, true}, "busy": {nil, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := keep(t, nil)
+				k := newMonitorRig(t, nil)
 				_ = k.call(nil)
 				ex, listen := policytest.Request(t, policytest.Call), policytest.Request(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
 				var call proxy.Replies
@@ -338,7 +335,7 @@ func TestHealthInFlight(t *testing.T) {
 // Without checks the first request after the pause shows whether the server is back.
 func TestHealthUnchecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t, func(o *Options) { o.Interval = 0 })
+		k := newMonitorRig(t, func(o *Options) { o.Interval = 0 })
 		if err := k.call(policytest.Unreachable()); policytest.Row(err) != proxy.Unreachable.Name {
 			t.Fatal(err)
 		}
@@ -375,7 +372,7 @@ func TestHealthUnchecked(t *testing.T) {
 		k.is(Connected)
 
 		// A circuit that has opened meanwhile does not prevent the attempt.
-		k = keep(t, func(o *Options) {
+		k = newMonitorRig(t, func(o *Options) {
 			o.Interval, o.Breaker = 0, BreakerOptions{Failures: 3, Pause: time.Hour, Trials: 1}
 		})
 		_ = k.call(nil)
@@ -400,7 +397,7 @@ func TestHealthUnchecked(t *testing.T) {
 func TestHealthStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Starts{Circuit: "closed"}
-		k := keep(t, func(o *Options) { o.Starts = func() Starts { return s } })
+		k := newMonitorRig(t, func(o *Options) { o.Starts = func() Starts { return s } })
 		k.is(Disconnected)
 		time.Sleep(time.Hour)
 		k.is(Disconnected)
@@ -437,7 +434,7 @@ func TestHealthStarts(t *testing.T) {
 func TestHealthRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		restored := make(chan struct{}, 10)
-		k := keep(t, func(o *Options) { o.Restored = func(context.Context) { restored <- struct{}{} } })
+		k := newMonitorRig(t, func(o *Options) { o.Restored = func(context.Context) { restored <- struct{}{} } })
 		_ = k.call(nil)
 		slow, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
 			return &policytest.Script{Messages: []string{policytest.Result}}, nil
@@ -462,27 +459,4 @@ func TestHealthRestored(t *testing.T) {
 		}
 		k.Close()
 	})
-}
-
-// The list of calls in flight stays correct in whatever order calls end.
-func TestInFlightChecks(t *testing.T) {
-	var all underWay
-	calls := make([]watched, 5)
-	for i := range calls {
-		all.add(&calls[i])
-	}
-	left := map[*watched]bool{&calls[0]: true, &calls[1]: true, &calls[2]: true, &calls[3]: true, &calls[4]: true}
-	for _, i := range []int{2, 2, 4, 0, 3, 1} { // from the middle, again, the last, the first
-		all.remove(&calls[i])
-		delete(left, &calls[i])
-		n := 0
-		for c := all.last; c != nil; c = c.older {
-			if n++; !left[c] {
-				t.Fatalf("call %d has ended and is listed", i)
-			}
-		}
-		if n != len(left) {
-			t.Fatalf("%d listed, want %d", n, len(left))
-		}
-	}
 }

@@ -3,7 +3,6 @@ package health
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"dragoman/adapters/rules"
@@ -29,13 +28,13 @@ func (h *Monitor) Policy(next proxy.Handler) proxy.Handler {
 			h.opt.Running.leave(ex, lasts)
 			return nil, err
 		}
-		replies, rerr := next(ex)
-		if rerr != nil || replies == nil {
-			c.failed(rerr)
+		replies, err := next(ex)
+		if err != nil {
+			c.failed(err)
 			if lasts {
 				h.opt.Running.leave(ex, true)
 			}
-			return replies, c.explained(rerr)
+			return nil, c.explained(err)
 		}
 		c.Replies = replies
 		return c, nil
@@ -50,7 +49,6 @@ func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 	defer h.mu.Unlock()
 	if h.down {
 		if h.checks() || h.trying || c.began.Before(h.next) {
-			h.opt.Metrics.refused(h.opt.Name)
 			return nil, h.refusal(c.began)
 		}
 		h.trying, c.trial = true, true
@@ -59,25 +57,25 @@ func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 		var ok bool
 		if c.pass, ok = h.breaker.allow(); !ok {
 			h.settle(c.began)
-			h.opt.Metrics.refused(h.opt.Name)
 			return nil, h.refusal(c.began)
 		}
 	}
 	if !c.lasts {
-		h.calls.add(c)
+		h.calls.Add(c, &c.place)
 	}
 	if h.base == Disconnected {
 		h.base = Connecting
 	}
-	if h.told != Connected || h.down {
+	if h.announced != Connected || h.down {
 		h.settle(c.began)
 	}
 	return c, nil
 }
 
-// refusal returns the error of a call that is not sent: why the upstream is down, since when, and when it is tried
+// refusal counts a call that is not sent and returns its error: why the upstream is down, since when, and when it is tried
 // again. The caller holds mu.
 func (h *Monitor) refusal(now time.Time) *proxy.Error {
+	h.opt.Metrics.refusals.WithLabelValues(h.opt.Name).Inc()
 	at, why := h.retryAt(), ""
 	if !h.down {
 		why = fmt.Sprintf(" (upstreams.%s.breaker_pause)", h.opt.Name)
@@ -105,45 +103,17 @@ type watched struct {
 	trial bool // the one call that tests whether the server is back
 	lasts bool // a listen: its first message counts as an answer
 	over  bool
-
-	older, newer *watched // neighbours in the list of calls under way
-	listed       bool
+	place policies.Link[watched] // among the calls under way
 }
 
 // Clear implements proxy.Clearer.
 func (c *watched) Clear() { *c = watched{} }
 
-// underWay lists the calls without an answer yet, the newest first. Its owner's lock guards it.
-type underWay struct{ last *watched }
-
-func (u *underWay) add(c *watched) {
-	c.older, c.listed = u.last, true
-	if c.older != nil {
-		c.older.newer = c
-	}
-	u.last = c
-}
-
-func (u *underWay) remove(c *watched) {
-	if !c.listed {
-		return
-	}
-	if c.older != nil {
-		c.older.newer = c.newer
-	}
-	if c.newer != nil {
-		c.newer.older = c.older
-	} else {
-		u.last = c.older
-	}
-	c.older, c.newer, c.listed = nil, nil, false
-}
-
 // Next implements proxy.Replies.
 func (c *watched) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = c.Replies.Next(until)
 	switch {
-	case c.over || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case c.over || policies.Pending(err):
 	case err != nil:
 		c.failed(err)
 		err = c.explained(err)
@@ -202,16 +172,14 @@ func answered(m *wire.Message) verdict {
 // failed settles a call that has failed. A call that ends because the client has left says nothing about the server,
 // whatever its error.
 func (c *watched) failed(err error) {
-	v := verdictNone
-	if err != nil {
-		v = judge(err)
-		if status := policies.HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not answer, not even with a refusal
-			v = verdictGood
-		}
+	v := judge(err)
+	if status := policies.HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not answer, not even with a refusal
+		v = verdictGood
 	}
-	var own *proxy.Error
-	if cause := c.ex.Err(); cause != nil && !errors.As(cause, &own) {
-		v = verdictNone
+	if cause := c.ex.Err(); cause != nil {
+		if _, own := errors.AsType[*proxy.Error](cause); !own {
+			v = verdictNone
+		}
 	}
 	c.end(v, err)
 }
@@ -229,7 +197,7 @@ func (c *watched) end(v verdict, err error) {
 		return
 	}
 	h.update(func(now time.Time) {
-		h.calls.remove(c)
+		c.place.Remove()
 		settled := errNothing
 		switch v {
 		case verdictGood:
@@ -244,8 +212,7 @@ func (c *watched) end(v verdict, err error) {
 		}
 		if c.trial {
 			h.trying = false
-		}
-		if !c.trial {
+		} else {
 			h.breaker.settle(c.pass, now, settled)
 		}
 	})
@@ -259,10 +226,10 @@ func (h *Monitor) settleUnchanged(c *watched) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told != Connected || h.down || h.failures > 0 || h.base != Connected {
+	if h.announced != Connected || h.down || h.failures > 0 || h.base != Connected {
 		return false
 	}
-	h.calls.remove(c)
+	c.place.Remove()
 	h.breaker.settle(c.pass, now, nil)
 	return true
 }

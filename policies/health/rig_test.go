@@ -7,11 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies"
 	"dragoman/policies/internal/policytest"
 )
 
-// kept is an upstream with its state, in a synctest bubble.
-type kept struct {
+// monitorRig is an upstream with its state, in a synctest bubble.
+type monitorRig struct {
 	*Monitor
 	t       *testing.T
 	mu      sync.Mutex
@@ -23,9 +26,9 @@ type kept struct {
 	began   time.Time
 }
 
-func keep(t *testing.T, change func(*Options)) *kept {
+func newMonitorRig(t *testing.T, change func(*Options)) *monitorRig {
 	t.Helper()
-	k := &kept{t: t, began: time.Now()}
+	k := &monitorRig{t: t, began: time.Now()}
 	opt := Options{Name: "up", Interval: 30 * time.Second, Timeout: 5 * time.Second,
 		Check: func(ctx context.Context) error {
 			k.mu.Lock()
@@ -38,6 +41,7 @@ func keep(t *testing.T, change func(*Options)) *kept {
 			}
 			return err
 		},
+		Restored: func(context.Context) {}, Metrics: NewMetrics(policies.NewRegistry(prometheus.NewRegistry())), Running: NewRunning(),
 		Changed: func(c Change) { k.changes = append(k.changes, c) },
 		Warned:  func(text string) { k.warned = append(k.warned, text) }}
 	if change != nil {
@@ -49,13 +53,13 @@ func keep(t *testing.T, change func(*Options)) *kept {
 	return k
 }
 
-func (k *kept) find(err error, hang bool) {
+func (k *monitorRig) find(err error, hang bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.err, k.hang = err, hang
 }
 
-func (k *kept) is(want State) {
+func (k *monitorRig) is(want State) {
 	k.t.Helper()
 	synctest.Wait()
 	if r := k.Now(); r.State != want {
@@ -63,7 +67,7 @@ func (k *kept) is(want State) {
 	}
 }
 
-func (k *kept) call(err error) error {
+func (k *monitorRig) call(err error) error {
 	k.t.Helper()
 	return policytest.Run(k.t, k.Policy, policytest.Call, err)
 }

@@ -21,12 +21,8 @@ func NewRunning() *Running {
 	return &Running{lasting: make(map[*proxy.Exchange]struct{}), idle: make(chan struct{})}
 }
 
-// enter adds a request, or fails with ErrRetired if another upstream has taken over. lasts marks a listen. A nil
-// Running admits everything.
+// enter adds a request, or fails with ErrRetired if another upstream has taken over. lasts marks a listen.
 func (r *Running) enter(ex *proxy.Exchange, lasts bool) error {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.retired {
@@ -34,17 +30,14 @@ func (r *Running) enter(ex *proxy.Exchange, lasts bool) error {
 	}
 	if lasts {
 		r.lasting[ex] = struct{}{}
-		return nil
+	} else {
+		r.calls++
 	}
-	r.calls++
 	return nil
 }
 
 // leave removes a request that enter has added.
 func (r *Running) leave(ex *proxy.Exchange, lasts bool) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if lasts {

@@ -30,7 +30,7 @@ type Fallback struct {
 
 // NewFallback returns the policy that diverts to the upstream named to while serves returns false. other returns that
 // upstream's handler; it is called for each diverted request, and must not return nil. counted counts diverted
-// requests, and may be nil.
+// requests.
 func NewFallback(to string, serves func() bool, other func() proxy.Handler, counted prometheus.Counter) *Fallback {
 	return &Fallback{to: to, serves: serves, other: other, counted: counted, of: make(map[*proxy.Session]struct{})}
 }
@@ -77,8 +77,8 @@ func movable(ex *proxy.Exchange) bool {
 // failed reports whether the own upstream has just proved to be in error without having seen the request. While a few
 // calls test whether it is back, the others get upstream_down.
 func (f *Fallback) failed(ex *proxy.Exchange, err error) bool {
-	var e *proxy.Error
-	if ex.Err() != nil || !errors.As(err, &e) {
+	e, ok := errors.AsType[*proxy.Error](err)
+	if !ok || ex.Err() != nil {
 		return false
 	}
 	return e.Name == proxy.UpstreamDown.Name || (e.Name == proxy.Unreachable.Name || e.Name == proxy.EraUnknown.Name) && !f.serves()
@@ -100,7 +100,7 @@ func (f *Fallback) divert(ex *proxy.Exchange) (proxy.Replies, error) {
 		f.move(ex.Session)
 	}
 	ex.Target = f.to
-	if f.counted != nil && ex.Msg.Kind == wire.Request {
+	if ex.Msg.Kind == wire.Request {
 		f.counted.Inc()
 	}
 	ex.Clock.Waited()

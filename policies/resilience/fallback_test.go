@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
@@ -28,7 +30,7 @@ func TestFallback(t *testing.T) {
 			return &policytest.Script{Messages: []string{policytest.Result}, End: io.EOF}, nil
 		}
 	}
-	f := NewFallback("y", func() bool { return serves }, func() proxy.Handler { return answer("y") }, nil)
+	f := NewFallback("y", func() bool { return serves }, func() proxy.Handler { return answer("y") }, prometheus.NewCounter(prometheus.CounterOpts{}))
 	handle := f.Policy(answer("x"))
 	send := func(want, raw string, s *proxy.Session) {
 		t.Helper()
@@ -89,7 +91,7 @@ func TestFallbackLate(t *testing.T) {
 			return func(*proxy.Exchange) (proxy.Replies, error) {
 				return &policytest.Script{Messages: []string{policytest.Result}}, nil
 			}
-		}, nil)
+		}, prometheus.NewCounter(prometheus.CounterOpts{}))
 	ex := policytest.Request(t, policytest.Call)
 	replies, err := f.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
 		return &policytest.Script{End: policytest.Unreachable()}, nil

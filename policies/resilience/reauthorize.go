@@ -45,8 +45,8 @@ type again struct {
 }
 
 func (a *again) due(err error) bool {
-	var e *proxy.Error
-	return !a.over && errors.As(err, &e) && e.Name == proxy.Refused.Name && a.dropped() != a.before && a.ex.Err() == nil
+	e, ok := errors.AsType[*proxy.Error](err)
+	return ok && !a.over && e.Name == proxy.Refused.Name && a.dropped() != a.before && a.ex.Err() == nil
 }
 
 func (a *again) retry() (proxy.Replies, error) {

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // A request is sent again once if its token was revoked and no part of an answer has come.
-func TestAgain(t *testing.T) {
+func TestReauthorize(t *testing.T) {
 	refused := proxy.Errf(proxy.Refused, "401")
 	f := func(what string, drops bool, tries [][]error, direct bool, want error, sent int) {
 		t.Helper()
@@ -31,11 +32,7 @@ func TestAgain(t *testing.T) {
 			opened++
 			return &scripted{steps, &closed}, nil
 		})
-		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"a"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := h(&proxy.Exchange{Msg: m})
+		r, err := h(&proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)})
 		for err == nil || errors.Is(err, proxy.ErrNotYet) {
 			if _, err = r.Next(time.Time{}); errors.Is(err, io.EOF) {
 				err = nil

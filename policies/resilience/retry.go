@@ -2,13 +2,15 @@
 package resilience
 
 import (
+	"context"
 	"errors"
-	"io"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/rules"
@@ -37,7 +39,7 @@ type RetryOptions struct {
 	Backoff time.Duration // the longest first pause, doubled with each attempt
 	Budget  int           // retries, in percent of the requests of the last 12 s
 	Hints   *Hints        // which tools may run twice
-	Metrics *RetryMetrics // nil: not counted
+	Metric  *prometheus.CounterVec
 }
 
 // Retry repeats failed requests to an upstream where that cannot run anything twice: nothing was written to the server,
@@ -73,12 +75,8 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		c := proxy.Lend[retried](ex, retriedSlot)
 		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
 		replies, err := next(ex)
-		if err != nil {
-			if !c.again(err) {
-				return nil, err
-			}
-		} else if replies == nil {
-			return nil, nil
+		if err != nil && !c.again(err) {
+			return nil, err
 		}
 		c.Replies = replies
 		return c, nil
@@ -129,17 +127,17 @@ func (c *retried) Next(until time.Time) (m *wire.Message, err error) {
 		switch {
 		case err == nil:
 			if c.attempts > 0 && m.IsResponse() && !c.given {
-				c.r.opt.Metrics.count(c.r.opt.Server, "succeeded")
+				c.count("succeeded")
 			}
 			c.given = true
 			if m.Kind == wire.Result && c.ex.Msg.Is("tools/list") {
 				c.r.opt.Hints.Learn(m)
 			}
 			return m, nil
-		case errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+		case policies.Pending(err):
 			return m, err
 		case !c.again(err):
-			return m, c.told(err)
+			return m, c.reported(err)
 		}
 		_ = c.Replies.Close()
 		c.Replies = nil
@@ -166,20 +164,18 @@ func (c *retried) attempt(until time.Time) error {
 	c.ex.Clock.Waited()
 	replies, err := c.next(c.ex)
 	switch {
-	case err == nil && replies != nil:
+	case err == nil:
 		c.Replies = replies
 		return nil
-	case err == nil:
-		return c.failure
 	case c.again(err):
 		return c.attempt(until)
 	}
-	return c.told(err)
+	return c.reported(err)
 }
 
-// told returns the error for the client. An upstream_down that follows a failed attempt is replaced by the failure of
+// reported returns the error for the client. An upstream_down that follows a failed attempt is replaced by the failure of
 // that attempt, which tells the client more.
-func (c *retried) told(err error) error {
+func (c *retried) reported(err error) error {
 	var e, before *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || !errors.As(c.failure, &before) {
 		return err
@@ -197,21 +193,20 @@ func (c *retried) again(err error) bool {
 	if c.given || c.ex.Err() != nil || c.ex.Late() || c.attempts >= c.r.opt.Most || time.Since(c.began) > retryEnd {
 		return false
 	}
-	var e *proxy.Error
-	if !errors.As(err, &e) || errors.Is(err, transport.ErrFatal) || !c.harmless(e) {
+	e, ok := errors.AsType[*proxy.Error](err)
+	if !ok || errors.Is(err, transport.ErrFatal) || !c.harmless(e) {
 		return false
 	}
-	wait := rand.N(min(c.r.opt.Backoff<<min(c.attempts, 16), retryPauseMost) + 1) //nolint:gosec // spreads load, guards nothing
-	if asked := time.Duration(e.RetryAfter) * time.Second; asked > retryPauseMost {
+	asked := time.Duration(e.RetryAfter) * time.Second
+	if asked > retryPauseMost {
 		return false
-	} else if asked > wait {
-		wait = asked
 	}
+	wait := max(asked, rand.N(min(c.r.opt.Backoff<<min(c.attempts, 16), retryPauseMost)+1)) //nolint:gosec // spreads load, guards nothing
 	if !c.r.afford() {
-		c.r.opt.Metrics.count(c.r.opt.Server, "refused")
+		c.count("refused")
 		return false
 	}
-	c.r.opt.Metrics.count(c.r.opt.Server, "attempted")
+	c.count("attempted")
 	c.attempts++
 	c.failure, c.due = err, time.Now().Add(wait)
 	return true
@@ -246,18 +241,83 @@ func (c *retried) Close() error {
 	return c.Replies.Close()
 }
 
-// RetryMetrics counts retries. All upstreams share one. A nil RetryMetrics counts nothing.
-type RetryMetrics struct{ retries *prometheus.CounterVec }
-
-// NewRetryMetrics returns the counter, registered with reg.
-func NewRetryMetrics(reg prometheus.Registerer) (*RetryMetrics, error) {
-	m := &RetryMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_retries_total",
-		Help: "Requests that were made again: attempted, of these succeeded, and refused because the budget was spent."}, []string{"server", "outcome"})}
-	return m, reg.Register(m.retries)
+// NewRetryMetric returns the counter of retries. All upstreams share one.
+func NewRetryMetric(reg *policies.Registry) *prometheus.CounterVec {
+	return reg.Counter("dragoman_retries_total",
+		"Requests that were made again: attempted, of these succeeded, and refused because the budget was spent.", "server", "outcome")
 }
 
-func (m *RetryMetrics) count(server, outcome string) {
-	if m != nil {
-		m.retries.WithLabelValues(server, outcome).Inc()
+func (c *retried) count(outcome string) {
+	c.r.opt.Metric.WithLabelValues(c.r.opt.Server, outcome).Inc()
+}
+
+const (
+	hintsMost  = 4096            // tools that are remembered
+	hintsTime  = 3 * time.Second // timeout for listing the tools
+	hintsPause = time.Minute     // minimum time between two such listings
+	hintName   = 256             // longest remembered name, in bytes
+)
+
+// Hints remembers the annotations of an upstream's tools (ToolAnnotations: readOnlyHint, idempotentHint). It reads them
+// from the lists that pass, and lists the tools itself when a failed call needs them.
+type Hints struct {
+	list func(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message))
+
+	mu     sync.Mutex
+	tools  *lru.Cache[string, bool]
+	seed   maphash.Seed
+	last   [2]uint64 // sums of the two pages read last: most lists repeat
+	nextAt int
+	asked  time.Time
+}
+
+// NewHints returns an empty memory. list lists the upstream's tools on behalf of an exchange and calls see for each
+// result.
+func NewHints(list func(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message))) *Hints {
+	tools, _ := lru.New[string, bool](hintsMost) // fails only for a size below 1
+	return &Hints{list: list, tools: tools, seed: maphash.MakeSeed()}
+}
+
+// Learn reads the annotations in a result of tools/list.
+func (h *Hints) Learn(m *wire.Message) {
+	sum := maphash.Bytes(h.seed, m.Of(m.Result))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last[0] == sum || h.last[1] == sum {
+		return
 	}
+	h.last[h.nextAt], h.nextAt = sum, 1-h.nextAt
+	for _, tool := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
+		name := wire.Get(m.Raw, tool, "name").Text(m.Raw)
+		if len(name) == 0 || len(name) > hintName {
+			continue
+		}
+		said := func(hint string) bool {
+			return string(wire.Path(m.Raw, tool, "annotations", hint).Of(m.Raw)) == "true"
+		}
+		h.tools.Add(string(name), said("readOnlyHint") || said("idempotentHint"))
+	}
+}
+
+// Harmless reports whether the annotations of the tool that an exchange calls allow it to run twice. It may list the
+// tools first, for hintsTime at most.
+func (h *Hints) Harmless(ex *proxy.Exchange) bool {
+	name := string(ex.Msg.Text(ex.Msg.Name))
+	h.mu.Lock()
+	harmless, known := h.tools.Get(name)
+	ask := !known && len(name) <= hintName && (h.asked.IsZero() || time.Since(h.asked) >= hintsPause)
+	if ask {
+		h.asked = time.Now()
+	}
+	h.mu.Unlock()
+	if !ask {
+		return harmless
+	}
+	ctx, done := context.WithTimeout(ex, hintsTime)
+	defer done()
+	h.list(ctx, ex, h.Learn)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	harmless, _ = h.tools.Get(name)
+	return harmless
 }

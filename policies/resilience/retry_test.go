@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/transport"
+	"dragoman/policies"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -18,6 +19,17 @@ import (
 
 const annotated = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},` +
 	`{"name":"put","annotations":{"readOnlyHint":false,"idempotentHint":true}},{"name":"t"}]}}`
+
+// newRetry fills in what a test leaves out: a server that lists no tools, and a counter.
+func newRetry(opt RetryOptions) *Retry {
+	if opt.Hints == nil {
+		opt.Hints = NewHints(func(context.Context, *proxy.Exchange, func(*wire.Message)) {})
+	}
+	if opt.Metric == nil {
+		opt.Metric = NewRetryMetric(policies.NewRegistry(prometheus.NewRegistry()))
+	}
+	return NewRetry(opt)
+}
 
 // attempts makes a request whose first attempts fail, and counts them. If first is a message, it comes before each failure; otherwise the
 // handler itself fails.
@@ -93,13 +105,9 @@ func TestRetry(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				hints := NewHints(nil)
-				m, err := wire.Scan([]byte(annotated))
-				if err != nil {
-					t.Fatal(err)
-				}
-				hints.Learn(&m)
-				r := NewRetry(RetryOptions{Server: "up", Most: 2, Backoff: 100 * time.Millisecond, Budget: 20, Hints: hints})
+				r := newRetry(RetryOptions{Server: "up", Most: 2, Backoff: 100 * time.Millisecond, Budget: 20})
+				m := policytest.Scan(t, annotated)
+				r.opt.Hints.Learn(&m)
 				began := time.Now()
 				n, err := attempts(t, r, c.raw, c.first, c.err)
 				seen := c.first == policytest.Notification // the reply was read: nothing more follows
@@ -119,11 +127,7 @@ func TestRetry(t *testing.T) {
 func TestRetryBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		metrics, err := NewRetryMetrics(reg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := NewRetry(RetryOptions{Server: "up", Most: 2, Backoff: time.Second, Budget: 20, Metrics: metrics})
+		r := newRetry(RetryOptions{Server: "up", Most: 2, Backoff: time.Second, Budget: 20, Metric: NewRetryMetric(policies.NewRegistry(reg))})
 		down := []error{policytest.Unreachable(), policytest.Unreachable(), policytest.Unreachable(), policytest.Unreachable()}
 		if n, err := attempts(t, r, policytest.Call, "", down...); n != 3 || policytest.Row(err) != proxy.Unreachable.Name {
 			t.Errorf("%d attempts, %v", n, err)
@@ -168,7 +172,7 @@ func TestRetryNotYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
 		failure.RetryAfter = 3
-		r, n := NewRetry(RetryOptions{Most: 1, Backoff: time.Second, Budget: 20}), 0
+		r, n := newRetry(RetryOptions{Most: 1, Backoff: time.Second, Budget: 20}), 0
 		replies, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
 			if n++; n == 1 {
 				return nil, failure
@@ -195,7 +199,7 @@ func TestRetryReportsTheUpstreamState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := proxy.Errf(proxy.UpstreamDown, "down")
 		down.RetryAfter = 7
-		r := NewRetry(RetryOptions{Most: 2, Backoff: time.Second, Budget: 20})
+		r := newRetry(RetryOptions{Most: 2, Backoff: time.Second, Budget: 20})
 		n, err := attempts(t, r, policytest.Call, "", policytest.Unreachable(), down)
 		var e *proxy.Error
 		if n != 2 || !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || e.RetryAfter != 7 {
@@ -210,10 +214,7 @@ func TestHints(t *testing.T) {
 		asked := 0
 		h := NewHints(func(_ context.Context, _ *proxy.Exchange, see func(m *wire.Message)) {
 			asked++
-			m, err := wire.Scan([]byte(annotated))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := policytest.Scan(t, annotated)
 			see(&m)
 		})
 		for tool, want := range map[string]bool{"look": true, "put": true, "t": false, "other": false} {
@@ -228,14 +229,8 @@ func TestHints(t *testing.T) {
 		if h.Harmless(policytest.Request(t, policytest.CallOf("other"))) || asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}
-		if (*Hints)(nil).Harmless(policytest.Request(t, policytest.CallOf("look"))) {
-			t.Error("a tool without annotations counts as harmless")
-		}
 		// Annotations are learnt from lists that pass, also when they change.
-		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look"}]}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look"}]}}`)
 		h.Learn(&m)
 		if h.Harmless(policytest.Request(t, policytest.CallOf("look"))) {
 			t.Error("the old annotation was kept")

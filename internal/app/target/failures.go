@@ -33,7 +33,7 @@ func (b *Builder) failurePolicies(up *config.Upstream, u *Upstream, monitor *hea
 	tries := retrySettings{c.Retries, c.RetryBackoff, c.RetryBudget, b.Components.Number(upstreamComponent(up.Name))}
 	retry, err := component.GetPolicy(b.Components, "retry "+up.Name, tries, func() proxy.Policy {
 		return resilience.NewRetry(resilience.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
-			Hints: resilience.NewHints(u.Tools), Metrics: b.monitoring.retries}).Policy
+			Hints: resilience.NewHints(u.Tools), Metric: b.monitoring.retries}).Policy
 	})
 	all := []proxy.Policy{retry, monitor.Policy}
 	if c.Fallback == "" || err != nil {

@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"dragoman/adapters/transport"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
+	"dragoman/policies"
 	"dragoman/policies/health"
 	"dragoman/policies/resilience"
 	"dragoman/proxy"
@@ -26,18 +26,17 @@ import (
 // monitoring is what the health monitors of all upstreams share.
 type monitoring struct {
 	metrics   *health.Metrics
-	retries   *resilience.RetryMetrics
+	retries   *prometheus.CounterVec
 	fallbacks *prometheus.CounterVec
 }
 
 func buildMonitoring(set *component.Set) (monitoring, error) {
 	return component.Get(set, "monitoring", nil, component.Spec[monitoring]{Build: func(reg prometheus.Registerer) (m monitoring, err error) {
-		var rerr error
-		m.metrics, err = health.NewMetrics(reg)
-		m.retries, rerr = resilience.NewRetryMetrics(reg)
-		m.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_fallback_requests_total",
-			Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
-		return m, errors.Join(err, rerr, reg.Register(m.fallbacks))
+		r := policies.NewRegistry(reg)
+		m.fallbacks = r.Counter("dragoman_fallback_requests_total", "Requests that went to the fallback of an upstream in error.", "server", "to")
+		m.metrics = health.NewMetrics(r)
+		m.retries = resilience.NewRetryMetric(r)
+		return m, r.Err()
 	}})
 }
 
