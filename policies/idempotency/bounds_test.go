@@ -47,7 +47,7 @@ func TestSweep(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Window = 50 * time.Millisecond })
 	until := func(what string, cond func() bool) {
 		t.Helper()
-		for end := time.Now().Add(patient); !cond(); time.Sleep(time.Millisecond) { // polled
+		for end := time.Now().Add(timeout); !cond(); time.Sleep(time.Millisecond) { // polled
 			if time.Now().After(end) {
 				t.Fatalf("never happened: %s", what)
 			}
@@ -161,7 +161,7 @@ func TestManyDuplicates(t *testing.T) {
 		if answered[k].Load() != 0 {
 			t.Errorf("%d was answered before", k)
 		}
-		return &brief{ex: ex, running: &running[k], answered: &answered[k]}, nil
+		return &delayedReplies{ex: ex, running: &running[k], answered: &answered[k]}, nil
 	})
 	m, err := wire.Scan([]byte(aCall))
 	if err != nil {
@@ -172,7 +172,7 @@ func TestManyDuplicates(t *testing.T) {
 	for i := range clients {
 		group.Go(func() {
 			ex := &proxy.Exchange{Msg: m, Key: fmt.Sprint(i % keys)}
-			ex.GiveUp(patient)
+			ex.GiveUp(timeout)
 			defer ex.Release()
 			if rand.IntN(3) == 0 {
 				timer := time.AfterFunc(time.Duration(rand.IntN(4000))*time.Microsecond, ex.Leave)
@@ -204,14 +204,14 @@ func TestManyDuplicates(t *testing.T) {
 	}
 }
 
-// brief is replies that come after a moment.
-type brief struct {
+// delayedReplies is replies that come after a moment.
+type delayedReplies struct {
 	ex                *proxy.Exchange
 	running, answered *atomic.Int32
 	said              bool
 }
 
-func (b *brief) Next(until time.Time) (*wire.Message, error) {
+func (b *delayedReplies) Next(until time.Time) (*wire.Message, error) {
 	select {
 	case <-b.ex.Done():
 		return nil, b.ex.Err()
@@ -225,7 +225,7 @@ func (b *brief) Next(until time.Time) (*wire.Message, error) {
 	return proxy.Scanned([]byte(aResult))
 }
 
-func (b *brief) Close() error {
+func (b *delayedReplies) Close() error {
 	if b.running.Add(-1) != 0 {
 		panic("closed twice")
 	}

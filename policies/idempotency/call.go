@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"dragoman/policies"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -14,12 +15,12 @@ func (p *Policy) call(next proxy.Handler, ex *proxy.Exchange, e *entry) (proxy.R
 	replies, err := next(ex)
 	c := proxy.Lend[firstCall](ex, callSlot)
 	*c = firstCall{Replies: replies, p: p, ex: ex, entry: e}
-	if err == nil && replies != nil {
-		return c, nil
+	if err != nil {
+		c.failed(err)
+		c.ended()
+		return nil, err
 	}
-	c.failed(err)
-	c.ended()
-	return nil, err
+	return c, nil
 }
 
 var callSlot = proxy.NewSlot()
@@ -39,7 +40,7 @@ func (c *firstCall) Clear() { *c = firstCall{} }
 func (c *firstCall) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = c.Replies.Next(until)
 	switch {
-	case c.entry == nil || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case c.entry == nil || policies.Pending(err):
 	case err != nil:
 		c.failed(err)
 	case m.IsResponse():
@@ -66,7 +67,7 @@ func (c *firstCall) answered(m *wire.Message) {
 // failed finishes the call with a failure, unless its client has cancelled it: that is for ended.
 func (c *firstCall) failed(err error) {
 	var own *proxy.Error
-	if cause := c.ex.Err(); err == nil || cause != nil && !errors.As(cause, &own) {
+	if cause := c.ex.Err(); cause != nil && !errors.As(cause, &own) {
 		return
 	}
 	if e := proxy.AsError(c.ex.Why(err)); e.Name != proxy.Cancelled.Name {
@@ -90,4 +91,102 @@ func (c *firstCall) finish(raw []byte, err *proxy.Error, keep bool) {
 	e := c.entry
 	c.entry = nil
 	c.p.store.finish(e, response{raw: raw, err: err, target: c.ex.Target}, keep)
+}
+
+// duplicate is the replies to a request that came again before the first call had its response: that response, or, if the first call was
+// cancelled, those of a call of its own. It waits on the goroutine that calls Next. Only when it takes over can a Next last beyond its
+// time, for as long as a Handler may.
+type duplicate struct {
+	p     *Policy
+	ex    *proxy.Exchange
+	entry *entry
+	next  proxy.Handler
+	wake  chan struct{} // gets one value: the call is over, or this one's to make
+
+	own  proxy.Replies // once it has taken over
+	done bool          // nothing follows
+
+	// The store's lock guards these; after wake, the caller of Next does.
+	at    int  // index among those that wait; -1: it does not
+	leads bool // it is to take over, and has not yet
+}
+
+// Next implements proxy.Replies.
+func (w *duplicate) Next(until time.Time) (*wire.Message, error) {
+	switch {
+	case w.own != nil:
+		return w.own.Next(until)
+	case w.done:
+		return nil, io.EOF
+	}
+	if err := w.wait(until); err != nil {
+		return nil, err
+	}
+	if w.leads {
+		return w.takeOver(until)
+	}
+	w.done = true
+	if w.entry.tooLarge() {
+		w.p.count("not_kept")
+	} else {
+		w.p.count("waited")
+	}
+	m, err := w.entry.message(w.ex)
+	return &m, err
+}
+
+// wait waits for the first call, until the given time at most.
+func (w *duplicate) wait(until time.Time) error {
+	select {
+	case <-w.wake:
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-w.wake:
+		return nil
+	case <-w.ex.Done():
+		return w.ex.Err()
+	case <-late:
+		return proxy.ErrNotYet
+	}
+}
+
+func (w *duplicate) takeOver(until time.Time) (*wire.Message, error) {
+	if cause := w.ex.Err(); cause != nil {
+		return nil, cause // Close passes it on
+	}
+	w.leads = false
+	w.ex.Clock.Waited()
+	w.p.count("took_over")
+	own, err := w.p.call(w.next, w.ex, w.entry)
+	if err != nil {
+		w.done = true
+		return nil, err
+	}
+	w.own = own
+	return own.Next(until)
+}
+
+// Close implements proxy.Replies.
+func (w *duplicate) Close() error {
+	if w.own != nil {
+		return w.own.Close()
+	}
+	s := w.p.store
+	s.mu.Lock()
+	s.leave(w)
+	leads := w.leads
+	w.leads = false
+	s.mu.Unlock()
+	if leads {
+		s.abandon(w.entry)
+	}
+	return nil
 }

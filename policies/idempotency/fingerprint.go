@@ -9,8 +9,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// fingerprint tells names, and messages, apart: 128 bits under seeds that nobody outside knows. It costs a small part of what a
-// cryptographic hash does, which for requests of a megabyte was a quarter of all that is done for them.
+// fingerprint identifies a name or a message: a hash of 128 bits with secret seeds. For a request of a megabyte, a cryptographic hash would
+// be a quarter of the cost of the call.
 type fingerprint [2]uint64
 
 // seeds are the secret of one policy's fingerprints.
@@ -36,14 +36,14 @@ func (s *seeds) text(to *fingerprint, part string) {
 	}
 }
 
-// ofID is the name of a request by its id in a session.
+// ofID returns the name of a request that has an id in a session.
 func (s *seeds) ofID(ex *proxy.Exchange, session uint64) fingerprint {
 	n := fingerprint{session, session}
 	s.bytes(&n, ex.Msg.Of(ex.Msg.ID))
 	return n
 }
 
-// ofKey is the name of a request by its idempotency key, which counts for one principal at one server.
+// ofKey returns the name of a request that has an idempotency key, which counts for one principal at one server.
 func (s *seeds) ofKey(ex *proxy.Exchange) (n fingerprint) {
 	m, forwarded := &ex.Msg, ex.Caller.Sum()
 	s.text(&n, ex.Caller.Principal)
@@ -57,8 +57,8 @@ func (s *seeds) ofKey(ex *proxy.Exchange) (n fingerprint) {
 	return n
 }
 
-// content is what two requests have in common that ask for the same. The client's revision is part of it, since it decides the form of
-// the answer. It is borrowed from the message.
+// content is the part of a request that its duplicates share. The client's revision belongs to it, since it decides the form of the answer.
+// It is borrowed from the message.
 type content struct {
 	era                  proxy.Era
 	version              string
@@ -71,7 +71,7 @@ func contentOf(ex *proxy.Exchange) content {
 	return content{era: ex.Client.Era, version: ex.Client.Version, raw: m.Raw, method: m.Method, params: m.Params, meta: m.Meta}
 }
 
-// largeRequest is the size in bytes from which on a request's fingerprint is taken only when it is needed: when its answer is kept, or a
+// largeRequest is the size in bytes from which a request's fingerprint is computed only when it is needed: when its answer is kept, or a
 // duplicate comes. The answers to many large requests are too large to be kept.
 const largeRequest = 16 << 10
 

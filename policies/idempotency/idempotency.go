@@ -23,7 +23,7 @@ const (
 // maxResponse is the size in bytes of the largest response that is cached.
 const maxResponse = 64 << 10
 
-// Options are those of New. All but Mode and Now are greater than 0.
+// Options configures [New]. All fields but Mode and Now are greater than 0.
 type Options struct {
 	Mode   string           // Replay, Reject or Off
 	Window time.Duration    // for how long a request is remembered after its response
@@ -32,25 +32,25 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now
 }
 
-// Policy answers a duplicate with the response to the first call, also while that is still to come.
+// Policy answers a duplicate with the response to the first call, even while that call runs.
 //
-// A request is known by its key (proxy.Exchange.Key: the header of draft-ietf-httpapi-idempotency-key-header, or what stands for it), which
-// counts for one principal at one server, as the path names it, in any session; else, in a legacy session, by its JSON-RPC id, which its
-// sender must not use again there (2025-11-25 basic, Requests). Anonymous callers are one principal: their keys have to be unguessable.
-// A request with neither, initialize, ping and subscriptions/listen are not remembered. A retry with the answers to questions may have the
-// key of the call: each round is remembered for itself.
+// The name of a request is its key (proxy.Exchange.Key: the header of draft-ietf-httpapi-idempotency-key-header, or what stands for it). A
+// key counts for one principal at one server, as the path names it, in any session. In a legacy session, a request without a key has its
+// JSON-RPC id as its name, which its sender must not use again there (2025-11-25 basic, Requests). Anonymous callers are one principal:
+// their keys have to be unguessable. A request with neither, initialize, ping and subscriptions/listen are not remembered. A retry with the
+// answers to questions may have the key of the call: each round is remembered separately.
 //
-// A duplicate has the same method and the same bytes of params. What a sender makes anew for each attempt does not count: the id, and in
-// _meta the progress token and the trace context. Another request under a known name is refused (duplicate_request_id), and so is a
-// duplicate whose response was too large to be kept, 64 KiB.
+// A duplicate has the same method and the same bytes of params. Members that a sender makes anew for each attempt do not count: the id, and
+// in _meta the progress token and the trace context. Another request under a known name is refused (duplicate_request_id). So is a
+// duplicate whose response was larger than 64 KiB, which is not kept.
 //
-// Of the first call only the response is given again, with the id of the duplicate; notifications and questions are the first call's. A
-// result that is given again says so in _meta["io.dragoman/replayed"], which every revision leaves open; an error has no place for that,
-// since clients read the data of some. HTTP says it in a header besides, and an error has the status that it had.
+// Only the response of the first call is replayed, with the id of the duplicate. Notifications and questions go to the first caller alone.
+// A replayed result says so in _meta["io.dragoman/replayed"], which every revision permits; an error has no place for that, since clients
+// read the data of some. HTTP adds a header, and an error keeps its status.
 //
-// A failure whose row in the error table is retryable is not remembered, since the request may be sent again without harm; the duplicates
-// that wait for it get it too. A call that its client cancels is forgotten, and the first duplicate that waits makes it anew. A duplicate
-// that waits holds no goroutine, and nothing of what a policy inside this one counts.
+// A failure whose row in the error table is retryable is not remembered, since sending the request again does no harm; duplicates that
+// already wait for it get it too. A call that its client cancels is forgotten, and the first duplicate that waits makes it anew. A waiting
+// duplicate holds no goroutine, and none of what the policies inside this one count.
 type Policy struct {
 	opt    Options
 	counts *prometheus.CounterVec
@@ -62,41 +62,30 @@ func New(opt Options, reg prometheus.Registerer) (*Policy, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &Policy{opt: opt, store: newStore(&opt)}
+	p := &Policy{opt: opt, store: newStore(opt)}
 	if opt.Mode == Off {
 		return p, nil
 	}
-	var err error
-	p.counts, err = policies.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
-		Help: "Duplicate requests by outcome (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"}))
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their responses."},
-			func() float64 { n, _ := p.Kept(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of the requests remembered with their responses."},
-			func() float64 { _, n := p.Kept(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_requests_waiting", Help: "Duplicate requests that wait for the response to the first."},
-			func() float64 { return float64(p.Waiting()) })} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
+	r := policies.NewRegistry(reg)
+	p.counts = r.Counter("dragoman_idempotent_requests_total",
+		"Duplicate requests by outcome (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key).", "outcome")
+	r.Gauge("dragoman_idempotent_answers", "Requests remembered with their responses.", func() int { n, _ := p.Kept(); return n })
+	r.Gauge("dragoman_idempotent_answers_bytes", "Bytes of the requests remembered with their responses.", func() int { _, n := p.Kept(); return n })
+	r.Gauge("dragoman_idempotent_requests_waiting", "Duplicate requests that wait for the response to the first.", p.Waiting)
+	return p, r.Err()
 }
 
 // Close forgets everything. Requests may still run.
 func (p *Policy) Close() { p.store.close() }
 
-// Kept is how many requests are remembered with their responses, and how many bytes they take.
+// Kept returns how many requests are remembered with their responses, and how many bytes they take.
 func (p *Policy) Kept() (requests, bytes int) {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
 	return p.store.total()
 }
 
-// Waiting is how many duplicates wait for the response to the first call.
+// Waiting returns how many duplicates wait for the response to the first call.
 func (p *Policy) Waiting() int {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
@@ -214,7 +203,7 @@ func validKey(key string) bool {
 	return len(key) <= maxKey
 }
 
-// knownBy says in a message to the client what a request was known by.
+// knownBy names the key or id of a request, for an error message.
 func knownBy(ex *proxy.Exchange) string {
 	if ex.Key == "" {
 		return "request id " + string(ex.Msg.Of(ex.Msg.ID))

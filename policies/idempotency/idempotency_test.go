@@ -246,7 +246,7 @@ func TestOverdue(t *testing.T) {
 	r := newCallsRig(t, nil)
 	a := r.ask(aCall, func(ex *proxy.Exchange) { ex.GiveUp(50 * time.Millisecond) })
 	s := wait(t, "the call", r.calls)
-	s.deaf = true
+	s.ignoresEnd = true
 	s.begin <- nil
 	b := r.ask(aCall, nil)
 	a.gets("error upstream_timeout")

@@ -12,13 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patient = 10 * time.Second
+const timeout = 10 * time.Second
 
 // callsRig is the policy around a scripted handler.
 type callsRig struct {
@@ -35,11 +36,11 @@ type callsRig struct {
 
 // served is a call at the handler.
 type served struct {
-	ex     *proxy.Exchange
-	begin  chan error // nil: replies
-	say    chan any   // string: a message; error: instead of one
-	closed chan struct{}
-	deaf   bool // ignores the end of its exchange
+	ex         *proxy.Exchange
+	begin      chan error // nil: replies
+	say        chan any   // string: a message; error: instead of one
+	closed     chan struct{}
+	ignoresEnd bool // ignores the end of its exchange
 }
 
 func newCallsRig(t *testing.T, change func(*Options)) *callsRig {
@@ -88,7 +89,7 @@ func (s *served) Next(until time.Time) (*wire.Message, error) {
 		late = time.After(time.Until(until))
 	}
 	var done <-chan struct{}
-	if !s.deaf {
+	if !s.ignoresEnd {
 		done = s.ex.Done()
 	}
 	select {
@@ -121,11 +122,7 @@ type asked struct {
 // replayed, or "error NAME".
 func (r *callsRig) ask(raw string, change func(*proxy.Exchange)) *asked {
 	r.t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	a := &asked{t: r.t, ex: &proxy.Exchange{Msg: m, Key: "k", Client: proxy.Client{Version: "v"}}, out: make(chan string, 8)}
+	a := &asked{t: r.t, ex: &proxy.Exchange{Msg: policytest.Scan(r.t, raw), Key: "k", Client: proxy.Client{Version: "v"}}, out: make(chan string, 8)}
 	if change != nil {
 		change(a.ex)
 	}
@@ -175,7 +172,7 @@ func wait[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(patient):
+	case <-time.After(timeout):
 		t.Fatalf("never came: %s", what)
 	}
 	return v
@@ -209,7 +206,7 @@ func (r *callsRig) none() {
 // waiting waits until n duplicates wait.
 func (r *callsRig) waiting(n int) {
 	r.t.Helper()
-	for end := time.Now().Add(patient); ; time.Sleep(time.Millisecond) { // polled
+	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) { // polled
 		got := r.p.Waiting()
 		if got == n {
 			return
@@ -222,19 +219,7 @@ func (r *callsRig) waiting(n int) {
 
 func (r *callsRig) counted(outcome string, want float64) {
 	r.t.Helper()
-	all, err := r.metrics.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	got := 0.0
-	for _, family := range all {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "dragoman_idempotent_requests_total" && m.GetLabel()[0].GetValue() == outcome {
-				got = m.GetCounter().GetValue()
-			}
-		}
-	}
-	if got != want {
+	if got := policytest.Labels(r.t, r.metrics, "dragoman_idempotent_requests_total", "outcome")[outcome]; got != want {
 		r.t.Errorf("%s: counted %v, want %v", outcome, got, want)
 	}
 }

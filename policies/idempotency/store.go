@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/policies"
 	"dragoman/proxy"
 )
 
@@ -27,13 +28,12 @@ type entry struct {
 	over       bool
 	cached     bool // its response is
 	response
-	waiting    []*duplicate
-	finished   time.Time
-	cost       int
-	session    *sessionEntries // nil: it has a key
-	prev, next *entry          // in the session's list
+	waiting  []*duplicate
+	finished time.Time
+	cost     int
+	session  *sessionEntries // nil: it has a key
 
-	older, newer *entry // in the order in which responses were cached
+	inSession, inCache policies.Link[entry]
 }
 
 // entryCost is about what an entry takes besides its response, in bytes.
@@ -49,36 +49,14 @@ func (e *entry) kind() int {
 // sessionEntries is the list of a session's entries.
 type sessionEntries struct {
 	number uint64 // of the session
-	head   *entry
-}
-
-func (s *sessionEntries) add(e *entry) {
-	if e.next = s.head; e.next != nil {
-		e.next.prev = e
-	}
-	s.head = e
-}
-
-func (s *sessionEntries) remove(e *entry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		s.head = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next = nil, nil
+	all    policies.List[entry]
 }
 
 // store is the replay store: the requests that run, and the cached responses of those that are over, bounded in time, number and bytes.
 // Responses are evicted in the order in which the requests ended, of the kind that takes more.
 type store struct {
-	window time.Duration
-	max    int // cached responses
-	bytes  int // that they take
-	now    func() time.Time
-	seeds  seeds
+	opt   Options
+	seeds seeds
 
 	mu      sync.Mutex
 	entries [kinds]kindOfEntries
@@ -94,10 +72,10 @@ type store struct {
 
 // kindOfEntries is the entries of one kind.
 type kindOfEntries struct {
-	byName         map[fingerprint]*entry
-	oldest, newest *entry // of those that are cached
-	cached         int    // entries
-	bytes          int    // that they take
+	byName map[fingerprint]*entry
+	kept   policies.List[entry] // those that are cached, the oldest first
+	cached int                  // entries
+	bytes  int                  // that they take
 }
 
 // cache adds an entry to those that are cached.
@@ -105,12 +83,7 @@ func (k *kindOfEntries) cache(e *entry) {
 	e.cached = true
 	k.cached++
 	k.bytes += e.cost
-	if e.older = k.newest; e.older != nil {
-		e.older.newer = e
-	} else {
-		k.oldest = e
-	}
-	k.newest = e
+	k.kept.Add(e, &e.inCache)
 }
 
 // uncache takes back what cache did.
@@ -118,28 +91,18 @@ func (k *kindOfEntries) uncache(e *entry) {
 	e.cached = false
 	k.cached--
 	k.bytes -= e.cost
-	if e.older != nil {
-		e.older.newer = e.newer
-	} else {
-		k.oldest = e.newer
-	}
-	if e.newer != nil {
-		e.newer.older = e.older
-	} else {
-		k.newest = e.older
-	}
-	e.older, e.newer = nil, nil
+	e.inCache.Remove()
 }
 
-func newStore(opt *Options) *store {
-	s := &store{window: opt.Window, max: opt.Max, bytes: opt.Bytes, now: opt.Now, seeds: newSeeds(), sessions: make(map[*proxy.Session]*sessionEntries)}
+func newStore(opt Options) *store {
+	s := &store{opt: opt, seeds: newSeeds(), sessions: make(map[*proxy.Session]*sessionEntries)}
 	for i := range s.entries {
 		s.entries[i].byName = make(map[fingerprint]*entry)
 	}
 	return s
 }
 
-// total is what is cached. The caller holds s.mu, here and below.
+// total returns how many entries are cached, and their bytes. The caller holds s.mu, here and below.
 func (s *store) total() (entries, bytes int) {
 	for i := range s.entries {
 		entries += s.entries[i].cached
@@ -148,7 +111,7 @@ func (s *store) total() (entries, bytes int) {
 	return entries, bytes
 }
 
-// name is what a request is known by, and its session's entries; nil if it has a key. fresh says that the session is new here.
+// name returns the name of a request, and its session's entries, nil if it has a key. fresh says that the session is new here.
 func (s *store) name(ex *proxy.Exchange) (n fingerprint, of *sessionEntries, fresh bool) {
 	if ex.Key != "" {
 		return s.seeds.ofKey(ex), nil, false
@@ -168,7 +131,7 @@ func (s *store) find(name fingerprint, of *sessionEntries) *entry {
 		kind = bySession
 	}
 	e := s.entries[kind].byName[name]
-	if e != nil && e.cached && s.now().Sub(e.finished) >= s.window {
+	if e != nil && e.cached && s.opt.Now().Sub(e.finished) >= s.opt.Window {
 		s.remove(e)
 		return nil
 	}
@@ -181,7 +144,7 @@ func (s *store) begin(name, request fingerprint, of *sessionEntries) *entry {
 	e.name, e.request, e.stored, e.session = name, request, true, of
 	s.entries[e.kind()].byName[name] = e
 	if of != nil {
-		of.add(e)
+		of.all.Add(e, &e.inSession)
 	}
 	return e
 }
@@ -216,9 +179,7 @@ func (s *store) remove(e *entry) {
 	if evicted {
 		of.uncache(e)
 	}
-	if e.session != nil {
-		e.session.remove(e)
-	}
+	e.inSession.Remove()
 	if evicted && !e.shared && len(s.spare) < maxSpare && cap(e.raw) <= maxSpareBytes {
 		s.spare = append(s.spare, e)
 	}
@@ -226,19 +187,19 @@ func (s *store) remove(e *entry) {
 
 // keep caches the response of a request that ran, and evicts what is too old or too much.
 func (s *store) keep(e *entry) {
-	now := s.now()
+	now := s.opt.Now()
 	e.finished, e.cost = now, entryCost+e.response.size()
 	s.entries[e.kind()].cache(e)
 	s.expire(now)
 	for {
 		entries, bytes := s.total()
 		switch a, b := &s.entries[bySession], &s.entries[byKey]; {
-		case entries > s.max && a.cached >= b.cached, bytes > s.bytes && a.bytes >= b.bytes:
-			s.remove(a.oldest)
-		case entries > s.max, bytes > s.bytes:
-			s.remove(b.oldest)
+		case entries > s.opt.Max && a.cached >= b.cached, bytes > s.opt.Bytes && a.bytes >= b.bytes:
+			s.remove(a.kept.First())
+		case entries > s.opt.Max, bytes > s.opt.Bytes:
+			s.remove(b.kept.First())
 		default:
-			s.arm(s.window)
+			s.arm(s.opt.Window)
 			return
 		}
 	}
@@ -247,8 +208,8 @@ func (s *store) keep(e *entry) {
 // expire evicts what is too old. The next entry expires after next; 0: nothing is left.
 func (s *store) expire(now time.Time) (next time.Duration) {
 	for i := range s.entries {
-		for e := s.entries[i].oldest; e != nil; e = s.entries[i].oldest {
-			if left := s.window - now.Sub(e.finished); left > 0 {
+		for e := s.entries[i].kept.First(); e != nil; e = s.entries[i].kept.First() {
+			if left := s.opt.Window - now.Sub(e.finished); left > 0 {
 				if next == 0 || left < next {
 					next = left
 				}
@@ -260,7 +221,7 @@ func (s *store) expire(now time.Time) (next time.Duration) {
 	return next
 }
 
-// arm has expired entries evicted after a while, so that an idle proxy keeps nothing.
+// arm schedules the eviction of expired entries, so that an idle proxy keeps nothing.
 func (s *store) arm(after time.Duration) {
 	switch {
 	case s.sweeping || s.closed:
@@ -277,8 +238,8 @@ func (s *store) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweeping = false
-	if next := s.expire(s.now()); next > 0 {
-		s.arm(max(next, s.window/16)) // many at a time
+	if next := s.expire(s.opt.Now()); next > 0 {
+		s.arm(max(next, s.opt.Window/16)) // many at a time
 	}
 }
 
@@ -291,8 +252,8 @@ func (s *store) endSession(sess *proxy.Session) {
 		return
 	}
 	delete(s.sessions, sess)
-	for of.head != nil {
-		s.remove(of.head)
+	for e := of.all.First(); e != nil; e = of.all.First() {
+		s.remove(e)
 	}
 }
 
@@ -305,7 +266,7 @@ func (s *store) close() {
 		s.sweeper.Stop()
 	}
 	for i := range s.entries {
-		for e := s.entries[i].oldest; e != nil; e = s.entries[i].oldest {
+		for e := s.entries[i].kept.First(); e != nil; e = s.entries[i].kept.First() {
 			s.remove(e)
 		}
 	}
