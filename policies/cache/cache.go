@@ -2,6 +2,8 @@
 package cache
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,9 +19,8 @@ import (
 
 // Options configures a [Cache].
 type Options struct {
-	Bytes int              // limit on everything that is kept; 0: there is no cache
-	TTL   time.Duration    // longest time that a result is kept, whatever the server says; 0: a day
-	Now   func() time.Time // nil: time.Now
+	Bytes int           // limit on everything that is kept; 0: there is no cache
+	TTL   time.Duration // longest time that a result is kept, whatever the server says; 0: a day
 }
 
 // Cache keeps results for as long as servers allow (2026-07-28 caching): public ones for all callers, private ones for
@@ -30,15 +31,15 @@ type Cache struct {
 	looks *prometheus.CounterVec
 
 	mu    sync.Mutex
-	lru   *simplelru.LRU[cached, *keptResult]
+	lru   *simplelru.LRU[resultKey, *keptResult]
 	bytes int
 	// changes counts the change notifications of each server. A result whose request was under way when one arrived may
 	// be out of date.
 	changes map[string]uint64
 }
 
-// cached is the key of a result.
-type cached struct {
+// resultKey is the key of a result.
+type resultKey struct {
 	server, method string
 	who            string   // principal of a private result; empty for a public one
 	sum            [16]byte // sum of the principal's forwarded headers
@@ -58,8 +59,8 @@ const (
 	keptCost    = 256     // approximate overhead of a result, in bytes
 )
 
-// fromCache maps each method whose result may be cached to the notification that makes it out of date.
-var fromCache = map[string]string{
+// invalidatedBy maps each method whose result may be cached to the notification that makes it out of date.
+var invalidatedBy = map[string]string{
 	"server/discover": "", "tools/list": "notifications/tools/list_changed", "prompts/list": "notifications/prompts/list_changed",
 	"resources/list": "notifications/resources/list_changed", "resources/templates/list": "notifications/resources/list_changed",
 	"resources/read": "notifications/resources/updated",
@@ -73,26 +74,19 @@ func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
 	if opt.TTL <= 0 {
 		opt.TTL = 24 * time.Hour
 	}
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
-	c := &Cache{opt: opt, changes: make(map[string]uint64), looks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_cache_total",
-		Help: "Requests that could be answered from the cache: hit or miss; results kept; results dropped because the server reported a change."}, []string{"server", "what"})}
-	var err error
-	if c.lru, err = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k cached, r *keptResult) { c.bytes -= size(k, r) }); err != nil {
-		return nil, err
-	}
-	if c.looks, err = policies.Register(reg, c.looks); err != nil {
-		return nil, err
-	}
-	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Size of the cached results in bytes."}, func() float64 {
+	m := policies.NewRegistry(reg)
+	c := &Cache{opt: opt, changes: make(map[string]uint64), looks: m.Counter("dragoman_cache_total",
+		"Requests that could be answered from the cache: hit or miss; results kept; results dropped because the server reported a change.", "server", "what")}
+	m.Gauge("dragoman_cache_bytes", "Size of the cached results in bytes.", func() int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return float64(c.bytes)
-	}))
+		return c.bytes
+	})
+	c.lru, _ = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k resultKey, r *keptResult) { c.bytes -= size(k, r) }) // fails only for a size below 1
+	return c, m.Err()
 }
 
-func size(k cached, r *keptResult) int {
+func size(k resultKey, r *keptResult) int {
 	return keptCost + len(k.rest) + len(k.who) + len(r.raw) + len(r.uri)
 }
 
@@ -108,12 +102,12 @@ func (c *Cache) Policy(server string) proxy.Policy {
 			m := &ex.Msg
 			if m.Kind == wire.Request && m.Is("subscriptions/listen") {
 				replies, err := next(ex)
-				if err == nil && replies != nil {
-					replies = &heard{replies, c, server}
+				if err == nil {
+					replies = &listenReplies{replies, c, server}
 				}
 				return replies, err
 			}
-			k, ok := nameIn(ex, server)
+			k, ok := keyOf(ex, server)
 			if !ok {
 				return next(ex)
 			}
@@ -124,23 +118,23 @@ func (c *Cache) Policy(server string) proxy.Policy {
 			miss.Inc()
 			changes := c.changesOf(server)
 			replies, err := next(ex)
-			if err == nil && replies != nil {
-				replies = &keeping{Replies: replies, c: c, ex: ex, k: k, uri: string(m.Text(m.URI)), changes: changes, keeps: keeps}
+			if err == nil {
+				replies = &keepingReplies{Replies: replies, c: c, ex: ex, k: k, uri: string(m.Text(m.URI)), changes: changes, keeps: keeps}
 			}
 			return replies, err
 		}
 	}
 }
 
-// nameIn returns the key of a request's result. ok is false if the result must not be kept, as that of a retry with
+// keyOf returns the key of a request's result. ok is false if the result must not be kept, as that of a retry with
 // input responses (2026-07-28 caching, Cache Key).
-func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
+func keyOf(ex *proxy.Exchange, server string) (k resultKey, ok bool) {
 	m := &ex.Msg
 	if m.Kind != wire.Request || ex.Client.Era != proxy.Modern || m.InputResponses.Present() || m.ReqState.Present() || len(m.Edits) > 0 {
 		return k, false
 	}
 	method := string(m.Text(m.Method))
-	if _, ok = fromCache[method]; !ok || m.Params.To-m.Params.From > maxKeptName {
+	if _, ok = invalidatedBy[method]; !ok || m.Params.To-m.Params.From > maxKeptName {
 		return k, false
 	}
 	var rest strings.Builder
@@ -159,12 +153,12 @@ func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
 		rest.WriteByte(1)
 		rest.Write(m.Raw[key.From:value.To])
 	}
-	return cached{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
+	return resultKey{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
 }
 
 // find returns the cached result as the reply to a request, or nil.
-func (c *Cache) find(ex *proxy.Exchange, k cached) proxy.Replies {
-	now := c.opt.Now()
+func (c *Cache) find(ex *proxy.Exchange, k resultKey) proxy.Replies {
+	now := time.Now()
 	c.mu.Lock()
 	r, ok := c.lru.Get(k)
 	if !ok {
@@ -199,7 +193,7 @@ func (c *Cache) changesOf(server string) uint64 {
 
 // keep stores a result and reports whether it did. It does not if a change was announced while the request was under
 // way.
-func (c *Cache) keep(k cached, r *keptResult, changes uint64) bool {
+func (c *Cache) keep(k resultKey, r *keptResult, changes uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changes[k.server] != changes {
@@ -221,21 +215,18 @@ func (c *Cache) Changed(server string, m *wire.Message) {
 	}
 	notice := string(m.Text(m.Method))
 	uri := string(m.Text(m.URI))
-	known := false
-	for _, n := range fromCache {
-		known = known || n != "" && n == notice
-	}
-	if !known {
+	if notice == "" || !slices.Contains(slices.Collect(maps.Values(invalidatedBy)), notice) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes[server]++
 	for _, k := range c.lru.Keys() {
-		if k.server != server || fromCache[k.method] != notice {
+		if k.server != server || invalidatedBy[k.method] != notice {
 			continue
 		}
-		if r, ok := c.lru.Peek(k); ok && (k.method != "resources/read" || within(r.uri, uri)) {
+		// The notification may be about a whole of which the resource is a part (2026-07-28 resources, Subscriptions).
+		if r, ok := c.lru.Peek(k); ok && (k.method != "resources/read" || strings.HasPrefix(r.uri, uri)) {
 			c.lru.Remove(k)
 			c.looks.WithLabelValues(server, "changed").Inc()
 		}
@@ -257,23 +248,19 @@ func (c *Cache) Forget(server string) {
 	}
 }
 
-// within reports whether a notification about the resource told concerns the resource read: a server may announce the
-// change of a whole of which read is a part (2026-07-28 resources, Subscriptions).
-func within(read, told string) bool { return strings.HasPrefix(read, told) }
-
-// keeping wraps replies and keeps their result.
-type keeping struct {
+// keepingReplies wraps replies and keeps their result.
+type keepingReplies struct {
 	proxy.Replies
 	c       *Cache
 	ex      *proxy.Exchange
-	k       cached
+	k       resultKey
 	uri     string
 	changes uint64
 	keeps   prometheus.Counter
 }
 
 // Next implements proxy.Replies.
-func (r *keeping) Next(until time.Time) (*wire.Message, error) {
+func (r *keepingReplies) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
 	if err == nil && m.Kind == wire.Result && m.Size() <= maxKept && (r.ex.Target == "" || r.ex.Target == r.k.server) { // not the result of a fallback
 		r.keep(m)
@@ -281,7 +268,7 @@ func (r *keeping) Next(until time.Time) (*wire.Message, error) {
 	return m, err
 }
 
-func (r *keeping) keep(m *wire.Message) {
+func (r *keepingReplies) keep(m *wire.Message) {
 	raw := m.Append(nil)
 	own, err := wire.Scan(raw)
 	if err != nil || !own.ResultType.Is(raw, "complete") && own.ResultType.Present() {
@@ -296,20 +283,20 @@ func (r *keeping) keep(m *wire.Message) {
 		k.who, k.sum = "", [16]byte{}
 	}
 	longest := min(time.Duration(min(ttl, r.c.opt.TTL.Milliseconds()))*time.Millisecond, r.c.opt.TTL)
-	if r.c.keep(k, &keptResult{raw: raw, uri: r.uri, until: r.c.opt.Now().Add(longest)}, r.changes) {
+	if r.c.keep(k, &keptResult{raw: raw, uri: r.uri, until: time.Now().Add(longest)}, r.changes) {
 		r.keeps.Inc()
 	}
 }
 
-// heard wraps the replies to a listen and acts on the change notifications among them.
-type heard struct {
+// listenReplies wraps the replies to a listen and acts on the change notifications among them.
+type listenReplies struct {
 	proxy.Replies
 	c      *Cache
 	server string
 }
 
 // Next implements proxy.Replies.
-func (h *heard) Next(until time.Time) (*wire.Message, error) {
+func (h *listenReplies) Next(until time.Time) (*wire.Message, error) {
 	m, err := h.Replies.Next(until)
 	if err == nil {
 		h.c.Changed(h.server, m)

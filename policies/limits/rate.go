@@ -3,6 +3,7 @@ package limits
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,19 +15,16 @@ import (
 
 // RateOptions configures a [Rate]. A rate of 0 is no limit.
 type RateOptions struct {
-	PerMinute int              // of one client: by its principal, or by its address if it is anonymous
-	Burst     int              // of one client at once (seed 001, rate_limit_burst)
-	Total     int              // of all clients together, a minute
-	Address   int              // of one address, a minute, with any credential: HTTP requests of all kinds, limited before their body is read
-	Clients   int              // clients told apart; the least recently seen is forgotten; 0: 100 000
-	Now       func() time.Time // nil: time.Now
+	PerMinute int // of one client: by its principal, or by its address if it is anonymous
+	Burst     int // of one client at once (seed 001, rate_limit_burst)
+	Total     int // of all clients together, a minute
+	Address   int // of one address, a minute, with any credential: HTTP requests of all kinds, limited before their body is read
 }
 
 // Rate limits requests by token buckets. A bucket holds its burst at most, and gains its rate over a minute.
 // Notifications, responses and pings are free.
 type Rate struct {
 	opt     RateOptions
-	given   bool      // opt.Now was set, and replaces the clocks of exchanges and heads
 	began   time.Time // zero of the buckets' clock
 	clients *clients  // nil: no limit
 	total   *bucket   // nil: no limit
@@ -34,31 +32,19 @@ type Rate struct {
 	refused *prometheus.CounterVec
 }
 
+// rateClients is how many clients are told apart. The least recently seen is forgotten.
 const rateClients = 100_000
 
 // NewRate returns the limiter, its metric registered with reg.
 func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
-	if opt.Clients == 0 {
-		opt.Clients = rateClients
-	}
-	given := opt.Now != nil
-	if !given {
-		opt.Now = time.Now
-	}
-	r := &Rate{opt: opt, given: given, began: opt.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_rate_limited_total",
-		Help: "Requests refused by a rate limit, by limit (client, total, tool or address)."}, []string{"limit"})}
-	var err error
-	if r.clients, err = newClients(opt.PerMinute, opt.Burst, opt.Clients); err != nil {
-		return nil, err
-	}
-	if r.addrs, err = newClients(opt.Address, opt.Address, opt.Clients); err != nil {
-		return nil, err
-	}
+	m := policies.NewRegistry(reg)
+	r := &Rate{opt: opt, began: time.Now(), refused: m.Counter("dragoman_rate_limited_total",
+		"Requests refused by a rate limit, by limit (client, total, tool or address).", "limit"),
+		clients: newClients(opt.PerMinute, opt.Burst, rateClients), addrs: newClients(opt.Address, opt.Address, rateClients)}
 	if opt.Total > 0 {
 		r.total = newBucket(opt.Total, opt.Total)
 	}
-	r.refused, err = policies.Register(reg, r.refused)
-	return r, err
+	return r, m.Err()
 }
 
 // Policy returns the policy that refuses requests above the rate of one client, or of all clients together. It is nil
@@ -80,9 +66,9 @@ func (r *Rate) Policy() proxy.Policy {
 }
 
 func (r *Rate) admit(ex *proxy.Exchange) error {
-	now := r.now(ex)
+	now := r.since(ex.Clock.Now())
 	if r.clients != nil {
-		wait, left := r.clients.bucket(whoAsks(&ex.Caller), now).take(now)
+		wait, left := r.clients.bucket(senderOf(&ex.Caller), now).take(now)
 		ex.Allowance = 1 + left
 		if wait > 0 {
 			return r.refuse("client", wait, "this client has sent more than %d requests in a minute, or %d at once; security.rate_limit and rate_limit_burst set that", r.opt.PerMinute, r.opt.Burst)
@@ -96,22 +82,7 @@ func (r *Rate) admit(ex *proxy.Exchange) error {
 	return nil
 }
 
-// now returns the time of an exchange on the buckets' clock.
-func (r *Rate) now(ex *proxy.Exchange) int64 {
-	if r.given {
-		return r.since(r.opt.Now())
-	}
-	return r.since(ex.Clock.Now())
-}
-
-// gate returns the time of a request at a gate on the buckets' clock.
-func (r *Rate) gate(h *proxy.Head) int64 {
-	if r.given {
-		return r.since(r.opt.Now())
-	}
-	return r.since(h.Now())
-}
-
+// since returns a time on the buckets' clock.
 func (r *Rate) since(at time.Time) int64 { return int64(at.Sub(r.began)) }
 
 // Gate returns the gate that refuses requests of an address that sends too many. It runs before all other checks, so
@@ -121,8 +92,8 @@ func (r *Rate) Gate() proxy.Gate {
 		return nil
 	}
 	return func(h *proxy.Head) *proxy.Error {
-		now := r.gate(h)
-		if wait, _ := r.addrs.bucket(asking{addr: h.Address}, now).take(now); wait > 0 {
+		now := r.since(h.Now())
+		if wait, _ := r.addrs.bucket(sender{addr: h.Address}, now).take(now); wait > 0 {
 			err := r.refuse("address", wait, "this address has sent more than %d requests in a minute; security.address_rate_limit sets that", r.opt.Address)
 			err.Status = 429
 			return err
@@ -166,7 +137,7 @@ func (r *Rate) Tools(server string, perMinute map[string]int) proxy.Policy {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Msg.Kind == wire.Request && ex.Msg.Is("tools/call") {
 				if l, ok := rules.Find(ex.Msg.Text(ex.Msg.Name)); ok {
-					if wait, _ := l.take(r.now(ex)); wait > 0 {
+					if wait, _ := l.take(r.since(ex.Clock.Now())); wait > 0 {
 						return nil, r.refuse("tool", wait, "tool %q is called more often than upstreams.%s.tools lets it be, by all clients together: its rate_limit is of a minute", policies.About(&ex.Msg), server)
 					}
 				}
@@ -174,4 +145,37 @@ func (r *Rate) Tools(server string, perMinute map[string]int) proxy.Policy {
 			return next(ex)
 		}
 	}
+}
+
+// bucket is a token bucket like that of golang.org/x/time/rate, without the cost of waiting and reservations: every
+// request takes from up to three.
+type bucket struct {
+	burst   float64
+	perNano float64 // tokens added per nanosecond
+
+	mu     sync.Mutex
+	tokens float64
+	last   int64 // time of that count, in nanoseconds of the owner's clock
+}
+
+// newBucket returns a full bucket of burst tokens that gains perMinute tokens a minute.
+func newBucket(perMinute, burst int) *bucket {
+	most := float64(max(1, burst))
+	return &bucket{burst: most, perNano: float64(perMinute) / float64(time.Minute), tokens: most}
+}
+
+// take takes a token and returns how many are left. If there is none, it returns how long until the next one, at least
+// a millisecond. A token that is due within the same nanosecond is there.
+func (b *bucket) take(now int64) (wait time.Duration, left int) {
+	b.mu.Lock()
+	tokens := min(b.burst, b.tokens+float64(max(0, now-b.last))*b.perNano)
+	if tokens < 1 {
+		if missing := (1 - tokens) / b.perNano; missing >= 1 {
+			b.mu.Unlock()
+			return max(time.Millisecond, time.Duration(missing)), 0
+		}
+	}
+	b.tokens, b.last = tokens-1, max(now, b.last)
+	b.mu.Unlock()
+	return 0, max(0, int(tokens-1))
 }

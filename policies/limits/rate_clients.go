@@ -16,13 +16,13 @@ type client struct {
 	addr      netip.Prefix // of an anonymous client
 }
 
-// asking is a client as one request shows it. Without a principal, several addresses may belong to one client.
-type asking struct {
+// sender is a client as one request shows it. Without a principal, several addresses may belong to one client.
+type sender struct {
 	principal string
 	addr      netip.Addr
 }
 
-func (a asking) client() client {
+func (a sender) client() client {
 	if a.principal != "" {
 		return client{principal: a.principal}
 	}
@@ -39,7 +39,7 @@ type clients struct {
 
 // recently is a client seen recently. Only seen changes.
 type recently struct {
-	who  asking
+	who  sender
 	of   *bucket
 	seen atomic.Int64 // last look-up in all, by the buckets' clock
 }
@@ -48,16 +48,17 @@ type recently struct {
 // have been away for longer. It is in nanoseconds.
 const recentTime = int64(time.Second)
 
-func newClients(perMinute, burst, size int) (*clients, error) {
+// newClients returns the buckets of size clients, or nil if there is no limit.
+func newClients(perMinute, burst, size int) *clients {
 	if perMinute <= 0 {
-		return nil, nil //nolint:nilnil // it is off
+		return nil
 	}
-	all, err := lru.New[client, *bucket](size)
-	return &clients{perMinute: perMinute, burst: burst, all: all}, err
+	all, _ := lru.New[client, *bucket](size) // fails only for a size below 1
+	return &clients{perMinute: perMinute, burst: burst, all: all}
 }
 
 // bucket returns the bucket of a client that asks at now.
-func (c *clients) bucket(who asking, now int64) *bucket {
+func (c *clients) bucket(who sender, now int64) *bucket {
 	place := &c.recent[who.place()%uint(len(c.recent))]
 	r := place.Load()
 	fresh := r != nil && now-r.seen.Load() < recentTime
@@ -80,7 +81,7 @@ func (c *clients) bucket(who asking, now int64) *bucket {
 
 // place is a cheap hash that selects a slot of recent. It need not resist attacks: a client whose slot is taken is only
 // found more slowly.
-func (a asking) place() uint {
+func (a sender) place() uint {
 	if n := len(a.principal); n > 0 {
 		return uint(n) + 31*uint(a.principal[n-1]) + 7*uint(a.principal[n/2])
 	}
@@ -102,12 +103,12 @@ func (c *clients) find(k client, known *bucket) *bucket {
 	return known
 }
 
-// whoAsks returns the client whose bucket a request takes from.
-func whoAsks(c *proxy.Caller) asking {
+// senderOf returns the client whose bucket a request takes from.
+func senderOf(c *proxy.Caller) sender {
 	if c.Principal != "" && (c.Forwarded == nil || !c.Forwarded.Alone) { // headers that anybody can invent do not get a bucket of their own
-		return asking{principal: c.Principal}
+		return sender{principal: c.Principal}
 	}
-	return asking{addr: c.Address}
+	return sender{addr: c.Address}
 }
 
 // network returns the range in which one client can choose its addresses: a whole /64 in IPv6.

@@ -32,28 +32,20 @@ type Slots struct {
 
 // NewSlots returns the limiter, its metrics registered with reg.
 func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
-	s := &Slots{opt: opt, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dragoman_requests_refused_busy_total",
-		Help: "Requests refused because too many requests, or too many bytes of them, were waiting."})}
-	if opt.Requests > 0 {
-		s.slots = semaphore.NewWeighted(int64(opt.Requests))
+	r := policies.NewRegistry(reg)
+	s := &Slots{opt: opt, slots: newSemaphore(opt.Requests), bytes: newSemaphore(opt.Bytes),
+		refused: r.Counter("dragoman_requests_refused_busy_total", "Requests refused because too many requests, or too many bytes of them, were waiting.").WithLabelValues()}
+	r.Gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", func() int { return int(s.running.Load()) })
+	r.Gauge("dragoman_requests_queued", "Requests that wait for one.", func() int { return int(s.waiting.Load()) })
+	return s, r.Err()
+}
+
+// newSemaphore returns a semaphore of n, or nil if there is no bound.
+func newSemaphore(n int) *semaphore.Weighted {
+	if n <= 0 {
+		return nil
 	}
-	if opt.Bytes > 0 {
-		s.bytes = semaphore.NewWeighted(int64(opt.Bytes))
-	}
-	gauge := func(name, help string, n *atomic.Int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(n.Load()) })
-	}
-	var err error
-	if s.refused, err = policies.Register(reg, s.refused); err != nil {
-		return nil, err
-	}
-	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", &s.running),
-		gauge("dragoman_requests_queued", "Requests that wait for one.", &s.waiting)} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return semaphore.NewWeighted(int64(n))
 }
 
 // Policy returns the policy that makes requests wait for a slot. It is nil without a bound.
@@ -91,7 +83,7 @@ func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
 		return 0, err
 	}
 	if err := s.take(ex, s.slots, 1, "limits.in_flight", s.opt.Requests); err != nil {
-		s.release(s.bytes, size)
+		release(s.bytes, size)
 		return 0, err
 	}
 	s.running.Add(1)
@@ -101,11 +93,11 @@ func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
 // leave gives back what enter has taken.
 func (s *Slots) leave(size int64) {
 	s.running.Add(-1)
-	s.release(s.slots, 1)
-	s.release(s.bytes, size)
+	release(s.slots, 1)
+	release(s.bytes, size)
 }
 
-func (s *Slots) release(sem *semaphore.Weighted, n int64) {
+func release(sem *semaphore.Weighted, n int64) {
 	if sem != nil {
 		sem.Release(n)
 	}
@@ -136,13 +128,10 @@ func Concurrency(all int, tools map[string]int) proxy.Policy {
 	if all == 0 && len(tools) == 0 {
 		return nil
 	}
-	var server *semaphore.Weighted
-	if all > 0 {
-		server = semaphore.NewWeighted(int64(all))
-	}
+	server := newSemaphore(all)
 	of := make(map[string]*semaphore.Weighted, len(tools))
 	for name, n := range tools {
-		of[name] = semaphore.NewWeighted(int64(n))
+		of[name] = newSemaphore(n)
 	}
 	rules := policies.NewPatterns(of)
 	return func(next proxy.Handler) proxy.Handler {
@@ -161,19 +150,13 @@ func Concurrency(all int, tools map[string]int) proxy.Policy {
 				}
 				ex.Clock.Waited()
 				if err := sem.Acquire(ex, 1); err != nil {
-					if i > 0 && tool != nil {
-						tool.Release(1)
+					if i > 0 {
+						release(tool, 1)
 					}
 					return nil, err
 				}
 			}
-			return holding(ex, next, freeing(func() {
-				for _, sem := range [...]*semaphore.Weighted{tool, server} {
-					if sem != nil {
-						sem.Release(1)
-					}
-				}
-			}), 0)
+			return holding(ex, next, freeing(func() { release(tool, 1); release(server, 1) }), 0)
 		}
 	}
 }
@@ -199,8 +182,8 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 		}
 	}()
 	replies, err := next(ex)
-	if err != nil || replies == nil {
-		return replies, err
+	if err != nil {
+		return nil, err
 	}
 	done = true
 	h := proxy.Lend[held](ex, heldSlot)

@@ -15,8 +15,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// turnstile is a policy in front of a handler that counts concurrent requests.
-type turnstile struct {
+// countingHandler is a policy in front of a handler that counts concurrent requests.
+type countingHandler struct {
 	t      *testing.T
 	handle proxy.Handler
 
@@ -25,8 +25,8 @@ type turnstile struct {
 	order        []string
 }
 
-func newTurnstile(t *testing.T, p proxy.Policy) *turnstile {
-	x := &turnstile{t: t}
+func newCountingHandler(t *testing.T, p proxy.Policy) *countingHandler {
+	x := &countingHandler{t: t}
 	x.handle = p(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -36,17 +36,17 @@ func newTurnstile(t *testing.T, p proxy.Policy) *turnstile {
 		x.within++
 		x.most = max(x.most, x.within)
 		x.order = append(x.order, ex.RequestID)
-		return leaving{proxy.Reply(wire.Message{}), x}, nil
+		return countedReplies{proxy.Reply(wire.Message{}), x}, nil
 	})
 	return x
 }
 
-type leaving struct {
+type countedReplies struct {
 	proxy.Replies
-	x *turnstile
+	x *countingHandler
 }
 
-func (l leaving) Close() error {
+func (l countedReplies) Close() error {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
 	l.x.within--
@@ -54,7 +54,7 @@ func (l leaving) Close() error {
 }
 
 // begin sends a request; its result is sent to the returned channel.
-func (x *turnstile) begin(name, body string) (*proxy.Exchange, <-chan any) {
+func (x *countingHandler) begin(name, body string) (*proxy.Exchange, <-chan any) {
 	x.t.Helper()
 	ex, out := &proxy.Exchange{Msg: policytest.Scan(x.t, body), RequestID: name}, make(chan any, 1)
 	go func() {
@@ -79,7 +79,7 @@ func newSlots(t *testing.T, opt SlotOptions) *Slots {
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(t, SlotOptions{Requests: 2, Queue: 3})
-		x := newTurnstile(t, s.Policy())
+		x := newCountingHandler(t, s.Policy())
 		var outs []<-chan any
 		var exs []*proxy.Exchange
 		for i := range 5 {
@@ -128,7 +128,7 @@ func TestSlots(t *testing.T) {
 func TestSlotsCountBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(t, SlotOptions{Bytes: 1000, Queue: 1})
-		x := newTurnstile(t, s.Policy())
+		x := newCountingHandler(t, s.Policy())
 		large := policytest.CallOf(strings.Repeat("x", 500))
 		_, out := x.begin("beyond", policytest.CallOf(strings.Repeat("x", 1000)))
 		var e *proxy.Error
@@ -152,7 +152,7 @@ func TestSlotsCountBytes(t *testing.T) {
 
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTurnstile(t, Concurrency(2, map[string]int{"frail": 1}))
+		x := newCountingHandler(t, Concurrency(2, map[string]int{"frail": 1}))
 		var outs []<-chan any
 		for _, name := range []string{"frail", "frail", "other", "another"} {
 			_, out := x.begin(name, policytest.CallOf(name))
