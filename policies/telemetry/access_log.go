@@ -2,7 +2,7 @@ package telemetry
 
 import (
 	"errors"
-	"io"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -112,7 +112,7 @@ func (a *logged) failed(err error) {
 func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = a.Replies.Next(until)
 	switch {
-	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case a.done || policies.Pending(err):
 	case err != nil:
 		a.failed(err)
 	case m.IsResponse() && a.quiet:
@@ -136,4 +136,81 @@ func (a *logged) Close() error {
 		a.failed(policies.Unanswered(a.ex))
 	}
 	return a.Replies.Close()
+}
+
+// FastLine is the fast path for the access log's line of a successful request. It writes into the gathered lines, in
+// the form that the logger would give the line.
+type FastLine struct {
+	Out   *BatchWriter // of the logger, which writes JSON
+	Level *Level       // of the logger
+
+	recent [8]requestFields // parts written last; the lock of BatchWriter guards them
+}
+
+// requestFields is the part of a line that many requests share: what was requested of which server, and by whom.
+type requestFields struct {
+	who, server string
+	about       []byte
+	text        []byte // empty: not written yet
+}
+
+// answered writes the line of a successful request.
+func (d *FastLine) answered(a *logged) {
+	a.done = true
+	if !d.Level.Sample(a.success) {
+		return
+	}
+	const usual = 1 << 10 // bytes
+	ex, lasted := a.ex, a.ex.Clock.Since(a.began)
+	b := d.Out.begin(usual)
+	if a.success == zerolog.InfoLevel {
+		b = append(b, `{"level":"info","request":`...)
+	} else {
+		b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
+	}
+	if ex.PendingID() {
+		b = append(ex.Arrival.AppendID(append(b, '"')), '"')
+	} else {
+		b = wire.AppendText(b, ex.ID())
+	}
+	if method := ex.Msg.Text(ex.Msg.Method); ex.Client.Era == proxy.Modern && string(method) == toolsCall {
+		b = append(b, `,"method":"`+toolsCall+`","era":"modern","ms":`...)
+	} else {
+		b = wire.AppendText(append(b, `,"method":`...), method)
+		b = append(append(append(b, `,"era":"`...), ex.Client.Era.String()...), `","ms":`...)
+	}
+	b = append(appendMillis(b, lasted), d.sharedFields(ex)...)
+	if ex.Session != nil {
+		b = wire.AppendText(append(b, `,"session":`...), ex.Session.ID[:6])
+	}
+	b = append(b, `,"outcome":"ok","time":"`...)
+	b = d.Out.stamp.append(b, a.began.UnixNano()+int64(lasted))
+	d.Out.end(append(b, `","message":"`+answeredWell+`"}`+"\n"...), true)
+}
+
+// sharedFields returns the part of a line that tells what was requested. It is valid for as long as the lock of
+// BatchWriter is held.
+func (d *FastLine) sharedFields(ex *proxy.Exchange) []byte {
+	about, who := policies.AboutBytes(&ex.Msg), ex.Caller.Principal
+	last := &d.recent[(len(about)+len(who))%len(d.recent)]
+	if last.who == who && last.server == ex.Target && string(last.about) == string(about) {
+		return last.text
+	}
+	b := last.text[:0]
+	if len(about) > 0 {
+		b = wire.AppendText(append(b, `,"about":`...), about)
+	}
+	if who != "" {
+		b = wire.AppendText(append(b, `,"principal":`...), who[:min(len(who), policies.MaxText)])
+	}
+	if ex.Target != "" {
+		b = wire.AppendText(append(b, `,"server":`...), ex.Target)
+	}
+	*last = requestFields{who: who, server: ex.Target, about: append(last.about[:0], about...), text: b}
+	return b
+}
+
+// appendMillis appends a duration in milliseconds, as zerolog does.
+func appendMillis(b []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(b, float64(d)/float64(time.Millisecond), 'f', -1, 64)
 }

@@ -1,8 +1,7 @@
 package telemetry
 
 import (
-	"errors"
-	"io"
+	"cmp"
 	"slices"
 	"strconv"
 	"sync"
@@ -61,7 +60,7 @@ type audited struct {
 func (a *audited) Next(until time.Time) (*wire.Message, error) {
 	m, err := a.Replies.Next(until)
 	switch {
-	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case a.done || policies.Pending(err):
 	case err != nil:
 		a.failed(err)
 	case m.IsResponse():
@@ -98,7 +97,7 @@ func (a *audited) failed(err error) {
 		return
 	}
 	e := proxy.AsError(err)
-	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: refusedBy(a.ex, e)})
+	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: cmp.Or(a.ex.RefusedBy, refusals[e.Name])})
 }
 
 // ending is the outcome of a request.
@@ -118,13 +117,6 @@ var refusals = map[string]string{
 	proxy.DuplicateID.Name: "idempotency", proxy.BadVersion.Name: "eras", proxy.ArgumentsInvalid.Name: "schema", proxy.UpstreamDown.Name: "health",
 }
 
-func refusedBy(ex *proxy.Exchange, e *proxy.Error) string {
-	if ex.RefusedBy != "" {
-		return ex.RefusedBy
-	}
-	return refusals[e.Name]
-}
-
 // auditTime is RFC 3339 in UTC with milliseconds.
 const auditTime = "2006-01-02T15:04:05.000Z"
 
@@ -141,18 +133,10 @@ func (a *audited) write(end ending) {
 	b = now.UTC().AppendFormat(append(a.began.UTC().AppendFormat(append(b, `,"startedAt":"`...), auditTime), `","finishedAt":"`...), auditTime)
 	b = strconv.AppendInt(append(b, `","durationMs":`...), max(now.Sub(a.began).Milliseconds(), 0), 10)
 	b = append(b, "}\n"...)
-	a.opt.Log.Write(b, a.waits())
+	a.opt.Log.Write(a.ex, b)
 	if *buf = b; cap(b) <= keptTrail {
 		auditLines.Put(buf)
 	}
-}
-
-// waits returns the channel that ends the wait for room; nil if the trail does not block.
-func (a *audited) waits() <-chan struct{} {
-	if !a.opt.Log.opt.Block {
-		return nil
-	}
-	return a.ex.Done()
 }
 
 // appendWho appends the ids and the caller.
@@ -193,17 +177,14 @@ func ofClient(obj []byte, name string) []byte {
 	if len(obj) == 0 {
 		return nil
 	}
-	return wire.Get(obj, wire.Span{To: uint32(len(obj))}, name).Text(obj) //nolint:gosec // a message is less than 4 GiB
+	return wire.Get(obj, wire.Whole(obj), name).Text(obj)
 }
 
 // appendWhat appends what was asked for, and of which server.
 func (a *audited) appendWhat(b []byte) []byte {
 	ex, m := a.ex, &a.msg
 	b = appendMember(b, "method", m.Text(m.Method))
-	b = appendMember(b, "server", ex.Target)
-	if ex.Target == "" {
-		b = appendMember(b, "server", ex.Server)
-	}
+	b = appendMember(b, "server", cmp.Or(ex.Target, ex.Server))
 	if ex.UpstreamEra != 0 {
 		b = appendMember(b, "upstreamEra", ex.UpstreamEra.String())
 	}

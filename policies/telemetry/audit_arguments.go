@@ -29,7 +29,7 @@ type Arguments struct {
 func NewArguments(a Arguments) Arguments {
 	parts := make([]string, 0, len(a.Redact))
 	for _, p := range a.Redact {
-		if p = string(bare(nil, []byte(p))); p != "" {
+		if p = string(normalised(nil, []byte(p))); p != "" {
 			parts = append(parts, p)
 		}
 	}
@@ -37,8 +37,8 @@ func NewArguments(a Arguments) Arguments {
 	return a
 }
 
-// bare appends name to dst in lower case, without ASCII characters that are neither letters nor digits.
-func bare(dst, name []byte) []byte {
+// normalised appends name to dst in lower case, without ASCII characters that are neither letters nor digits.
+func normalised(dst, name []byte) []byte {
 	for _, c := range bytes.ToLower(name) {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 0x80 {
 			dst = append(dst, c)
@@ -47,12 +47,12 @@ func bare(dst, name []byte) []byte {
 	return dst
 }
 
-// secret reports whether the values of a name are redacted.
-func (a *Arguments) secret(name []byte) bool {
+// isSecret reports whether the values of a name are redacted.
+func (a *Arguments) isSecret(name []byte) bool {
 	if a.What != ArgumentsRedacted {
 		return false
 	}
-	plain := string(bare(nil, name[:min(len(name), maxSaid)]))
+	plain := string(normalised(nil, name[:min(len(name), maxAttribute)]))
 	for _, part := range a.Redact {
 		if strings.Contains(plain, part) {
 			return true
@@ -61,15 +61,15 @@ func (a *Arguments) secret(name []byte) bool {
 	return false
 }
 
-// telling lists how values begin that are credentials under any name.
-var telling = [...]string{"bearer ", "basic ", "-----begin ", strings.ToLower(policies.KeyPrefix)}
+// credentialPrefixes lists how values begin that are credentials under any name.
+var credentialPrefixes = [...]string{"bearer ", "basic ", "-----begin ", strings.ToLower(policies.KeyPrefix)}
 
-// credential reports whether a text begins like a credential.
-func (a *Arguments) credential(text []byte) bool {
+// isCredential reports whether a text begins like a credential.
+func (a *Arguments) isCredential(text []byte) bool {
 	if a.What != ArgumentsRedacted {
 		return false
 	}
-	for _, begin := range telling {
+	for _, begin := range credentialPrefixes {
 		if len(text) >= len(begin) && bytes.EqualFold(text[:len(begin)], []byte(begin)) {
 			return true
 		}
@@ -122,7 +122,7 @@ func (a *Arguments) value(b []byte, limit int, raw []byte, s wire.Span, depth in
 	switch of[0] {
 	case '"':
 		text := s.Text(raw)
-		if a.credential(text) {
+		if a.isCredential(text) {
 			return append(b, redactedText...)
 		}
 		return a.text(b, text)
@@ -138,7 +138,7 @@ func (a *Arguments) value(b []byte, limit int, raw []byte, s wire.Span, depth in
 			}
 			name := key.Text(raw)
 			b = append(a.text(b, name), ':')
-			if a.secret(name) {
+			if a.isSecret(name) {
 				b = append(b, redactedText...)
 				continue
 			}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ type AuditLogOptions struct {
 	Bytes int    // limit on the lines that wait to be written
 	Block bool   // requests wait for room; else their lines are dropped and counted
 	// Failed is called when lines cannot be written: the first time at once, then once a minute at most. lost is how
-	// many lines were lost since the last call. It may be nil.
+	// many lines were lost since the last call.
 	Failed func(err error, lost uint64)
 }
 
@@ -46,12 +47,11 @@ type AuditLog struct {
 	reopen  bool
 	closed  bool
 
-	file *os.File // this field and the next two belong to the writing goroutine
-	told time.Time
-	lost uint64
-	size atomic.Int64 // waiting bytes, for the metrics
+	file     *os.File // this field and the next two belong to the writing goroutine
+	reported time.Time
+	lost     uint64
 
-	heir atomic.Pointer[AuditLog] // gets the lines that come after Close; nil: they are dropped
+	successor atomic.Pointer[AuditLog] // gets the lines that come after Close; nil: they are dropped
 }
 
 // OpenAuditLog opens the file, registers the metrics with reg and starts writing. The caller must call Close.
@@ -60,14 +60,11 @@ func OpenAuditLog(opt AuditLogOptions, reg prometheus.Registerer) (*AuditLog, er
 	if err != nil {
 		return nil, err
 	}
-	t := &AuditLog{opt: opt, file: file, wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		counts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_audit_lines_total",
-			Help: "Lines of the audit trail: written, dropped because audit.queue was full, failed because they could not be written."}, []string{"outcome"})}
-	if t.counts, err = policies.Register(reg, t.counts); err == nil {
-		err = reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_audit_queue_bytes", Help: "Bytes of audit lines that wait to be written."},
-			func() float64 { return float64(t.size.Load()) }))
-	}
-	if err != nil {
+	r := policies.NewRegistry(reg)
+	t := &AuditLog{opt: opt, file: file, wake: make(chan struct{}, 1), ended: make(chan struct{}), counts: r.Counter("dragoman_audit_lines_total",
+		"Lines of the audit trail: written, dropped because audit.queue was full, failed because they could not be written.", "outcome")}
+	r.Gauge("dragoman_audit_queue_bytes", "Bytes of audit lines that wait to be written.", t.queued)
+	if err := r.Err(); err != nil {
 		_ = closeTrail(opt.File, file) // nothing was written
 		return nil, err
 	}
@@ -76,6 +73,13 @@ func OpenAuditLog(opt AuditLogOptions, reg prometheus.Registerer) (*AuditLog, er
 	}
 	go t.run()
 	return t, nil
+}
+
+// queued returns how many bytes wait to be written.
+func (t *AuditLog) queued() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
 }
 
 func openTrail(path string) (*os.File, error) {
@@ -89,21 +93,16 @@ func openTrail(path string) (*os.File, error) {
 	return file, nil
 }
 
+// closeTrail syncs a file, unless it is a pipe or a device, and closes it.
 func closeTrail(path string, file *os.File) error {
 	if path == "" {
 		return nil
 	}
-	serr := file.Sync()
-	if errors.Is(serr, os.ErrInvalid) || notSyncable(file) {
-		serr = nil
+	var err error
+	if info, serr := file.Stat(); serr == nil && info.Mode().IsRegular() {
+		err = file.Sync()
 	}
-	return errors.Join(serr, file.Close())
-}
-
-// notSyncable reports whether a file cannot be synced, such as a pipe or a device.
-func notSyncable(file *os.File) bool {
-	info, err := file.Stat()
-	return err != nil || !info.Mode().IsRegular()
+	return errors.Join(err, file.Close())
 }
 
 // Reopen reopens the file by its name once all waiting lines are written, after another program has rotated it. If that
@@ -112,10 +111,10 @@ func (t *AuditLog) Reopen() {
 	t.mu.Lock()
 	t.reopen = true
 	t.mu.Unlock()
-	t.stir()
+	t.notify()
 }
 
-func (t *AuditLog) stir() {
+func (t *AuditLog) notify() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -124,30 +123,29 @@ func (t *AuditLog) stir() {
 
 // HandOver names the trail that gets the lines that come after Close: those of requests that began under an earlier
 // configuration.
-func (t *AuditLog) HandOver(to *AuditLog) { t.heir.Store(to) }
+func (t *AuditLog) HandOver(to *AuditLog) { t.successor.Store(to) }
 
 // Write queues one line, which ends with a line feed and which the caller may reuse. If opt.Block is set, Write waits
-// for room until done is closed.
-func (t *AuditLog) Write(line []byte, done <-chan struct{}) {
+// for room until ctx is done.
+func (t *AuditLog) Write(ctx context.Context, line []byte) {
 	for {
 		t.mu.Lock()
 		fits := len(t.waiting)+len(line) <= t.opt.Bytes || len(t.waiting) == 0
 		if !t.closed && fits {
-			first := t.lines == 0
 			t.waiting = append(t.waiting, line...)
 			t.lines++
-			t.size.Store(int64(len(t.waiting)))
+			first := t.lines == 1
 			t.mu.Unlock()
 			if first {
-				t.stir()
+				t.notify()
 			}
 			return
 		}
 		closed := t.closed
 		if closed || !t.opt.Block {
 			t.mu.Unlock()
-			if heir := t.heir.Load(); closed && heir != nil {
-				heir.Write(line, done)
+			if successor := t.successor.Load(); closed && successor != nil {
+				successor.Write(ctx, line)
 				return
 			}
 			t.counts.WithLabelValues(lineDropped).Inc()
@@ -160,7 +158,7 @@ func (t *AuditLog) Write(line []byte, done <-chan struct{}) {
 		t.mu.Unlock()
 		select {
 		case <-room:
-		case <-done:
+		case <-ctx.Done():
 			t.counts.WithLabelValues(lineDropped).Inc()
 			return
 		}
@@ -177,7 +175,6 @@ func (t *AuditLog) run() {
 		t.mu.Lock()
 		text, lines, reopen, closed := t.waiting, t.lines, t.reopen, t.closed
 		t.waiting, t.lines, t.reopen = spare[:0], 0, false
-		t.size.Store(0)
 		if t.room != nil {
 			close(t.room)
 			t.room = nil
@@ -190,7 +187,7 @@ func (t *AuditLog) run() {
 			spare = nil
 		}
 		if reopen && !closed {
-			t.turn()
+			t.replaceFile()
 		}
 		switch {
 		case lines > 0:
@@ -215,8 +212,8 @@ func (t *AuditLog) put(text []byte, lines int) {
 	t.counts.WithLabelValues(lineWritten).Add(float64(lines))
 }
 
-// turn switches to a new file of the same name.
-func (t *AuditLog) turn() {
+// replaceFile switches to a new file of the same name.
+func (t *AuditLog) replaceFile() {
 	if t.opt.File == "" {
 		return
 	}
@@ -234,21 +231,18 @@ func (t *AuditLog) turn() {
 // failed reports a failure, once a minute at most.
 func (t *AuditLog) failed(err error, lines int) {
 	t.lost += uint64(lines) //nolint:gosec // a number of lines
-	if t.opt.Failed == nil || time.Since(t.told) < time.Minute {
+	if time.Since(t.reported) < time.Minute {
 		return
 	}
 	t.opt.Failed(err, t.lost)
-	t.told, t.lost = time.Now(), 0
+	t.reported, t.lost = time.Now(), 0
 }
 
 // Close writes the waiting lines and ends the trail. Later lines go to the trail named by HandOver, or are dropped.
 func (t *AuditLog) Close() {
 	t.mu.Lock()
-	again := t.closed
 	t.closed = true
 	t.mu.Unlock()
-	if !again {
-		t.stir()
-	}
+	t.notify()
 	<-t.ended
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ import (
 
 func openedTrail(t *testing.T, opt AuditLogOptions) (*AuditLog, *prometheus.Registry) {
 	t.Helper()
+	if opt.Failed == nil {
+		opt.Failed = func(error, uint64) {}
+	}
 	reg := prometheus.NewRegistry()
 	trail, err := OpenAuditLog(opt, reg)
 	if err != nil {
@@ -33,8 +37,7 @@ func openedTrail(t *testing.T, opt AuditLogOptions) (*AuditLog, *prometheus.Regi
 // became returns how many lines of a trail had which result.
 func became(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	h := &manyTools{t: t, reg: reg}
-	return h.labels("dragoman_audit_lines_total", "outcome")
+	return policytest.Labels(t, reg, "dragoman_audit_lines_total", "outcome")
 }
 
 func linesOf(t *testing.T, file string) []string {
@@ -50,7 +53,7 @@ func linesOf(t *testing.T, file string) []string {
 }
 
 // All lines of many writers are in the file, complete and in order, whatever happens to the file meanwhile.
-func TestTrail(t *testing.T) {
+func TestAuditLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	trail, reg := openedTrail(t, AuditLogOptions{File: file, Bytes: 512, Block: true})
 	const writers, each = 8, 300
@@ -58,7 +61,7 @@ func TestTrail(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				trail.Write(fmt.Appendf(nil, "%d %d %s\n", w, i, strings.Repeat("x", i%50)), t.Context().Done())
+				trail.Write(t.Context(), fmt.Appendf(nil, "%d %d %s\n", w, i, strings.Repeat("x", i%50)))
 				if i%100 == 50 && w == 0 {
 					if err := os.Rename(file, fmt.Sprintf("%s.%d", file, i)); err != nil {
 						t.Error(err)
@@ -75,7 +78,7 @@ func TestTrail(t *testing.T) {
 	}
 	wg.Wait()
 	trail.Close()
-	trail.Write([]byte("late\n"), nil)
+	trail.Write(t.Context(), []byte("late\n"))
 	var all []string
 	for _, name := range []string{".50", ".150", ".250", ""} {
 		all = append(all, linesOf(t, file+name)...)
@@ -114,11 +117,11 @@ func stuckTrail(t *testing.T, block bool, failed func(error, uint64)) (trail *Au
 }
 
 // When the file accepts no more, lines are dropped and counted, or their writers wait.
-func TestTrailBehind(t *testing.T) {
+func TestAuditLogBehind(t *testing.T) {
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	trail, reg, in := stuckTrail(t, false, nil)
 	for range 200 { // a pipe takes 64 KiB
-		trail.Write(line, nil)
+		trail.Write(t.Context(), line)
 	}
 	if got := became(t, reg)["dropped"]; got < 200-64-8-64 || got > 200-4 {
 		t.Errorf("%v dropped", got)
@@ -135,7 +138,7 @@ func TestTrailBehind(t *testing.T) {
 	go func() {
 		defer close(given)
 		for range 200 {
-			trail.Write(line, nil)
+			trail.Write(t.Context(), line)
 		}
 	}()
 	select {
@@ -143,9 +146,9 @@ func TestTrailBehind(t *testing.T) {
 		t.Error("no writer has waited")
 	case <-time.After(50 * time.Millisecond):
 	}
-	left := make(chan struct{})
-	close(left)
-	trail.Write(line, left) // a client that has left does not wait
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	trail.Write(left, line) // a client that has left does not wait
 	read := bufio.NewScanner(in)
 	for range 200 {
 		if !read.Scan() {
@@ -160,7 +163,7 @@ func TestTrailBehind(t *testing.T) {
 }
 
 // Lines that cannot be written are counted and logged, but not each time.
-func TestTrailFails(t *testing.T) {
+func TestAuditLogFails(t *testing.T) {
 	var mu sync.Mutex
 	var told []uint64
 	trail, reg, in := stuckTrail(t, false, func(_ error, lost uint64) {
@@ -172,7 +175,7 @@ func TestTrailFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		trail.Write([]byte("x\n"), nil)
+		trail.Write(t.Context(), []byte("x\n"))
 	}
 	trail.Close()
 	if got := became(t, reg); got["failed"] != 10 || len(told) != 1 || told[0] == 0 {

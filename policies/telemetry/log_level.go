@@ -90,8 +90,5 @@ func (l *Level) put(at zerolog.Level, span time.Duration) {
 func (l *Level) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.back != nil {
-		l.back.Stop()
-	}
-	l.back, l.until = nil, time.Time{}
+	l.put(zerolog.Level(l.now.Load()), 0) //nolint:gosec // it is one
 }

@@ -2,8 +2,6 @@
 package telemetry
 
 import (
-	"errors"
-	"io"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -85,26 +83,22 @@ func (m *Metrics) Forget(server string) {
 
 // NewMetrics returns the metrics of exchanges, registered with reg.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	r := policies.NewRegistry(reg)
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_requests_total",
-			Help: "Requests by server, method, the client's era, the era spoken to the server (none: it was not called) and outcome (ok, tool_error, server_error, or the code of the error table)."},
-			[]string{"server", "method", "era", "upstream_era", "outcome"}),
+		requests: r.Counter("dragoman_requests_total",
+			"Requests by server, method, the client's era, the era spoken to the server (none: it was not called) and outcome (ok, tool_error, server_error, or the code of the error table).",
+			"server", "method", "era", "upstream_era", "outcome"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dragoman_request_duration_seconds",
 			Help: "Time from a request to its response.", Buckets: prometheus.ExponentialBuckets(0.0005, 3, 12)},
 			[]string{"server", "method", "era", "upstream_era"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_requests_in_flight", Help: "Requests whose response is not complete."}),
 		listens:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_listens_open", Help: "Open listens of modern clients, at all servers."}),
-		replies: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_notifications_total",
-			Help: "Notifications delivered on the answers to requests."}, []string{"server", "era"}),
-		tools: newTools(),
+		replies:  r.Counter("dragoman_notifications_total", "Notifications delivered on the answers to requests.", "server", "era"),
+		tools:    newTools(r),
 	}
 	m.series.Store(&map[seriesKey]*series{})
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.listens, m.replies, m.tools.calls, m.tools.time} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	r.Add(m.duration, m.inFlight, m.listens)
+	return m, r.Err()
 }
 
 const toolsCall = "tools/call"
@@ -168,7 +162,7 @@ func (o *observed) Clear() { *o = observed{} }
 func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = o.Replies.Next(until)
 	switch {
-	case errors.Is(err, proxy.ErrNotYet), errors.Is(err, io.EOF):
+	case policies.Pending(err):
 	case err != nil:
 		o.end(outcome(err))
 	case m.Kind == wire.Failure:

@@ -33,15 +33,11 @@ func allReplies(t *testing.T, handle proxy.Handler, ex *proxy.Exchange) {
 // aRequest is a modern client's request.
 func aRequest(t *testing.T, method, params string) *proxy.Exchange {
 	t.Helper()
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`))
-	if err != nil {
-		t.Fatalf("%v: %s", err, params)
-	}
-	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern}}
+	return &proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`), Client: proxy.Client{Era: proxy.Modern}}
 }
 
-// manyTools is metrics by tool around a server with tools and a name given by the test.
-type manyTools struct {
+// toolRig is metrics by tool around a server with tools and a name given by the test.
+type toolRig struct {
 	t      *testing.T
 	reg    *prometheus.Registry
 	m      *Metrics
@@ -50,9 +46,9 @@ type manyTools struct {
 	result string
 }
 
-func newManyTools(t *testing.T) *manyTools {
+func newToolRig(t *testing.T) *toolRig {
 	t.Helper()
-	h := &manyTools{t: t, reg: prometheus.NewRegistry(), server: "up"}
+	h := &toolRig{t: t, reg: prometheus.NewRegistry(), server: "up"}
 	var err error
 	if h.m, err = NewMetrics(h.reg); err != nil {
 		t.Fatal(err)
@@ -66,7 +62,7 @@ func newManyTools(t *testing.T) *manyTools {
 }
 
 // list lists the tools, of which the server returns these; next says that there are more pages.
-func (h *manyTools) list(cursor string, next bool, names ...string) {
+func (h *toolRig) list(cursor string, next bool, names ...string) {
 	h.t.Helper()
 	entries := make([]string, len(names))
 	for i, n := range names {
@@ -80,38 +76,21 @@ func (h *manyTools) list(cursor string, next bool, names ...string) {
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/list", `{`+cursor+`}`))
 }
 
-func (h *manyTools) call(name string) {
+func (h *toolRig) call(name string) {
 	h.t.Helper()
 	h.result = `{"content":[]}`
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/call", string(append(wire.AppendText([]byte(`{"name":`), name), '}'))))
 }
 
 // labels returns the values of a metric's label and their counts.
-func (h *manyTools) labels(metric, label string) map[string]float64 {
+func (h *toolRig) labels(metric, label string) map[string]float64 {
 	h.t.Helper()
-	all, err := h.reg.Gather()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range all {
-		if f.GetName() != metric {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == label {
-					got[l.GetValue()] += m.GetCounter().GetValue() + float64(m.GetSummary().GetSampleCount()) + float64(m.GetHistogram().GetSampleCount())
-				}
-			}
-		}
-	}
-	return got
+	return policytest.Labels(h.t, h.reg, metric, label)
 }
 
 // Calls count for their tool if the server has listed it.
 func TestMetricsByTool(t *testing.T) {
-	h := newManyTools(t)
+	h := newToolRig(t)
 	h.call("a")
 	h.list("", true, "a")
 	h.list(`"cursor":"c"`, false, "b", "other")
@@ -142,7 +121,7 @@ func TestMetricsByTool(t *testing.T) {
 
 // Each server has at most 200 tool names and one more, whatever clients call and servers list.
 func TestMetricsOfHostileNames(t *testing.T) {
-	h := newManyTools(t)
+	h := newToolRig(t)
 	for i := range 3000 {
 		h.call(fmt.Sprintf("x%d", i))
 	}
@@ -191,13 +170,13 @@ func TestMetricsOfHostileNames(t *testing.T) {
 	}
 }
 
-// still returns one result without allocating.
-type still struct {
+// oneResult returns one result without allocating.
+type oneResult struct {
 	m    wire.Message
 	over bool
 }
 
-func (s *still) Next(time.Time) (*wire.Message, error) {
+func (s *oneResult) Next(time.Time) (*wire.Message, error) {
 	if s.over {
 		return nil, io.EOF
 	}
@@ -205,47 +184,40 @@ func (s *still) Next(time.Time) (*wire.Message, error) {
 	return &s.m, nil
 }
 
-func (s *still) Close() error { s.over = false; return nil }
+func (s *oneResult) Close() error { s.over = false; return nil }
 
 // Each observer of a call costs one allocation.
-func TestWatchingIsCheap(t *testing.T) {
-	once := watchedCall(t)
+func TestObserversAllocateLittle(t *testing.T) {
+	once := observedCall(t)
 	if n := testing.AllocsPerRun(200, once); n > 2 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func BenchmarkWatching(b *testing.B) {
-	once := watchedCall(b)
+func BenchmarkObservers(b *testing.B) {
+	once := observedCall(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		once()
 	}
 }
 
-// watchedCall makes one call through the access log and the metrics by tool, in the order of the chain.
-func watchedCall(t testing.TB) func() {
+// observedCall makes one call through the access log and the metrics by tool, in the order of the chain.
+func observedCall(t testing.TB) func() {
 	t.Helper()
 	m, err := NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	scan := func(text string) wire.Message {
-		m, err := wire.Scan([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	list := scan(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}`)
+	list := policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}`)
 	m.tools.learn("up", &list, true)
-	reply := &still{m: scan(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)}
+	reply := &oneResult{m: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)}
 	log := NewLevel(zerolog.InfoLevel).Logger(zerolog.New(io.Discard))
 	handle := AccessLog(log, LogErrors, nil)(m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Target = "up"
 		return reply, nil
 	}))
-	ex := &proxy.Exchange{Msg: scan(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`), Client: proxy.Client{Era: proxy.Modern}}
+	ex := &proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`), Client: proxy.Client{Era: proxy.Modern}}
 	once := func() {
 		replies, err := handle(ex)
 		if err != nil {

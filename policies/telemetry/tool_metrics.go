@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies"
 	"dragoman/proxy/wire"
 )
 
@@ -26,12 +27,12 @@ type tools struct {
 	seed  maphash.Seed
 
 	mu     sync.Mutex
-	of     atomic.Pointer[map[string]*toolBook] // by server; replaced as a whole
-	recent [8]atomic.Pointer[toolSeries]        // the series counted last
+	of     atomic.Pointer[map[string]*serverTools] // by server; replaced as a whole
+	recent [8]atomic.Pointer[toolSeries]           // the series counted last
 }
 
-// toolBook holds the series of one server's tools.
-type toolBook struct {
+// serverTools holds the series of one server's tools.
+type serverTools struct {
 	names atomic.Pointer[map[string]*toolSeries] // replaced as a whole
 	other *toolSeries
 
@@ -46,37 +47,28 @@ type toolSeries struct {
 	time          prometheus.Observer
 }
 
-func newTools() *tools {
+func newTools(reg *policies.Registry) *tools {
 	t := &tools{seed: maphash.MakeSeed(),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_tool_calls_total",
-			Help: "Tool calls by server, tool (other if the server does not list it) and outcome, as in dragoman_requests_total."}, []string{"server", "tool", "outcome"}),
+		calls: reg.Counter("dragoman_tool_calls_total",
+			"Tool calls by server, tool (other if the server does not list it) and outcome, as in dragoman_requests_total.", "server", "tool", "outcome"),
 		time: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "dragoman_tool_duration_seconds",
 			Help: "Duration of tool calls, as sum and count."}, []string{"server", "tool"})}
-	t.of.Store(&map[string]*toolBook{})
+	reg.Add(t.time)
+	t.of.Store(&map[string]*serverTools{})
 	return t
 }
 
-func (t *tools) made(server, label string) *toolSeries {
+func (t *tools) newSeries(server, label string) *toolSeries {
 	return &toolSeries{server: server, label: label, ok: t.calls.WithLabelValues(server, label, "ok"), time: t.time.WithLabelValues(server, label)}
 }
 
-// book returns the book of a server, and makes it if there is none.
-func (t *tools) book(server string) *toolBook {
-	if b := (*t.of.Load())[server]; b != nil {
-		return b
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.open(server)
-}
-
-// open is book with the lock held.
-func (t *tools) open(server string) *toolBook {
+// toolsOf returns the tools of a server, and an empty set if it is new. The caller holds mu.
+func (t *tools) toolsOf(server string) *serverTools {
 	now := *t.of.Load()
 	if b := now[server]; b != nil {
 		return b
 	}
-	b := &toolBook{other: t.made(server, otherLabel)}
+	b := &serverTools{other: t.newSeries(server, otherLabel)}
 	b.names.Store(&map[string]*toolSeries{})
 	next := maps.Clone(now)
 	next[server] = b
@@ -105,7 +97,12 @@ func (t *tools) series(server string, name []byte) *toolSeries {
 	if s := place.Load(); s != nil && s.label == string(name) && s.server == server && !s.gone.Load() {
 		return s
 	}
-	b := t.book(server)
+	b := (*t.of.Load())[server]
+	if b == nil {
+		t.mu.Lock()
+		b = t.toolsOf(server)
+		t.mu.Unlock()
+	}
 	s := (*b.names.Load())[string(name)]
 	if s == nil {
 		return b.other
@@ -120,7 +117,7 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 	sum := maphash.Bytes(t.seed, m.Of(m.Result))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := t.open(server)
+	b := t.toolsOf(server)
 	if sum == b.last {
 		return
 	}
@@ -145,7 +142,7 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 
 // settle adds series for the names on the page. Lists may differ between callers, so other names stay while there is
 // room.
-func (t *tools) settle(server string, b *toolBook) {
+func (t *tools) settle(server string, b *serverTools) {
 	next := maps.Clone(*b.names.Load())
 	for name := range b.page {
 		if next[name] != nil {
@@ -154,7 +151,7 @@ func (t *tools) settle(server string, b *toolBook) {
 		if len(next) >= maxTools && !t.makeRoom(server, next, b.page) {
 			break
 		}
-		next[name] = t.made(server, name)
+		next[name] = t.newSeries(server, name)
 	}
 	b.names.Store(&next)
 }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"encoding/hex"
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -35,13 +34,13 @@ func (t *Tracing) Serve(next proxy.Handler) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		parent, ambient := said(ex)
+		parent, ambient := incomingTraces(ex)
 		kind := t.server
 		if ex.Own {
 			kind = t.own
 		}
 		ctx, span := t.tracer.Start(extracted(parent), methodLabel(ex.Msg.Text(ex.Msg.Method)), kind...)
-		ex.Trace = written(trace.SpanContextFromContext(ctx), parent)
+		ex.Trace = spanTrace(ctx, parent)
 		if ex.RequestID == "" {
 			if ex.RequestID = ex.Trace.TraceID(); ex.Arrival != nil && ex.Arrival.Given != "" {
 				ex.RequestID = ex.Arrival.Given
@@ -60,10 +59,10 @@ func (t *Tracing) Serve(next proxy.Handler) proxy.Handler {
 			span.SetAttributes(upstreamKey.String(ex.Target))
 		}
 		s := &spanned{span: span, ex: ex}
-		if err != nil || replies == nil {
+		if err != nil {
 			s.failed(err)
 			span.End()
-			return replies, err
+			return nil, err
 		}
 		s.Replies = replies
 		return s, nil
@@ -82,21 +81,21 @@ func (t *Tracing) Ask(at Peer) proxy.Policy {
 			}
 			ctx := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(extracted(ex.Trace)).WithRemote(false))
 			ctx, span := t.tracer.Start(ctx, methodLabel(ex.Msg.Text(ex.Msg.Method)), t.client...)
-			ex.SetOutgoingTrace(written(trace.SpanContextFromContext(ctx), ex.Trace))
+			ex.SetOutgoingTrace(spanTrace(ctx, ex.Trace))
 			if !span.IsRecording() {
 				return next(ex)
 			}
 			describe(span, &ex.Msg)
 			span.SetAttributes(fixed...)
 			replies, err := next(ex)
-			span.SetAttributes(at.found(&ex.Msg)...)
+			span.SetAttributes(at.sentAttributes(&ex.Msg)...)
 			if link := trace.SpanContextFromContext(extracted(ex.Continues)); link.IsValid() {
 				span.AddLink(trace.Link{SpanContext: link})
 			}
-			s := &spanned{span: span, ex: ex, asks: true}
-			if err != nil || replies == nil {
+			s := &spanned{span: span, ex: ex, upstream: true}
+			if err != nil {
 				s.failed(err)
-				return replies, err
+				return nil, err
 			}
 			s.Replies = replies
 			return s, nil
@@ -104,10 +103,10 @@ func (t *Tracing) Ask(at Peer) proxy.Policy {
 	}
 }
 
-// said returns the trace context of a request, and that of the HTTP request if it is another; nil: none. An exchange
-// that was made to serve another one has its trace already. Baggage is that of the message if the message has a parent
-// or baggage, else that of the HTTP request.
-func said(ex *proxy.Exchange) (parent, ambient *proxy.Trace) {
+// incomingTraces returns the trace context of a request, and that of the HTTP request if it is another; nil: none. An
+// exchange that was made to serve another one has its trace already. Baggage is that of the message if the message has a
+// parent or baggage, else that of the HTTP request.
+func incomingTraces(ex *proxy.Exchange) (parent, ambient *proxy.Trace) {
 	if ex.Trace != nil {
 		return ex.Trace, nil
 	}
@@ -171,39 +170,36 @@ func extracted(t *proxy.Trace) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), traceCarrier{t})
 }
 
+// spanTrace returns the trace context of the span of ctx, in version 00. The baggage of the request is passed on as it
+// came.
+func spanTrace(ctx context.Context, request *proxy.Trace) *proxy.Trace {
+	t := new(proxy.Trace)
+	propagation.TraceContext{}.Inject(ctx, traceCarrier{t})
+	if request != nil {
+		t.Baggage = request.Baggage
+	}
+	return t
+}
+
 // traceCarrier presents a trace context to the propagator.
 type traceCarrier struct{ *proxy.Trace }
 
 // Get implements propagation.TextMapCarrier.
 func (c traceCarrier) Get(key string) string {
-	switch key {
-	case "traceparent":
+	if key == "traceparent" {
 		return c.Parent
-	case "tracestate":
-		return c.State
 	}
-	return ""
+	return c.State
 }
 
-// Set implements propagation.TextMapCarrier; nothing is injected.
-func (traceCarrier) Set(string, string) {}
+// Set implements propagation.TextMapCarrier.
+func (c traceCarrier) Set(key, value string) {
+	if key == "traceparent" {
+		c.Parent = value
+	} else {
+		c.State = value
+	}
+}
 
 // Keys implements propagation.TextMapCarrier.
-func (traceCarrier) Keys() []string { return []string{"traceparent", "tracestate"} }
-
-// written returns the trace context of a span, in version 00. The baggage of the request is passed on as it came.
-func written(sc trace.SpanContext, of *proxy.Trace) *proxy.Trace {
-	id, span := sc.TraceID(), sc.SpanID()
-	var text [55]byte
-	copy(text[:], "00-")
-	hex.Encode(text[3:], id[:])
-	text[35] = '-'
-	hex.Encode(text[36:], span[:])
-	text[52] = '-'
-	hex.Encode(text[53:], []byte{byte(sc.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom))})
-	t := &proxy.Trace{Parent: string(text[:]), State: sc.TraceState().String()}
-	if of != nil {
-		t.Baggage = of.Baggage
-	}
-	return t
-}
+func (traceCarrier) Keys() []string { return propagation.TraceContext{}.Fields() }

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -48,8 +47,8 @@ const (
 	eventResumed  = "dragoman.input_responses"
 )
 
-// maxSaid bounds the text from outside in one attribute, in bytes.
-const maxSaid = 256
+// maxAttribute bounds the text from outside in one attribute, in bytes.
+const maxAttribute = 256
 
 // Peer describes an upstream for its spans.
 type Peer struct {
@@ -75,16 +74,16 @@ func (p *Peer) attributes() []attribute.KeyValue {
 	return all
 }
 
-// found returns what is known once a request has been sent: the revision, and the request's id if the message was sent
+// sentAttributes returns what is known once a request has been sent: the revision, and the request's id if the message was sent
 // with another one than it came with.
-func (p *Peer) found(m *wire.Message) (all []attribute.KeyValue) {
+func (p *Peer) sentAttributes(m *wire.Message) (all []attribute.KeyValue) {
 	if p.Revision != nil {
 		if v := p.Revision(); v != "" {
 			all = append(all, revisionKey.String(v))
 		}
 	}
 	if m.Edited(m.ID) {
-		all = append(all, callKey.String(spoken(bytes.Trim(m.AppendPart(nil, m.ID), `"`))))
+		all = append(all, callKey.String(attributeText(bytes.Trim(m.AppendPart(nil, m.ID), `"`))))
 	}
 	return all
 }
@@ -92,21 +91,21 @@ func (p *Peer) found(m *wire.Message) (all []attribute.KeyValue) {
 // describe names a span and says what the request is about. Text from outside is cut and made valid UTF-8, since
 // invalid text would spoil the whole batch.
 func describe(span trace.Span, m *wire.Message) {
-	all := append(make([]attribute.KeyValue, 0, 4), methodKey.String(spoken(m.Text(m.Method))))
+	all := append(make([]attribute.KeyValue, 0, 4), methodKey.String(attributeText(m.Text(m.Method))))
 	switch {
 	case m.Is("tools/call"):
 		all = append(all, operationKey.String("execute_tool"), namedAfter(span, m, toolKey))
 	case m.Is("prompts/get"):
 		all = append(all, namedAfter(span, m, promptKey))
 	case m.URI.IsString(m.Raw):
-		all = append(all, resourceKey.String(spoken(m.Text(m.URI))))
+		all = append(all, resourceKey.String(attributeText(m.Text(m.URI))))
 	}
 	span.SetAttributes(all...)
 }
 
 // namedAfter returns the attribute of a tool or prompt, and adds its name to the name of the span.
 func namedAfter(span trace.Span, m *wire.Message, key attribute.Key) attribute.KeyValue {
-	name := spoken(m.Text(m.Name))
+	name := attributeText(m.Text(m.Name))
 	if name != "" {
 		span.SetName(string(m.Text(m.Method)) + " " + name)
 	}
@@ -118,12 +117,12 @@ func namedAfter(span trace.Span, m *wire.Message, key attribute.Key) attribute.K
 func describeArrival(span trace.Span, ex *proxy.Exchange) {
 	all := append(make([]attribute.KeyValue, 0, 12), requestKey.String(ex.ID()), eraKey.String(ex.Client.Era.String()))
 	if id := ex.Msg.ID; id.IsString(ex.Msg.Raw) {
-		all = append(all, callKey.String(spoken(ex.Msg.Text(id))))
+		all = append(all, callKey.String(attributeText(ex.Msg.Text(id))))
 	} else {
-		all = append(all, callKey.String(spoken(ex.Msg.Of(id))))
+		all = append(all, callKey.String(attributeText(ex.Msg.Of(id))))
 	}
 	if ex.Client.Version != "" {
-		all = append(all, revisionKey.String(spoken([]byte(ex.Client.Version))))
+		all = append(all, revisionKey.String(attributeText([]byte(ex.Client.Version))))
 	}
 	if s := ex.Session; s != nil {
 		all = append(all, sessionKey.String(s.ID[:min(6, len(s.ID))]))
@@ -142,29 +141,29 @@ func describeArrival(span trace.Span, ex *proxy.Exchange) {
 	}
 }
 
-// spoken returns a text from outside, cut to maxSaid bytes and made valid UTF-8.
-func spoken(text []byte) string {
-	return strings.ToValidUTF8(string(text[:min(len(text), maxSaid)]), "")
+// attributeText returns a text from outside, cut to maxAttribute bytes and made valid UTF-8.
+func attributeText(text []byte) string {
+	return strings.ToValidUTF8(string(text[:min(len(text), maxAttribute)]), "")
 }
 
 // spanned wraps the replies of a request that has a span.
 type spanned struct {
 	proxy.Replies
-	span    trace.Span
-	ex      *proxy.Exchange
-	asks    bool // the span is that of a request to an upstream, and ends with the response
-	settled bool
+	span     trace.Span
+	ex       *proxy.Exchange
+	upstream bool // the span is that of a request to an upstream, and ends with the response
+	settled  bool
 }
 
 // Next implements proxy.Replies.
 func (s *spanned) Next(until time.Time) (*wire.Message, error) {
 	m, err := s.Replies.Next(until)
 	switch {
-	case s.settled || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case s.settled || policies.Pending(err):
 	case err != nil:
 		s.failed(err)
 	case m.Kind == wire.Request:
-		s.span.AddEvent(eventQuestion, trace.WithAttributes(methodKey.String(spoken(m.Text(m.Method)))))
+		s.span.AddEvent(eventQuestion, trace.WithAttributes(methodKey.String(attributeText(m.Text(m.Method)))))
 	case m.IsResponse():
 		s.answered(m)
 	}
@@ -178,7 +177,7 @@ func (s *spanned) answered(m *wire.Message) {
 	case m.Kind == wire.Failure:
 		code := strconv.Itoa(m.ErrorCode)
 		s.span.SetAttributes(statusKey.String(code), errorKey.String(code), outcomeKey.String("server_error"))
-		s.span.SetStatus(codes.Error, spoken(m.Text(m.ErrorText)))
+		s.span.SetStatus(codes.Error, attributeText(m.Text(m.ErrorText)))
 	case s.ex.Msg.Is("tools/call") && m.ToolFailed():
 		s.span.SetAttributes(errorKey.String("tool_error"), outcomeKey.String("tool_error"))
 		s.span.SetStatus(codes.Error, "")
@@ -190,7 +189,7 @@ func (s *spanned) answered(m *wire.Message) {
 
 // over ends the span of a request to an upstream: it is over with the response, whatever the client does with it.
 func (s *spanned) over() {
-	if s.asks {
+	if s.upstream {
 		s.span.End()
 	}
 }
@@ -202,15 +201,15 @@ func (s *spanned) failed(err error) {
 		return
 	}
 	s.settled = true
-	if err != nil && !errors.Is(err, proxy.ErrDraining) {
+	if !errors.Is(err, proxy.ErrDraining) {
 		e := proxy.AsError(err)
 		kind := e.Name
-		if !s.asks && !errors.Is(err, proxy.ErrCancelled) {
+		if !s.upstream && !errors.Is(err, proxy.ErrCancelled) {
 			kind = strconv.Itoa(e.Code)
 			s.span.SetAttributes(statusKey.String(kind))
 		}
 		s.span.SetAttributes(errorKey.String(kind), outcomeKey.String(e.Name))
-		s.span.SetStatus(codes.Error, spoken([]byte(e.Message)))
+		s.span.SetStatus(codes.Error, attributeText([]byte(e.Message)))
 	}
 	s.over()
 }

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -47,7 +48,7 @@ func TestTraceparents(t *testing.T) {
 		"01" + goodParent[2:] + "-" + strings.Repeat("x", maxTraceparent): false,
 	} {
 		ex := &proxy.Exchange{Msg: traceMessage(t, fmt.Sprintf(`{"traceparent":%q,"tracestate":"a=1"}`, parent))}
-		got, _ := said(ex)
+		got, _ := incomingTraces(ex)
 		if good != (got != nil) || good && (got.State != "a=1" || got.Parent != parent) {
 			t.Errorf("%q: %+v", parent, got)
 		}
@@ -59,11 +60,7 @@ func TestTraceparents(t *testing.T) {
 
 func traceMessage(t testing.TB, meta string) wire.Message {
 	t.Helper()
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":` + meta + `}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":`+meta+`}}`)
 }
 
 // A value that is no string, or too long, is ignored. The last of several counts, as in JSON readers.
@@ -131,10 +128,7 @@ func FuzzTrace(f *testing.F) {
 func TestSpansHaveText(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("t"))
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"` + strings.Repeat("é", 500) + `","method":"tools/call","params":{"name":"` + strings.Repeat("xé", 500) + `"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := policytest.Scan(t, `{"jsonrpc":"2.0","id":"`+strings.Repeat("é", 500)+`","method":"tools/call","params":{"name":"`+strings.Repeat("xé", 500)+`"}}`)
 	failed := proxy.Errf(proxy.Lost, "%s", "a\xff"+strings.Repeat("é", 500))
 	if _, err := tracing.Serve(func(*proxy.Exchange) (proxy.Replies, error) { return nil, failed })(&proxy.Exchange{Msg: m}); err == nil {
 		t.Fatal("no error")
@@ -145,7 +139,7 @@ func TestSpansHaveText(t *testing.T) {
 		texts = append(texts, a.Value.String())
 	}
 	for _, text := range texts {
-		if len(text) > maxSaid+len("tools/call ") || strings.ToValidUTF8(text, "?") != text {
+		if len(text) > maxAttribute+len("tools/call ") || strings.ToValidUTF8(text, "?") != text {
 			t.Errorf("%d bytes: %q", len(text), text)
 		}
 	}
@@ -155,11 +149,7 @@ func TestSpansHaveText(t *testing.T) {
 func TestNoSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("t"))
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ex := &proxy.Exchange{Msg: m}
+	ex := &proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)}
 	plain := func(ex *proxy.Exchange) (proxy.Replies, error) { return nil, nil }
 	_, _ = proxy.Chain(plain, tracing.Serve, tracing.Ask(Peer{}))(ex)
 	request := &proxy.Exchange{Msg: traceMessage(t, "{}")}
