@@ -14,7 +14,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// text is the text of a tool's result.
+// text returns the text of a tool's result.
 func (r response) text(t *testing.T) (text string, isError bool) {
 	t.Helper()
 	var a asked
@@ -31,7 +31,7 @@ func TestAskLegacy(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(version, tool, args, method, params, result, want string) {
 		t.Helper()
-		c := newOldClient(t, s, version, "")
+		c := newLegacyClient(t, s, version, "")
 		_, r := c.begin("tools/call", `"name":"`+tool+`","arguments":`+args)
 		m := c.must(r)
 		if m.Kind != wire.Request || string(m.Text(m.Method)) != method {
@@ -59,7 +59,7 @@ func TestAskLegacy(t *testing.T) {
 // The questions of a round go out together, before any answer, and may be answered in any order.
 func TestAskLegacyAtOnce(t *testing.T) {
 	s := newServer(t, Options{})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	_, r := c.begin("tools/call", `"name":"test_input_required_result_multiple_inputs"`)
 	results := map[string]string{"elicitation/create": saysAda, "sampling/createMessage": saysPoem, "roots/list": hasRoots}
 	var all []*wire.Message
@@ -83,7 +83,7 @@ func TestAskLegacyAtOnce(t *testing.T) {
 
 func TestAskLegacyInRounds(t *testing.T) {
 	s := newServer(t, Options{})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	_, r := c.begin("tools/call", `"name":"ask_rounds"`)
 	first := c.must(r)
 	if _, err := r.Next(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, proxy.ErrNotYet) {
@@ -98,12 +98,13 @@ func TestAskLegacyInRounds(t *testing.T) {
 
 var aUUID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// Only 2025-11-25 has URLs in legacy; each has an id, and a client that agreed is told when it is done, before the result.
+// Of the legacy revisions only 2025-11-25 has URLs. Each has an id, and a client that accepted gets a notification of the completion before
+// the result.
 func TestAskForURL(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(action string, told bool) {
 		t.Helper()
-		c := newOldClient(t, s, rev2511, "")
+		c := newLegacyClient(t, s, rev2511, "")
 		_, r := c.begin("tools/call", `"name":"ask_url"`)
 		m := c.must(r)
 		var p map[string]string
@@ -128,7 +129,7 @@ func TestAskLegacyUndeclared(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(version, caps, tool, words string) {
 		t.Helper()
-		c := newOldClient(t, s, version, caps)
+		c := newLegacyClient(t, s, version, caps)
 		resp := c.call("tools/call", `"name":"`+tool+`","arguments":{"question":"","prompt":""}`)
 		if got, isError := resp.text(t); !isError || !strings.Contains(got, words) {
 			t.Errorf("%s with %s, %s: %s", version, caps, tool, got)
@@ -144,12 +145,12 @@ func TestAskLegacyUndeclared(t *testing.T) {
 	f(rev0618, ``, "test_elicitation_sep1330_enums", "2025-11-25")
 }
 
-// An error for an answer, or an answer of another shape, ends the call, and what else was asked is withdrawn.
+// An error or an invalid answer ends the call, and the other questions are withdrawn.
 func TestAskLegacyRefused(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(answer, words string) {
 		t.Helper()
-		c := newOldClient(t, s, rev2511, "")
+		c := newLegacyClient(t, s, rev2511, "")
 		_, r := c.begin("tools/call", `"name":"ask_at_once"`)
 		first, second := c.must(r), c.must(r)
 		c.tell(`{"jsonrpc":"2.0","id":` + string(first.Of(first.ID)) + `,` + answer + `}`)
@@ -170,59 +171,59 @@ func TestAskLegacyRefused(t *testing.T) {
 	f(`"result":5`, "elicitation/create")
 }
 
-// A prompt has no result that says that it failed: there it is an error.
+// A failed prompt is an error, since its results cannot report a failure.
 func TestPromptAsksLegacy(t *testing.T) {
 	s := newServer(t, Options{})
 	const get = `"name":"test_input_required_result_prompt"`
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	_, r := c.begin("prompts/get", get)
 	c.answers(c.must(r), `{"action":"accept","content":{"context":"c"}}`)
 	resp := c.end(r)
 	same(t, "prompt", resp.Result, `{"description":"Asks the user for its context","messages":[{"role":"user","content":{"type":"text","text":"Context: c"}}]}`)
 
-	if resp = newOldClient(t, s, rev2511, `{}`).call("prompts/get", get); resp.Error == nil || resp.Error.Code != -32603 {
+	if resp = newLegacyClient(t, s, rev2511, `{}`).call("prompts/get", get); resp.Error == nil || resp.Error.Code != -32603 {
 		t.Errorf("undeclared: %s, %v", resp.Result, resp.Error)
 	}
 }
 
-// A call that ends while its questions are open withdraws them, whatever ended it.
+// A call that ends while its questions are open withdraws them.
 func TestAskLegacyStopped(t *testing.T) {
-	f := func(what string, stop func(*oldClient, *proxy.Exchange, proxy.Replies), told bool) {
+	f := func(what string, stop func(*legacyClient, *proxy.Exchange, proxy.Replies), told bool) {
 		t.Helper()
 		s := New(Options{})
 		defer func() { _ = s.Close() }()
-		c := newOldClient(t, s, rev2511, "")
+		c := newLegacyClient(t, s, rev2511, "")
 		ex, r := c.begin("tools/call", `"name":"ask_at_once"`)
 		first, second := c.must(r), c.must(r)
 		stop(c, ex, r)
 		_ = r.Close()
-		heard := strings.Join(c.heard(), "\n")
+		all := strings.Join(c.takePushed(), "\n")
 		for _, m := range []*wire.Message{first, second} {
-			if strings.Contains(heard, `"requestId":`+string(m.Of(m.ID))+`,`) != told {
-				t.Errorf("%s: withdrawn %v: %s", what, !told, heard)
+			if strings.Contains(all, `"requestId":`+string(m.Of(m.ID))+`,`) != told {
+				t.Errorf("%s: withdrawn %v: %s", what, !told, all)
 			}
 		}
 		if n := c.sess.OpenQuestions(); n != 0 {
 			t.Errorf("%s: %d answers are awaited still", what, n)
 		}
 	}
-	f("cancelled", func(c *oldClient, _ *proxy.Exchange, _ proxy.Replies) {
+	f("cancelled", func(c *legacyClient, _ *proxy.Exchange, _ proxy.Replies) {
 		c.tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q1"}}`)
 	}, true)
-	f("closed", func(*oldClient, *proxy.Exchange, proxy.Replies) {}, true)
-	f("server closed", func(c *oldClient, _ *proxy.Exchange, r proxy.Replies) {
+	f("closed", func(*legacyClient, *proxy.Exchange, proxy.Replies) {}, true)
+	f("server closed", func(c *legacyClient, _ *proxy.Exchange, r proxy.Replies) {
 		_ = c.s.Close()
 		if _, err := c.next(r); proxy.AsError(err).Name != proxy.ShuttingDown.Name {
 			t.Errorf("Next after the server's Close: %v", err)
 		}
 	}, true)
-	f("session over", func(c *oldClient, _ *proxy.Exchange, _ proxy.Replies) { c.sess.End(proxy.Closed) }, false)
+	f("session over", func(c *legacyClient, _ *proxy.Exchange, _ proxy.Replies) { c.sess.End(proxy.Closed) }, false)
 }
 
-// A client that owes too many answers is asked nothing more.
+// A client with too many open questions gets no more.
 func TestAskLegacyTooMuch(t *testing.T) {
 	s := newServer(t, Options{})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	n := 0
 	for ; n < 10_000; n++ {
 		if _, err := c.sess.Expect(func(*wire.Message) {}); err != nil {
@@ -244,13 +245,13 @@ func TestAskWithoutSession(t *testing.T) {
 	}
 }
 
-// Many calls that ask side by side get their own answers.
+// Concurrent calls that ask get their own answers.
 func TestAskLegacyParallel(t *testing.T) {
 	s := newServer(t, Options{})
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
-			c := newOldClient(t, s, rev2511, "")
+			c := newLegacyClient(t, s, rev2511, "")
 			var calls sync.WaitGroup
 			for i := range 8 {
 				m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ask_user","arguments":{"question":"q%d.%d"}}}`, i, n, i))
@@ -266,7 +267,7 @@ func TestAskLegacyParallel(t *testing.T) {
 	wg.Wait()
 }
 
-func askOne(t *testing.T, c *oldClient, m wire.Message, word string) {
+func askOne(t *testing.T, c *legacyClient, m wire.Message, word string) {
 	ex := &proxy.Exchange{Msg: m, Session: c.sess, Client: c.sess.Client()}
 	r, err := c.s.Do(ex)
 	if err != nil {

@@ -23,7 +23,7 @@ type asked struct {
 	IsError       bool
 }
 
-// modern sends a request of a modern client that can answer everything; caps, if not empty, are its capabilities instead.
+// modern sends a request of a modern client with all capabilities or, if not empty, those in caps.
 func modern(t *testing.T, s *Server, method, members, caps string) (asked, response) {
 	t.Helper()
 	return modernAs(t, s, "", method, members, caps)
@@ -107,7 +107,7 @@ func TestAskModern(t *testing.T) {
 		`{"confirm":{"action":"accept","content":{"ok":true}}}`, `state-ok, action=accept, content={"ok":true}`)
 }
 
-// A script with a question that names an argument complains like any tool about a wrong one.
+// A script reports invalid arguments like any tool.
 func TestAskWithWrongArguments(t *testing.T) {
 	s := newServer(t, Options{})
 	if a, resp := modern(t, s, "tools/call", `"name":"ask_user"`, ""); !a.IsError || !strings.Contains(a.text(), `"question" is missing`) {
@@ -133,7 +133,7 @@ func TestAskInRounds(t *testing.T) {
 	}
 }
 
-// Of a round answered in part, or wrongly, the rest is asked again; what was answered is remembered.
+// The unanswered questions of a round are asked again; the answered ones are kept.
 func TestAskAgain(t *testing.T) {
 	s := newServer(t, Options{})
 	const call = `"name":"ask_at_once","arguments":{}`
@@ -159,7 +159,7 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// A requestState holds for the request, the caller and the time it was made for, to the bit.
+// A requestState is valid only for its request, caller and lifetime, and only unchanged.
 func TestRequestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := newServer(t, Options{}), newServer(t, Options{})
@@ -203,7 +203,7 @@ func TestRequestState(t *testing.T) {
 	})
 }
 
-// Arguments that are absent and arguments that are empty are the same request.
+// Absent and empty arguments are the same request.
 func TestRequestStateWithoutArguments(t *testing.T) {
 	s := newServer(t, Options{})
 	const name = `"name":"test_input_required_result_request_state"`

@@ -117,7 +117,7 @@ func TestLogLevels(t *testing.T) {
 	same(t, "message", []byte(notes[1]), `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"demo","data":{"n":2}}}`)
 }
 
-// A client that leaves stops the tool, whoever notices first, and it is counted.
+// A client that disconnects stops the tool, which counts as cancelled.
 func TestCancel(t *testing.T) {
 	cause := errors.New("gone")
 	f := func(what string, cancel func(ex *proxy.Exchange, r proxy.Replies), want error) {
@@ -164,8 +164,8 @@ func TestCancelledBeforehand(t *testing.T) {
 	_ = r.Close()
 }
 
-// A call that was answered is not cancelled by the Close that follows, read or not.
-func TestCloseAfterTheEndCountsNothing(t *testing.T) {
+// Close after the answer, read or not, does not count as a cancellation.
+func TestCloseAfterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Options{})
 		r := begin(t, s, exchange(t, "tools/call", `"name":"slow","arguments":{"ms":5}`, ""))
@@ -198,7 +198,7 @@ func TestNextHonoursItsTime(t *testing.T) {
 	})
 }
 
-// A tool whose reader does not read waits; nothing is lost and nothing piles up.
+// A tool waits for its reader: messages are neither lost nor queued without bound.
 func TestBackPressure(t *testing.T) {
 	const level = `"io.modelcontextprotocol/logLevel":"info"`
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestTooManyCalls(t *testing.T) {
 	}
 }
 
-// Calls side by side get their own notifications, whatever others do.
+// Concurrent calls get only their own notifications.
 func TestParallel(t *testing.T) {
 	s := newServer(t, Options{})
 	var wg sync.WaitGroup

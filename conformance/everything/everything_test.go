@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const metaJSON = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
 
-// exchange makes a modern exchange. members are those of params beside _meta, meta those of _meta beside the required.
+// exchange returns a modern exchange. members are further members of params, meta further members of _meta.
 func exchange(t *testing.T, method, members, meta string) *proxy.Exchange {
 	t.Helper()
 	if members != "" {
@@ -35,7 +35,7 @@ func exchange(t *testing.T, method, members, meta string) *proxy.Exchange {
 	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: revision}}
 }
 
-// response is a response as the tests look at it.
+// response is a decoded response.
 type response struct {
 	ID     string          `json:"id"`
 	Result json.RawMessage `json:"result"`
@@ -46,7 +46,7 @@ type response struct {
 	} `json:"error"`
 }
 
-// do sends an exchange and gives its notifications and its response, which must be the last message.
+// do sends an exchange and returns its notifications and its response, which must be the last message.
 func do(t *testing.T, s *Server, ex *proxy.Exchange) ([]string, response) {
 	t.Helper()
 	r, err := s.Do(ex)
@@ -75,7 +75,7 @@ func do(t *testing.T, s *Server, ex *proxy.Exchange) ([]string, response) {
 	}
 }
 
-// ask does an exchange that must succeed and gives the members of the result.
+// ask sends an exchange that must succeed and returns the members of the result.
 func ask(t *testing.T, s *Server, method, members string) map[string]json.RawMessage {
 	t.Helper()
 	_, resp := do(t, s, exchange(t, method, members, ""))
@@ -107,7 +107,7 @@ func newServer(t *testing.T, o Options) *Server {
 	return s
 }
 
-// offered are the server's capabilities, in either era.
+// offered has the server's capabilities, in either era.
 const offered = `{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"prompts":{"listChanged":true},` +
 	`"completions":{},"logging":{}}`
 
@@ -182,7 +182,7 @@ func TestToolTable(t *testing.T) {
 	}
 }
 
-// toolCase calls a tool and compares its result, without what every result has.
+// toolCase calls a tool and compares its result, without the members of every result.
 func toolCase(t *testing.T, s *Server, name, args, want string) {
 	t.Helper()
 	if args != "" {
@@ -195,7 +195,7 @@ func toolCase(t *testing.T, s *Server, name, args, want string) {
 	same(t, name+args, got, want)
 }
 
-// asText, asWrong and asSum are results: a text given as JSON, a complaint, a sum.
+// asText, asWrong and asSum return results: a text given as JSON, an error about arguments, a sum.
 func asText(json string) string { return `{"content":[{"type":"text","text":` + json + `}]}` }
 
 func asWrong(complaint string) string {
@@ -389,7 +389,7 @@ func TestCompletion(t *testing.T) {
 	f(`"type":"ref/resource","uri":"test://template/{id}/data"`, "id", "12", `{"values":["12","123"],"total":2,"hasMore":false}`)
 }
 
-func TestWhatIsNoRequest(t *testing.T) {
+func TestNotRequests(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(raw string, name string) {
 		t.Helper()
@@ -408,7 +408,7 @@ func TestWhatIsNoRequest(t *testing.T) {
 	f(`[]`, "invalid_request")
 }
 
-// What a layer in front has recorded as edits counts.
+// Recorded edits are applied.
 func TestEdits(t *testing.T) {
 	s := newServer(t, Options{})
 	ex := exchange(t, "tools/call", `"name":"front__echo","arguments":{"message":"x"}`, "")

@@ -22,8 +22,8 @@ const (
 	rev2511 = "2025-11-25"
 )
 
-// oldClient is a legacy client in its session, with a stream for what belongs to no request.
-type oldClient struct {
+// legacyClient is a legacy client in its session, with a stream for messages that belong to no request.
+type legacyClient struct {
 	t    *testing.T
 	s    *Server
 	sess *proxy.Session
@@ -33,7 +33,7 @@ type oldClient struct {
 }
 
 // Push implements proxy.Outlet.
-func (c *oldClient) Push(msg []byte) error {
+func (c *legacyClient) Push(msg []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pushed = append(c.pushed, string(msg))
@@ -41,10 +41,10 @@ func (c *oldClient) Push(msg []byte) error {
 }
 
 // End implements proxy.Outlet.
-func (c *oldClient) End() {}
+func (c *legacyClient) End() {}
 
-// heard gives what was pushed so far, and forgets it.
-func (c *oldClient) heard() []string {
+// takePushed returns the messages pushed since the last call.
+func (c *legacyClient) takePushed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.pushed
@@ -52,13 +52,13 @@ func (c *oldClient) heard() []string {
 	return all
 }
 
-// newOldClient opens a session; caps empty: the client can answer everything.
-func newOldClient(t *testing.T, s *Server, version, caps string) *oldClient {
+// newLegacyClient opens a session with all capabilities or, if not empty, those in caps.
+func newLegacyClient(t *testing.T, s *Server, version, caps string) *legacyClient {
 	t.Helper()
 	if caps == "" {
 		caps = allCaps
 	}
-	c := &oldClient{t: t, s: s, sess: proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())}
+	c := &legacyClient{t: t, s: s, sess: proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())}
 	t.Cleanup(func() { c.sess.End(proxy.Closed) })
 	c.sess.SetOutlet(c)
 	resp := c.call("initialize", `"protocolVersion":"`+version+`","capabilities":`+caps+`,"clientInfo":{"name":"old","version":"1"}`)
@@ -70,7 +70,7 @@ func newOldClient(t *testing.T, s *Server, version, caps string) *oldClient {
 }
 
 // begin sends a request.
-func (c *oldClient) begin(method, members string) (*proxy.Exchange, proxy.Replies) {
+func (c *legacyClient) begin(method, members string) (*proxy.Exchange, proxy.Replies) {
 	c.t.Helper()
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"q1","method":"` + method + `","params":{` + members + `}}`))
 	if err != nil {
@@ -85,12 +85,12 @@ func (c *oldClient) begin(method, members string) (*proxy.Exchange, proxy.Replie
 }
 
 // next reads one reply.
-func (c *oldClient) next(r proxy.Replies) (*wire.Message, error) {
+func (c *legacyClient) next(r proxy.Replies) (*wire.Message, error) {
 	return r.Next(time.Now().Add(10 * time.Second))
 }
 
-// must reads one reply, of which there must be one.
-func (c *oldClient) must(r proxy.Replies) *wire.Message {
+// must reads one reply.
+func (c *legacyClient) must(r proxy.Replies) *wire.Message {
 	c.t.Helper()
 	m, err := c.next(r)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *oldClient) must(r proxy.Replies) *wire.Message {
 }
 
 // end reads the response, which must come next, and closes the replies.
-func (c *oldClient) end(r proxy.Replies) response {
+func (c *legacyClient) end(r proxy.Replies) response {
 	c.t.Helper()
 	defer func() { _ = r.Close() }()
 	m := c.must(r)
@@ -115,15 +115,15 @@ func (c *oldClient) end(r proxy.Replies) response {
 	return resp
 }
 
-// call sends a request that is answered without more ado.
-func (c *oldClient) call(method, members string) response {
+// call sends a request that is answered with one message.
+func (c *legacyClient) call(method, members string) response {
 	c.t.Helper()
 	_, r := c.begin(method, members)
 	return c.end(r)
 }
 
-// tell sends what is no request.
-func (c *oldClient) tell(raw string) {
+// tell sends a notification or a response.
+func (c *legacyClient) tell(raw string) {
 	c.t.Helper()
 	m, err := wire.Scan([]byte(raw))
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *oldClient) tell(raw string) {
 }
 
 // answers sends the result of a question.
-func (c *oldClient) answers(question *wire.Message, result string) {
+func (c *legacyClient) answers(question *wire.Message, result string) {
 	c.t.Helper()
 	c.tell(`{"jsonrpc":"2.0","id":` + string(question.Of(question.ID)) + `,"result":` + result + `}`)
 }
@@ -142,7 +142,7 @@ func TestInitialize(t *testing.T) {
 	s := newServer(t, Options{Instructions: "hi"})
 	f := func(asked, given string) {
 		t.Helper()
-		c := &oldClient{t: t, s: s, sess: proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())}
+		c := &legacyClient{t: t, s: s, sess: proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())}
 		resp := c.call("initialize", `"protocolVersion":"`+asked+`","capabilities":{},"clientInfo":{"name":"old","version":"1"}`)
 		same(t, asked, resp.Result, `{"protocolVersion":"`+given+`","capabilities":`+offered+
 			`,"serverInfo":{"name":"dragoman-demo","version":"dev"},"instructions":"hi"}`)
@@ -157,10 +157,10 @@ func TestInitialize(t *testing.T) {
 	f("1999-01-01", rev2511)
 }
 
-// What only the modern era has is in no legacy result.
+// Legacy results have no modern members.
 func TestLegacyResults(t *testing.T) {
 	s := newServer(t, Options{PageSize: 3})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	f := func(method, members string) {
 		t.Helper()
 		resp := c.call(method, members)
@@ -207,7 +207,7 @@ func TestOlderRevisions(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(version, call string, has ...string) {
 		t.Helper()
-		resp := newOldClient(t, s, version, "").call("tools/call", call)
+		resp := newLegacyClient(t, s, version, "").call("tools/call", call)
 		for _, word := range has {
 			no, absent := strings.CutPrefix(word, "!")
 			if strings.Contains(string(resp.Result), no) == absent {
@@ -226,7 +226,7 @@ func TestOlderRevisions(t *testing.T) {
 
 func TestSetLevel(t *testing.T) {
 	s := newServer(t, Options{})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	f := func(want int) {
 		t.Helper()
 		_, r := c.begin("tools/call", `"name":"log","arguments":{"count":2},"_meta":{"io.modelcontextprotocol/logLevel":"debug"}`)

@@ -21,9 +21,8 @@ const (
 	resourcesChanged = "notifications/resources/list_changed"
 )
 
-// hears reads what a listen says until there is nothing more to say: methods, and URIs behind updates. Everything must
-// be tagged with the listen's id.
-func hears(t *testing.T, r proxy.Replies) (out []string) {
+// received reads the pending messages of a listen: methods, with the URIs of updates. All must be tagged with the listen's id.
+func received(t *testing.T, r proxy.Replies) (out []string) {
 	t.Helper()
 	for {
 		m, err := r.Next(time.Now().Add(-time.Second))
@@ -40,7 +39,7 @@ func hears(t *testing.T, r proxy.Replies) (out []string) {
 	}
 }
 
-// opened opens a listen and reads its acknowledgement, which must say what is given.
+// opened opens a listen and compares its acknowledgement.
 func opened(t *testing.T, s *Server, filter, acknowledged string) (*proxy.Exchange, proxy.Replies) {
 	t.Helper()
 	ex := exchange(t, "subscriptions/listen", `"notifications":`+filter, "")
@@ -54,7 +53,7 @@ func opened(t *testing.T, s *Server, filter, acknowledged string) (*proxy.Exchan
 	return ex, r
 }
 
-// change makes everything change once.
+// change changes every list and resource once.
 func change(t *testing.T, s *Server) {
 	t.Helper()
 	for _, tool := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change",
@@ -69,7 +68,7 @@ func TestListen(t *testing.T) {
 		t.Helper()
 		_, r := opened(t, s, filter, acknowledged)
 		change(t, s)
-		if got := hears(t, r); !slices.Equal(got, want) {
+		if got := received(t, r); !slices.Equal(got, want) {
 			t.Errorf("%s: %q; want %q", filter, got, want)
 		}
 		_ = r.Close()
@@ -88,7 +87,7 @@ func TestListen(t *testing.T) {
 		toolsChanged, promptsChanged, resourcesChanged, "notifications/resources/updated test://watched-resource")
 }
 
-// What is told is true: the lists and the resources have changed when it is.
+// Lists and resources have changed when the notification comes.
 func TestChanges(t *testing.T) {
 	s := newServer(t, Options{})
 	f := func(list, key, trigger, word string) {
@@ -112,7 +111,7 @@ func TestChanges(t *testing.T) {
 		`[{"uri":"test://watched-resource","mimeType":"text/plain","text":"Watched resource content, version 1."}]`)
 }
 
-// Each thing that changed is said once to a listen that was not read meanwhile: what is kept is bounded by the filter.
+// A listen that is not read keeps one notification for each changed list or resource, so the filter bounds their number.
 func TestListenUnread(t *testing.T) {
 	s := newServer(t, Options{})
 	_, r := opened(t, s, `{"toolsListChanged":true,"resourceSubscriptions":["demo://counter"]}`, `{"toolsListChanged":true,"resourceSubscriptions":["demo://counter"]}`)
@@ -121,16 +120,16 @@ func TestListenUnread(t *testing.T) {
 		change(t, s)
 	}
 	want := []string{toolsChanged, "notifications/resources/updated demo://counter"}
-	if got := hears(t, r); !slices.Equal(got, want) {
+	if got := received(t, r); !slices.Equal(got, want) {
 		t.Errorf("%q; want %q", got, want)
 	}
 	change(t, s)
-	if got := hears(t, r); !slices.Equal(got, want) {
+	if got := received(t, r); !slices.Equal(got, want) {
 		t.Errorf("again: %q; want %q", got, want)
 	}
 }
 
-// A reader that waits is woken.
+// A change wakes a waiting reader.
 func TestListenWaits(t *testing.T) {
 	s := newServer(t, Options{})
 	_, r := opened(t, s, `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
@@ -206,10 +205,10 @@ func TestTooManyListens(t *testing.T) {
 
 func TestLegacySubscriptions(t *testing.T) {
 	s := newServer(t, Options{})
-	c, idle := newOldClient(t, s, rev2511, ""), newOldClient(t, s, rev0618, "")
-	f := func(what string, c *oldClient, want ...string) {
+	c, idle := newLegacyClient(t, s, rev2511, ""), newLegacyClient(t, s, rev0618, "")
+	f := func(what string, c *legacyClient, want ...string) {
 		t.Helper()
-		got := c.heard()
+		got := c.takePushed()
 		for i, w := range want {
 			want[i] = `{"jsonrpc":"2.0","method":"` + w + `}`
 		}
@@ -243,10 +242,10 @@ func TestLegacySubscriptions(t *testing.T) {
 	f("over", c)
 }
 
-// A client without a stream is told when it opens one: each thing once.
+// A client without a stream gets each notification once when it opens one.
 func TestLegacyCatchesUp(t *testing.T) {
 	s := newServer(t, Options{})
-	c := newOldClient(t, s, rev2511, "")
+	c := newLegacyClient(t, s, rev2511, "")
 	c.call("resources/subscribe", `"uri":"demo://counter"`)
 	c.call("resources/subscribe", `"uri":"test://watched-resource"`)
 	c.sess.ClearOutlet(c)
@@ -254,14 +253,13 @@ func TestLegacyCatchesUp(t *testing.T) {
 		change(t, s)
 	}
 	c.sess.SetOutlet(c)
-	if got := c.heard(); len(got) != 5 {
+	if got := c.takePushed(); len(got) != 5 {
 		t.Errorf("%q", got)
 	}
 }
 
-// A session that does not say that it is initialized is told nothing but of what it subscribes to; one that has ended is
-// not remembered.
-func TestBoardJoins(t *testing.T) {
+// A session before notifications/initialized gets only the updates of its subscriptions; one that has ended is removed.
+func TestSubscribersJoin(t *testing.T) {
 	s := newServer(t, Options{})
 	late := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	late.End(proxy.Closed)
@@ -270,7 +268,7 @@ func TestBoardJoins(t *testing.T) {
 	if _, n := s.subscribers.Count(); !watched || n != 0 {
 		t.Errorf("%d sessions", n)
 	}
-	live := newOldClient(t, s, rev2511, "").sess
+	live := newLegacyClient(t, s, rev2511, "").sess
 	for i := range changes.MaxWatched {
 		if !s.subscribers.Watch(live, fmt.Sprint("demo://item/", i)) {
 			t.Fatalf("the %dth is refused", i)
@@ -284,13 +282,13 @@ func TestBoardJoins(t *testing.T) {
 	}
 }
 
-// Everything at the same time.
+// Listens, sessions and changes run concurrently.
 func TestListenParallel(t *testing.T) {
 	s := newServer(t, Options{})
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			c := newOldClient(t, s, rev2511, "")
+			c := newLegacyClient(t, s, rev2511, "")
 			c.call("resources/subscribe", `"uri":"demo://counter"`)
 			ex := exchange(t, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")
 			r := begin(t, s, ex)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"dragoman/adapters/rules"
+	"dragoman/conformance/everything/arguments"
 	"dragoman/conformance/everything/calls"
 	"dragoman/conformance/everything/changes"
 	"dragoman/conformance/everything/content"
@@ -76,7 +78,7 @@ func (s *Server) call(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error)
 
 // audio returns an audio block if the client's revision has one, else a text that describes it.
 func (s *Server) audio(q *calls.Query) string {
-	if !q.Since(calls.HasAudio) {
+	if !q.Has(rules.AudioContent) {
 		return content.Text("[audio, audio/wav]")
 	}
 	return content.Audio(s.wav)
@@ -113,20 +115,13 @@ func (s *Server) demoTools() []tool {
 }
 
 func echo(q *calls.Query) calls.Outcome {
-	message := q.Args.Text("message")
-	if q.Args.Wrong != "" {
-		return calls.Invalid(&q.Args)
-	}
-	return calls.Says("Echo: " + message)
+	return calls.Says("Echo: " + q.Args.Text("message"))
 }
 
 func add(q *calls.Query) calls.Outcome {
 	sum := q.Args.Number("a") + q.Args.Number("b")
-	if q.Args.Wrong == "" && math.IsInf(sum, 0) {
+	if math.IsInf(sum, 0) {
 		q.Args.Complain("the sum is out of range")
-	}
-	if q.Args.Wrong != "" {
-		return calls.Invalid(&q.Args)
 	}
 	format := byte('f')
 	if abs := math.Abs(sum); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
@@ -151,7 +146,7 @@ func whoami(q *calls.Query) calls.Outcome {
 // media returns a block of every kind that the client's revision has, and describes the others.
 func (s *Server) media(q *calls.Query) calls.Outcome {
 	audio, link := s.audio(q), content.Link("demo://static/text", "static text", "text/plain")
-	if !q.Since(calls.HasStructured) {
+	if !q.Has(rules.ResourceLinks) {
 		link = content.Text("static text (demo://static/text)")
 	}
 	return calls.Shows(content.Text("media"), content.Image(s.png), audio, link, content.Embedded("demo://static/text", "text/plain", "static text"))
@@ -165,26 +160,23 @@ func route(q *calls.Query) calls.Outcome {
 	if urgent, ok := q.Args.Truth("urgent"); ok {
 		text += " urgent=" + strconv.FormatBool(urgent)
 	}
-	if q.Args.Wrong != "" {
-		return calls.Invalid(&q.Args)
-	}
 	return calls.Says(text)
 }
 
 func progress(c *calls.Call) calls.Outcome {
 	steps, delay := c.Args.Count("steps", 4, 10_000), c.Args.Count("delayMs", 20, 60_000)
 	if c.Args.Wrong != "" {
-		return calls.Invalid(&c.Args)
+		return calls.Outcome{}
 	}
 	for i := 1; i <= steps; i++ {
 		if !c.Pause(delay) || !c.Progress(i, steps, "step "+strconv.Itoa(i)+"/"+strconv.Itoa(steps)) {
-			return calls.Stopped()
+			return calls.Outcome{}
 		}
 	}
 	// There is a pause before the result too: some clients lose a progress notification that arrives together with its
 	// result.
 	if !c.Pause(delay) {
-		return calls.Stopped()
+		return calls.Outcome{}
 	}
 	return calls.Says("done " + strconv.Itoa(steps))
 }
@@ -192,23 +184,23 @@ func progress(c *calls.Call) calls.Outcome {
 func logs(c *calls.Call) calls.Outcome {
 	count := c.Args.Count("count", 3, 10_000)
 	if c.Args.Wrong != "" {
-		return calls.Invalid(&c.Args)
+		return calls.Outcome{}
 	}
 	for i := 1; i <= count; i++ {
 		if !c.Log("info", `{"n":`+strconv.Itoa(i)+`}`) {
-			return calls.Stopped()
+			return calls.Outcome{}
 		}
 	}
 	return calls.Says("logged " + strconv.Itoa(count))
 }
 
 func slow(c *calls.Call) calls.Outcome {
-	ms := c.Args.Count("ms", calls.Required, 600_000)
+	ms := c.Args.Count("ms", arguments.Required, 600_000)
 	if c.Args.Wrong != "" {
-		return calls.Invalid(&c.Args)
+		return calls.Outcome{}
 	}
 	if !c.Pause(ms) {
-		return calls.Stopped()
+		return calls.Outcome{}
 	}
 	return calls.Says("slept " + strconv.Itoa(ms))
 }

@@ -75,6 +75,7 @@ var layers = map[string]int{
 	"bench/report":                     7,
 	"conformance/everything":           5,
 	"conformance/everything/alarm":     0,
+	"conformance/everything/arguments": 3,
 	"conformance/everything/calls":     4,
 	"conformance/everything/changes":   4,
 	"conformance/everything/content":   3,

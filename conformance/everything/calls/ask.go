@@ -11,13 +11,16 @@ import (
 // inputRequired is the resultType of a result that asks for input (2026-07-28 multi-round-trip requests, SEP-2322).
 const inputRequired = "input_required"
 
-// Script defines the questions of a tool or a prompt, round by round, and the outcome of the answers. interview runs it
+// Script defines the questions of a tool or a prompt, round by round, and the outcome of the answers. Interview runs it
 // for clients of either era.
 type Script struct {
-	Rounds []func(*Query) []Question // the questions of a round are asked together; keys are unique in the script
+	Rounds []Round
 	Done   func(*Query, Answers) Outcome
 	Sealed bool // answers are only accepted with the requestState of their round
 }
+
+// Round returns the questions of a round, which are asked together. Their keys are unique in the script.
+type Round func(*Query) []Question
 
 // askModern returns the first unanswered round as a result, or finishes the script. It keeps no state: earlier answers
 // are in the requestState. Of a partly answered round only the rest is asked again. Answers to other questions are
@@ -30,7 +33,7 @@ func (q *Query) askModern(x *Script) Outcome {
 	for _, round := range x.Rounds {
 		asked := round(q)
 		if q.Args.Wrong != "" {
-			return Invalid(&q.Args)
+			return Outcome{}
 		}
 		open := slices.DeleteFunc(slices.Clone(asked), func(a Question) bool { return got[a.key] != nil })
 		if len(open) == 0 {

@@ -17,13 +17,13 @@ func (c *Call) askLegacy(x *Script) Outcome {
 	for _, round := range x.Rounds {
 		asked := round(&c.Query)
 		if c.Args.Wrong != "" {
-			return Invalid(&c.Args)
+			return Outcome{}
 		}
 		if missing := c.undeclared(asked); len(missing) > 0 {
 			return c.fails("the client does not declare " + named(missing) + ", which this needs")
 		}
 		for _, a := range asked {
-			if !c.Since(a.Since) {
+			if c.Client.Version < a.Since {
 				return c.fails("this needs a client of revision " + a.Since + " or later")
 			}
 		}
@@ -74,10 +74,10 @@ func (r *round) run() (Outcome, bool) {
 			}
 		case <-r.c.stop:
 			r.withdraw()
-			return Stopped(), false
+			return Outcome{}, false
 		}
 	}
-	return Stopped(), r.complete()
+	return Outcome{}, r.complete()
 }
 
 // put sends one question. If the call was stopped, run notices it.
@@ -94,7 +94,7 @@ func (r *round) put(n int) error {
 	}
 	r.open[n] = id
 	a := &r.asked[n]
-	if a.Need == needURL {
+	if a.need == needURL {
 		r.urls[n] = uuid()
 	}
 	r.c.say(content.Object("jsonrpc", `"2.0"`, "id", string(id), "method", content.Quote(a.method), "params", a.params(&r.c.Query, r.urls[n])))

@@ -9,6 +9,7 @@ import (
 
 	"dragoman/adapters/rules"
 	"dragoman/conformance/everything/alarm"
+	"dragoman/conformance/everything/arguments"
 	"dragoman/conformance/everything/content"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -23,28 +24,24 @@ type Query struct {
 	Msg    wire.Message // borrowed like Exchange.Msg
 	Client proxy.Client
 	caller proxy.Caller
-	Args   Arguments
+	Args   arguments.Reader
 	level  int // index of the lowest log level wanted; len(rules.LogLevels) if none
 }
 
-// Since reports whether the client's revision is version or later. Revisions are dates and compare as text.
-func (q *Query) Since(version string) bool {
-	return q.Client.Era == proxy.Modern || q.Client.Version >= version
+// Has reports whether the client's revision has a feature, which every modern revision has.
+func (q *Query) Has(f rules.Feature) bool {
+	return q.Client.Era == proxy.Modern || f.In(q.Client.Version)
 }
 
-// HasStructured is the revision that introduced structuredContent and the content block resource_link; HasAudio is the
-// one that introduced audio.
-const (
-	HasStructured = "2025-06-18"
-	HasAudio      = "2025-03-26"
-)
-
-// Message returns the response.
+// Message returns the response. Invalid arguments take precedence over the outcome.
 func (q *Query) Message(out Outcome) wire.Message {
+	if q.Args.Wrong != "" {
+		out = Fails("invalid arguments: " + q.Args.Wrong)
+	}
 	if out.refusal != nil {
 		return proxy.ErrorMessage(q.Msg.Of(q.Msg.ID), out.refusal)
 	}
-	if out.structured != "" && q.Since(HasStructured) {
+	if out.structured != "" && q.Has(rules.StructuredContent) {
 		out.members += `,"structuredContent":` + out.structured
 	}
 	return proxy.ResultMessage(q.Msg.Of(q.Msg.ID), q.runner.result(q.Client.Era, out.kind, out.members))
@@ -109,11 +106,12 @@ func (c *Call) work(run func(*Call) Outcome) {
 	defer c.runner.forget(c)
 	defer close(c.done)
 	out := run(c)
-	if out.stopped {
+	select {
+	case <-c.stop:
 		c.runner.cancelled.Add(1)
-		return
+	default:
+		c.send(c.Message(out))
 	}
-	c.send(c.Message(out))
 }
 
 // end stops the call. The first cause counts.

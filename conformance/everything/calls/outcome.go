@@ -5,13 +5,12 @@ import (
 	"dragoman/proxy"
 )
 
-// Outcome is the result of a tool or a prompt.
+// Outcome is the result of a tool or a prompt. That of a call that was stopped is not used.
 type Outcome struct {
 	kind       string       // resultType
 	members    string       // the result's other members: raw JSON without the braces
 	structured string       // structuredContent, raw JSON; empty if none
 	refusal    *proxy.Error // an error response instead of a result
-	stopped    bool         // the call was stopped and gets no answer
 }
 
 // Says returns a tool's result with a text.
@@ -25,18 +24,11 @@ func Fails(text string) Outcome { return Gives(content.Of(content.Text(text)) + 
 
 // Gives returns a complete result with the given members.
 func Gives(members string) Outcome {
-	return Outcome{kind: content.Complete, members: members, structured: "", refusal: nil, stopped: false}
+	return Outcome{kind: content.Complete, members: members}
 }
 
 // refuses returns an error response.
-func refuses(e *proxy.Error) Outcome {
-	return Outcome{kind: "", members: "", structured: "", refusal: e, stopped: false}
-}
-
-// Stopped returns the outcome of a call that was stopped.
-func Stopped() Outcome {
-	return Outcome{kind: "", members: "", structured: "", refusal: nil, stopped: true}
-}
+func refuses(e *proxy.Error) Outcome { return Outcome{refusal: e} }
 
 // Structured returns a JSON value as structuredContent, and as text for clients without it (SEP-2106).
 func Structured(json string) Outcome {
@@ -44,6 +36,3 @@ func Structured(json string) Outcome {
 	out.structured = json
 	return out
 }
-
-// Invalid returns the result for invalid arguments.
-func Invalid(a *Arguments) Outcome { return Fails("invalid arguments: " + a.Wrong) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dragoman/adapters/rules"
 	"dragoman/conformance/everything/content"
 	"dragoman/proxy/wire"
 )
@@ -20,27 +21,29 @@ const (
 	needRoots
 )
 
-// needs describes each need. Forms exist since 2025-06-18, URLs and the distinction between the two since 2025-11-25. An
-// elicitation capability that names neither means forms.
-var needs = [...]struct{ capability, mode, since string }{
-	needForm:     {"elicitation", "form", "2025-06-18"},
-	needURL:      {"elicitation", "url", HasModes},
-	needSampling: {"sampling", "", ""},
-	needRoots:    {"roots", "", ""},
+// needs describes each need. An elicitation capability that names neither mode means forms.
+var needs = [...]struct {
+	capability, mode string
+	since            rules.Feature
+}{
+	needForm:     {"elicitation", "form", rules.Elicitation},
+	needURL:      {"elicitation", "url", rules.URLMode},
+	needSampling: {"sampling", "", rules.Feature{}},
+	needRoots:    {"roots", "", rules.Feature{}},
 }
 
-// HasModes is the revision that introduced the mode of an elicitation.
-const HasModes = "2025-11-25"
+// CanAsk reports whether the client has declared the capability for a question.
+func (q *Query) CanAsk(a Question) bool { return q.can(a.need) }
 
-// Can reports whether the client has declared n. The capabilities recorded in the exchange take precedence over the
+// can reports whether the client has declared n. The capabilities recorded in the exchange take precedence over the
 // message's.
-func (q *Query) Can(n need) bool {
+func (q *Query) can(n need) bool {
 	caps := q.Client.Caps
 	if caps == nil {
 		caps = q.Msg.Of(q.Msg.Caps)
 	}
 	x := needs[n]
-	if len(caps) == 0 || !q.Since(x.since) {
+	if len(caps) == 0 || !q.Has(x.since) {
 		return false
 	}
 	declared := wire.Get(caps, content.Whole(caps), x.capability)
@@ -56,8 +59,8 @@ func (q *Query) Can(n need) bool {
 // undeclared returns the needs of the questions that the client has not declared.
 func (q *Query) undeclared(asked []Question) (missing []need) {
 	for _, a := range asked {
-		if !q.Can(a.Need) && !slices.Contains(missing, a.Need) {
-			missing = append(missing, a.Need)
+		if !q.can(a.need) && !slices.Contains(missing, a.need) {
+			missing = append(missing, a.need)
 		}
 	}
 	return missing
@@ -95,7 +98,7 @@ func capabilities(all []need) string {
 type Question struct {
 	key    string // its name in inputRequests
 	method string
-	Need   need
+	need   need
 	body   string // members of params that all revisions have, raw JSON without the braces; may be empty
 	Since  string // first legacy revision that has everything in body; empty for all
 }
@@ -117,31 +120,31 @@ func AskForm(key, message string, schema ...string) Question {
 
 // AskFormOf asks the user to fill in a form of the given schema.
 func AskFormOf(key, message, schema string) Question {
-	return Question{key: key, method: elicits, Need: needForm, body: `"message":` + content.Quote(message) + `,"requestedSchema":` + schema, Since: ""}
+	return Question{key: key, method: elicits, need: needForm, body: `"message":` + content.Quote(message) + `,"requestedSchema":` + schema}
 }
 
 // AskURL asks the user to open a URL.
 func AskURL(key, message, url string) Question {
-	return Question{key: key, method: elicits, Need: needURL, body: `"message":` + content.Quote(message) + `,"url":` + content.Quote(url), Since: ""}
+	return Question{key: key, method: elicits, need: needURL, body: `"message":` + content.Quote(message) + `,"url":` + content.Quote(url)}
 }
 
 // AskModel asks the client's model.
 func AskModel(key, prompt, maxTokens string) Question {
-	return Question{key: key, method: samples, Need: needSampling, Since: "", body: `"messages":[{"role":"user","content":` +
+	return Question{key: key, method: samples, need: needSampling, body: `"messages":[{"role":"user","content":` +
 		content.Text(prompt) + `}],"maxTokens":` + maxTokens}
 }
 
 // AskRoots asks for the client's roots.
 func AskRoots(key string) Question {
-	return Question{key: key, method: asksRoots, Need: needRoots, body: "", Since: ""}
+	return Question{key: key, method: asksRoots, need: needRoots}
 }
 
 // params returns the question's params in the client's revision. id is the elicitationId, which only 2025-11-25 has, and
 // only for URLs.
 func (a *Question) params(q *Query, id string) string {
 	body := a.body
-	if a.method == elicits && q.Since(HasModes) {
-		body = `"mode":` + content.Quote(needs[a.Need].mode) + `,` + body
+	if a.method == elicits && q.Has(rules.URLMode) {
+		body = `"mode":` + content.Quote(needs[a.need].mode) + `,` + body
 	}
 	if id != "" {
 		body += `,"elicitationId":` + content.Quote(id)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"dragoman/adapters/rules"
+	"dragoman/conformance/everything/arguments"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -36,7 +37,7 @@ func (r *Runner) Stopped() int64 { return r.cancelled.Load() }
 
 // Query returns the query of a request.
 func (r *Runner) Query(ex *proxy.Exchange, m wire.Message) (Query, *proxy.Error) {
-	args, refusal := argumentsOf(&m)
+	args, refusal := arguments.Of(&m)
 	return Query{runner: r, level: len(rules.LogLevels), Msg: m, Client: ex.Client, caller: ex.Caller, Args: args}, refusal
 }
 

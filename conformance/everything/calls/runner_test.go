@@ -28,7 +28,7 @@ func TestQueueIsBounded(t *testing.T) {
 			for c.notify("notifications/message", `{"n":`+strconv.Itoa(sent)+`}`) {
 				sent++
 			}
-			return Stopped()
+			return Outcome{}
 		})
 		if err != nil {
 			t.Fatal(err)

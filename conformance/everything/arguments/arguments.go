@@ -1,4 +1,5 @@
-package calls
+// Package arguments reads the arguments of the demonstration server's tools and prompts.
+package arguments
 
 import (
 	"bytes"
@@ -13,37 +14,37 @@ import (
 // Required is the default of an argument that must be present.
 const Required = -1
 
-// Arguments reads the arguments of a call and keeps the first error. The error becomes a result with isError, so that a
-// model can correct it (2025-11-25 and later; 2026-07-28 tools, Error Handling).
-type Arguments struct {
+// Reader reads the arguments of a call and keeps the first error. The error becomes a result with isError, so that a model
+// can correct it (2025-11-25 and later; 2026-07-28 tools, Error Handling).
+type Reader struct {
 	Raw   []byte // borrowed from the message
 	At    wire.Span
 	Wrong string // first error; empty if there is none
 }
 
-// argumentsOf returns params.arguments. Missing arguments count as {}; anything but an object is an error.
-func argumentsOf(m *wire.Message) (Arguments, *proxy.Error) {
+// Of returns a Reader of params.arguments. Missing arguments count as {}; anything but an object is an error.
+func Of(m *wire.Message) (Reader, *proxy.Error) {
 	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
-		return Arguments{}, proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
+		return Reader{}, proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
 	}
-	return Arguments{Raw: m.Raw, At: m.Arguments, Wrong: ""}, nil
+	return Reader{Raw: m.Raw, At: m.Arguments}, nil
 }
 
 // Complain records an error, unless there is one already.
-func (a *Arguments) Complain(format string, args ...any) {
+func (a *Reader) Complain(format string, args ...any) {
 	if a.Wrong == "" {
 		a.Wrong = fmt.Sprintf(format, args...)
 	}
 }
 
 // Find returns where an argument is; false if it is absent.
-func (a *Arguments) Find(name string) (wire.Span, bool) {
+func (a *Reader) Find(name string) (wire.Span, bool) {
 	v := wire.Get(a.Raw, a.At, name)
 	return v, v.Present()
 }
 
 // Text reads a required string.
-func (a *Arguments) Text(name string) string {
+func (a *Reader) Text(name string) string {
 	if _, ok := a.Find(name); !ok {
 		a.Complain("argument %q is missing", name)
 	}
@@ -52,7 +53,7 @@ func (a *Arguments) Text(name string) string {
 }
 
 // MaybeText reads an optional string.
-func (a *Arguments) MaybeText(name string) (string, bool) {
+func (a *Reader) MaybeText(name string) (string, bool) {
 	v, ok := a.Find(name)
 	if ok && !v.IsString(a.Raw) {
 		a.Complain("argument %q must be a string", name)
@@ -62,7 +63,7 @@ func (a *Arguments) MaybeText(name string) (string, bool) {
 }
 
 // Number reads a required number.
-func (a *Arguments) Number(name string) float64 {
+func (a *Reader) Number(name string) float64 {
 	v, ok := a.Find(name)
 	if !ok {
 		a.Complain("argument %q is missing", name)
@@ -81,7 +82,7 @@ func (a *Arguments) Number(name string) float64 {
 }
 
 // Count reads a whole number from 0 to most. An absent argument is def, or an error if def is required.
-func (a *Arguments) Count(name string, def, most int) int {
+func (a *Reader) Count(name string, def, most int) int {
 	if _, ok := a.Find(name); !ok && def != Required {
 		return def
 	}
@@ -96,7 +97,7 @@ func (a *Arguments) Count(name string, def, most int) int {
 }
 
 // Whole reads an optional integer of JSON's safe range.
-func (a *Arguments) Whole(name string) (int64, bool) {
+func (a *Reader) Whole(name string) (int64, bool) {
 	if _, ok := a.Find(name); !ok {
 		return 0, false
 	}
@@ -112,7 +113,7 @@ func (a *Arguments) Whole(name string) (int64, bool) {
 }
 
 // Truth reads an optional boolean.
-func (a *Arguments) Truth(name string) (value, present bool) {
+func (a *Reader) Truth(name string) (value, present bool) {
 	v, ok := a.Find(name)
 	if !ok {
 		return false, false
