@@ -10,8 +10,8 @@ import (
 
 var anID = regexp.MustCompile(`^[a-z][a-z0-9-]*\.[a-z0-9][a-z0-9-]*$`)
 
-// A check is data: what a report and its page of documentation are made of must be there, and be told once.
-func TestChecksAreWhole(t *testing.T) {
+// Every check has all texts for reports and its page, and an id of its own.
+func TestChecksAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range All() {
 		if !anID.MatchString(c.ID) || seen[c.ID] {

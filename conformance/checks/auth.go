@@ -14,8 +14,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// authChecks are about who may ask. They are tried where the tester was given an Authorization field for each request, and the server
-// asks for one.
+// authChecks are about authorization. They run if the tester has an Authorization field for each request, and the server requires one.
 func authChecks() []*suite.Check {
 	faces := []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
 	const page = "basic/authorization §"
@@ -26,7 +25,7 @@ func authChecks() []*suite.Check {
 			Why:       "Clients ask their user to log in at 401, and give up at anything else.",
 			Fix:       "Answer 401 before you look at the message.",
 			Run: func(t *suite.Trial) {
-				checkutil.WantStatus(t, closed(t), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
+				checkutil.WantStatus(t, withoutToken(t), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
 			},
 		},
 		{
@@ -35,8 +34,8 @@ func authChecks() []*suite.Check {
 			Why:       "The client does not know that it has to get another.",
 			Fix:       "Validate the token, and answer 401 where it does not hold.",
 			Run: func(t *suite.Trial) {
-				closed(t)
-				checkutil.WantStatus(t, hailed(t, peer.Field{Name: "Authorization", Value: "Bearer dragoman-no-such-token"}), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
+				withoutToken(t)
+				checkutil.WantStatus(t, firstRequest(t, peer.Field{Name: "Authorization", Value: "Bearer dragoman-no-such-token"}), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
 			},
 		},
 		{
@@ -45,7 +44,7 @@ func authChecks() []*suite.Check {
 			Why:       "Anyone with the session id acts for its user.",
 			Fix:       "Check the token before the session is looked up.",
 			Run: func(t *suite.Trial) {
-				closed(t)
+				withoutToken(t)
 				c := t.Open(nil)
 				checkutil.WantStatus(t, t.SendTo(t.Target.HTTP.Bare("Authorization"), peer.Request{Header: checkutil.LegacyHead(c), Body: checkutil.Ping("1")}), "a status of 4xx without the token", checkutil.IsClientError)
 			},
@@ -56,8 +55,8 @@ func authChecks() []*suite.Check {
 			Why:       "Clients cannot find the authorization server, and users have to configure it.",
 			Fix:       "Add the field, with the URL of the server's protected resource metadata (RFC 9728).",
 			Run: func(t *suite.Trial) {
-				res := closed(t)
-				if challenged(res) == "" && (t.Revision == peer.R2506 || metadata(t, "") == nil) {
+				res := withoutToken(t)
+				if challenge(res) == "" && (t.Revision == peer.R2506 || metadata(t, "") == nil) {
 					t.Fail("WWW-Authenticate: Bearer resource_metadata=…", "status %d with WWW-Authenticate %q", res.Status, res.Header.Get("WWW-Authenticate"))
 				}
 			},
@@ -69,7 +68,7 @@ func authChecks() []*suite.Check {
 			Fix:       "Serve the document, without a token, at the URL that resource_metadata names.",
 			Run: func(t *suite.Trial) {
 				const expected = "a JSON document with resource and authorization_servers"
-				document := metadata(t, challenged(closed(t)))
+				document := metadata(t, challenge(withoutToken(t)))
 				if peer.Text(document, "resource") == "" || len(peer.List(document, "authorization_servers")) == 0 {
 					t.Fail(expected, "%s", checkutil.Excerpt(document))
 				}
@@ -78,22 +77,22 @@ func authChecks() []*suite.Check {
 	}
 }
 
-// hailed sends the first request of a client, with a token or without.
-func hailed(t *suite.Trial, token ...peer.Field) *peer.Response {
+// firstRequest sends the first request of a client, with a token or without.
+func firstRequest(t *suite.Trial, token ...peer.Field) *peer.Response {
 	r := peer.Request{Header: checkutil.ModernHead("server/discover"), Body: checkutil.ModernBody("1", "server/discover", nil, nil)}
 	if !t.Face.Modern() {
-		r = peer.Request{Header: checkutil.LegacyHead(nil), Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + checkutil.InitializeParams(t.Revision, "{}") + `}`}
+		r = peer.Request{Header: checkutil.LegacyHead(nil), Body: checkutil.Initialize(t.Revision)}
 	}
 	r.Header = append(r.Header, token...)
 	return t.SendTo(t.Target.HTTP.Bare("Authorization"), r)
 }
 
-// closed is the answer to a request without a token. The trial is skipped where none is asked for.
-func closed(t *suite.Trial) *peer.Response {
+// withoutToken returns the response to a request without a token. The trial is skipped if the server requires none.
+func withoutToken(t *suite.Trial) *peer.Response {
 	if _, given := t.Target.HTTP.Always("Authorization"); !given {
 		t.Skip("no Authorization was given with --header")
 	}
-	res := hailed(t)
+	res := firstRequest(t)
 	if checkutil.IsSuccess(res.Status) {
 		t.Skip("the server serves who has no token")
 	}
@@ -102,8 +101,8 @@ func closed(t *suite.Trial) *peer.Response {
 
 var resourceMetadata = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bresource_metadata\s*=\s*"?([^",\s]+)`) })
 
-// challenged is the URL of the metadata that a refusal names; empty: none.
-func challenged(res *peer.Response) string {
+// challenge returns the URL of the metadata in a refusal; "" if there is none.
+func challenge(res *peer.Response) string {
 	for _, line := range res.Header.Values("WWW-Authenticate") {
 		if m := resourceMetadata().FindStringSubmatch(line); m != nil && strings.HasPrefix(strings.ToLower(line), "bearer") {
 			return m[1]
@@ -112,7 +111,7 @@ func challenged(res *peer.Response) string {
 	return ""
 }
 
-// metadata fetches the document: from where it is said to be, or else from the places where it has to be looked for. nil: there is none.
+// metadata fetches the metadata from the named URL, or from the well-known ones; nil if there is none.
 func metadata(t *suite.Trial, named string) peer.Object {
 	places := []string{named}
 	if u, err := url.Parse(t.Target.HTTP.URL); err == nil && named == "" {
@@ -124,7 +123,7 @@ func metadata(t *suite.Trial, named string) peer.Object {
 		if !strings.HasPrefix(place, "http://") && !strings.HasPrefix(place, "https://") {
 			continue
 		}
-		text, err := fetched(t, place)
+		text, err := fetch(t, place)
 		if err != nil {
 			continue
 		}
@@ -136,9 +135,9 @@ func metadata(t *suite.Trial, named string) peer.Object {
 	return nil
 }
 
-// fetched is a document. The place may be anybody's: none of the tester's secrets goes there.
-func fetched(t *suite.Trial, place string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), checkutil.AnswerTime(t))
+// fetch returns a document. The URL comes from the server, so the request has none of the tester's secrets.
+func fetch(t *suite.Trial, place string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), t.Target.Patience())
 	defer cancel()
 	res, err := t.Target.HTTP.Bare("").Send(ctx, peer.Request{Method: "GET", URL: place, Header: peer.Fields{{Name: "Accept", Value: "application/json"}}}, t.Watch)
 	if err != nil {

@@ -15,54 +15,54 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// mutant is a server that is broken in one way.
+// mutant is a server with one fault.
 type mutant struct {
-	name   string      // what it does wrong
-	caught string      // the check that has to see it
-	faces  []peer.Face // where it is tried; nil: where the check is for, the first of them
+	name   string      // the fault
+	caught string      // the check that must catch it
+	faces  []peer.Face // nil: the first of the check
 	at     string      // the revision; empty: the newest of the face
-	seen   []string    // of messages.shape: the checks whose messages it is to be seen in
+	seen   []string    // for messages.shape: the checks whose messages have the fault
 
-	tasks, guarded bool // it stands before the sound server of tasks, or that which wants a token
+	tasks, guarded bool // the server behind it is that of tasks, or the one that requires a token
 
-	// request changes what the server is told, or answers in its place by calling x.reply; nil: nothing of it.
+	// request changes a request, or answers in place of the server with x.reply. It may be nil.
 	request func(x *exchange)
-	// message says what becomes of a message of the server's: it is given as it is, changed, several times, or not at all. It may be
-	// called from several goroutines. nil: as it is.
+	// message returns the messages in place of a message of the server: the same one, a changed one, several or none. It may be called
+	// concurrently, and may be nil.
 	message func(x *exchange, m peer.Message) []string
-	// head changes the head of a response (HTTP alone).
+	// head changes the head of a response (HTTP only).
 	head func(x *exchange, status *int, h http.Header)
-	// event changes an event as it goes over the wire, after message (event streams alone); nil: as it is.
+	// event changes an event after message (event streams only). It may be nil.
 	event func(x *exchange, e *peer.Event)
-	// end is called when the server has ended its stream or its output; what it gives is said after the end of the response.
+	// end is called when the server has ended its stream or its output. It returns messages to add to the end.
 	end func(x *exchange) []string
-	// deaf has a stdio server that ends neither at the end of its input nor otherwise, but by force.
+	// deaf is a stdio server that exits only when it is killed.
 	deaf bool
 }
 
 // exchange is one request of a client, or one line.
 type exchange struct {
 	*http.Request              // nil on stdio
-	body          string       // as the server will get it
-	asked         peer.Message // as the client has sent it
+	body          string       // for the server
+	asked         peer.Message // from the client
 	method        string       // of asked
 	state         *state       // of the mutant, for all exchanges
 	replied       bool
 	status        int
 	header        http.Header
 	text          string
-	drop          bool          // the server is not told
-	feed          <-chan string // nil, or the data of the events that are said in the server's place, until the client goes
+	drop          bool          // the server does not get it
+	feed          <-chan string // data of events in place of the server's, until the client disconnects; may be nil
 }
 
-// state is what a mutant remembers, for all that it meets.
+// state is the state of a mutant for all exchanges.
 type state struct {
 	mu    sync.Mutex
 	n     map[string]int
-	asked map[string]*exchange // by id, what was posted
+	asked map[string]*exchange // posted requests by id
 }
 
-// ask remembers a request: its answer may come on another's stream.
+// ask keeps a request: its answer may come on another stream.
 func (s *state) ask(x *exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *state) ask(x *exchange) {
 	s.asked[string(x.asked.ID)] = x
 }
 
-// of is the exchange to which a message on x's stream belongs: that of its request, if x is a GET.
+// of returns the exchange of a message on x's stream: that of its request, if x is a GET.
 func (s *state) of(x *exchange, m peer.Message) *exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *state) of(x *exchange, m peer.Message) *exchange {
 	return x
 }
 
-// count counts under a name and gives the number so far, from 1 on.
+// count increments the counter of a name and returns it.
 func (s *state) count(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *state) count(name string) int {
 	return s.n[name]
 }
 
-// reply answers in the server's place. On stdio status and kind mean nothing; an empty text is no answer.
+// reply answers in place of the server. On stdio only text counts; "" is no answer.
 func (x *exchange) reply(status int, kind, text string) {
 	x.replied, x.status, x.text, x.header = true, status, text, http.Header{}
 	if kind != "" {
@@ -101,7 +101,7 @@ func (x *exchange) reply(status int, kind, text string) {
 	}
 }
 
-// box is the middlebox before an HTTP server.
+// box starts the middlebox in front of an HTTP server.
 func box(t *testing.T, m *mutant, server string, always peer.Fields) *peer.HTTP {
 	t.Helper()
 	all := &state{}
@@ -120,7 +120,7 @@ func origin(url string) string {
 	return scheme + "://" + host
 }
 
-// through takes one request to the server and its response back.
+// through forwards one request to the server and its response back.
 func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, server string) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
 	if err != nil {
@@ -147,7 +147,7 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 		feed(w, r, x.feed)
 		return
 	}
-	// The server is loopback: who is foreign to the middlebox has to be foreign to it, and who is local, local.
+	// The server is on loopback: a Host is foreign or local there as it is at the middlebox.
 	forward := &httputil.ReverseProxy{FlushInterval: -1, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 		ErrorLog: nil,
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -163,7 +163,7 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 			}
 		},
 		ModifyResponse: func(res *http.Response) error { alter(x, m, res); return nil }}
-	// What a mutant does to a response may be to break it off.
+	// A mutant may break a response off.
 	defer func() {
 		if e := recover(); e != nil && e != http.ErrAbortHandler { //nolint:errorlint // it is that value
 			panic(e)
@@ -172,7 +172,7 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 	forward.ServeHTTP(w, r)
 }
 
-// feed is an event stream of the mutant's own.
+// feed serves an event stream of the mutant.
 func feed(w http.ResponseWriter, r *http.Request, from <-chan string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
@@ -187,7 +187,7 @@ func feed(w http.ResponseWriter, r *http.Request, from <-chan string) {
 	}
 }
 
-// alter puts the mutant's hand on a response.
+// alter applies the mutant to a response.
 func alter(x *exchange, m *mutant, res *http.Response) {
 	if m.head != nil {
 		m.head(x, &res.StatusCode, res.Header)
@@ -207,15 +207,15 @@ func alter(x *exchange, m *mutant, res *http.Response) {
 	if err != nil {
 		raw = nil
 	}
-	out := said(x, m, string(raw))
+	out := replaced(x, m, string(raw))
 	if m.end != nil {
 		out = append(out, m.end(x)...)
 	}
 	res.Body = io.NopCloser(strings.NewReader(strings.Join(out, "")))
 }
 
-// said is what becomes of a message.
-func said(x *exchange, m *mutant, raw string) []string {
+// replaced returns the messages in place of a message.
+func replaced(x *exchange, m *mutant, raw string) []string {
 	if m.message == nil || strings.TrimSpace(raw) == "" {
 		return []string{raw}
 	}
@@ -223,7 +223,7 @@ func said(x *exchange, m *mutant, raw string) []string {
 	return m.message(x.state.of(x, msg), msg)
 }
 
-// events is an event stream under the mutant's hand.
+// events applies the mutant to an event stream.
 func events(x *exchange, m *mutant, from io.ReadCloser) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
@@ -248,7 +248,7 @@ func events(x *exchange, m *mutant, from io.ReadCloser) io.ReadCloser {
 			}
 			texts := []string{string(e.Data)}
 			if e.IsMessage() && len(e.Data) > 0 {
-				texts = said(x, m, string(e.Data))
+				texts = replaced(x, m, string(e.Data))
 			}
 			for _, text := range texts {
 				one := peer.Event{Name: string(e.Name), Data: text, ID: string(e.ID), HasID: e.HasID, HasData: e.Data != nil, Retry: e.Retry}
@@ -272,7 +272,7 @@ type both struct{ one, two io.Closer }
 
 func (b both) Close() error { return errors.Join(b.one.Close(), b.two.Close()) }
 
-// spawner is the middlebox before a program.
+// spawner is the middlebox in front of a program.
 type spawner struct {
 	peer.Spawner
 	m   *mutant
@@ -289,7 +289,7 @@ func (s spawner) Spawn(ctx context.Context, stderr func(string)) (peer.Lines, er
 	return l, nil
 }
 
-// lines are those of a program under the mutant's hand.
+// lines applies the mutant to the lines of a program.
 type lines struct {
 	peer.Lines
 	m    *mutant
@@ -316,7 +316,7 @@ func (l *lines) Write(line []byte) error {
 	}
 	if x.replied {
 		if x.text != "" {
-			l.say(x.text)
+			l.send(x.text)
 		}
 		return nil
 	}
@@ -326,7 +326,7 @@ func (l *lines) Write(line []byte) error {
 	return l.Lines.Write([]byte(x.body))
 }
 
-func (l *lines) say(text string) {
+func (l *lines) send(text string) {
 	select {
 	case l.out <- text:
 	case <-l.stop:
@@ -340,7 +340,7 @@ func (l *lines) read() {
 		if err != nil {
 			if l.m.end != nil {
 				for _, text := range l.m.end(&exchange{state: l.all}) {
-					l.say(text)
+					l.send(text)
 				}
 			}
 			return
@@ -352,8 +352,8 @@ func (l *lines) read() {
 		if x == nil || m.Kind() != peer.IsResponse {
 			x = &exchange{state: l.all}
 		}
-		for _, text := range said(x, l.m, string(raw)) {
-			l.say(text)
+		for _, text := range replaced(x, l.m, string(raw)) {
+			l.send(text)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package mutants shows that the checks see what they are for. Between the checks and a sound server stands a middlebox that breaks one
-// thing: it changes what the server is told, or what the server says. A mutant names the check that has to catch it, and the sound
-// server has to pass all checks. A check for a MUST that no mutant needs is a mistake as well.
+// Package mutants tests the checks. A middlebox between the checks and a sound server adds one fault: it changes the requests or the
+// messages of the server. A mutant names the check that must catch its fault; the sound server must pass all checks. Every check of a MUST
+// needs a mutant.
 //
 // It has tests only.
 package mutants

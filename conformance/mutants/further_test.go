@@ -16,7 +16,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// startGuarded is a sound server that serves only who has a token.
+// startGuarded starts a sound server that requires a token.
 func startGuarded(t *testing.T, s *sound) *sound {
 	t.Helper()
 	target, err := url.Parse(s.base)
@@ -44,7 +44,7 @@ func startGuarded(t *testing.T, s *sound) *sound {
 	return &sound{base: srv.URL, offers: make(map[string][]*suite.Offer), always: peer.Fields{{Name: "Authorization", Value: "Bearer sound"}}}
 }
 
-// The sound server that wants a token passes what is about tokens.
+// The sound server that requires a token passes the checks of tokens.
 func TestSoundGuardedServerPasses(t *testing.T) {
 	s := startGuarded(t, start(t))
 	list := slices.DeleteFunc(checks.All(), func(c *suite.Check) bool { return c.Area() != "auth" })
@@ -56,13 +56,13 @@ func TestSoundGuardedServerPasses(t *testing.T) {
 		}
 		for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: list, Shape: suite.ServerShape}) {
 			if f.Outcome != suite.Passed {
-				t.Errorf("%s: %s %s", f.Key(), f.Outcome, told(f))
+				t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
 			}
 		}
 	}
 }
 
-// authMutants stand before the sound server that wants a token.
+// authMutants are in front of the sound server that requires a token.
 func authMutants() []mutant {
 	web := []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
 	challenge := func(field string) func(*exchange, *int, http.Header) {
@@ -94,7 +94,7 @@ func authMutants() []mutant {
 	return all
 }
 
-// furtherMutants stand before the demonstration server.
+// furtherMutants are in front of the demonstration server.
 func furtherMutants() []mutant {
 	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":"ends"}}}`
 	return []mutant{

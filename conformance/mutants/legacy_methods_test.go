@@ -20,7 +20,7 @@ func listMutants() []mutant {
 		{name: "lists a tool twice", caught: "legacy-lists.tool-names", faces: legacyFaces, message: edited("tools/list", twice("tools"))},
 		{name: "tells of changes unasked", caught: "legacy-lists.changes-declared", faces: legacyFaces, message: without("tools", "listChanged")},
 		{name: "keeps changes to itself", caught: "legacy-lists.changes-told",
-			message: toldOf("notifications/tools/list_changed", func(peer.Message) []string { return nil })},
+			message: notices("notifications/tools/list_changed", func(peer.Message) []string { return nil })},
 	}
 }
 
@@ -68,7 +68,7 @@ func resourceMutants() []mutant {
 		{name: "forgets what was put in a template", caught: "legacy-resources.template", faces: legacyFaces, message: rewritten("resources/read", `4711`, `{id}`)},
 		{name: "takes no subscriptions", caught: "legacy-subscribe.answered", faces: legacyFaces, message: instead("resources/subscribe", notFound, nil)},
 		{name: "keeps updates to itself", caught: "legacy-subscribe.updated",
-			message: toldOf("notifications/resources/updated", func(peer.Message) []string { return nil })},
+			message: notices("notifications/resources/updated", func(peer.Message) []string { return nil })},
 		{name: "tells everybody of updates", caught: "legacy-subscribe.only-subscribed", faces: oneStream, message: besides("ping", changed, "")},
 		{name: "keeps subscriptions for ever", caught: "legacy-subscribe.unsubscribed", faces: legacyPosts, request: func(x *exchange) {
 			if x.method == "resources/unsubscribe" {
@@ -104,7 +104,7 @@ func logMutants() []mutant {
 				x.body = strings.Replace(x.body, `"error"`, `"debug"`, 1)
 			}
 		}},
-		{name: "logs nothing", caught: "legacy-logging.level-kept", faces: legacyFaces, message: toldOf("notifications/message", func(peer.Message) []string { return nil })},
+		{name: "logs nothing", caught: "legacy-logging.level-kept", faces: legacyFaces, message: notices("notifications/message", func(peer.Message) []string { return nil })},
 		{name: "logs unasked", caught: "legacy-logging.declared", faces: oneStream, message: func(x *exchange, m peer.Message) []string {
 			if x.method == "initialize" {
 				return without("logging")(x, m)
@@ -117,7 +117,7 @@ func logMutants() []mutant {
 func progressMutants() []mutant {
 	const method = "notifications/progress"
 	progress := func(change func(params peer.Object)) func(*exchange, peer.Message) []string {
-		return toldOf(method, func(m peer.Message) []string { change(m.Params()); return []string{peer.Encode(m.Object)} })
+		return notices(method, func(m peer.Message) []string { change(m.Params()); return []string{peer.Encode(m.Object)} })
 	}
 	of := func(token string) string {
 		return `{"jsonrpc":"2.0","method":"` + method + `","params":{"progressToken":` + token + `,"progress":1000}}`
@@ -164,7 +164,7 @@ func askMutants() []mutant {
 		{name: "asks everybody for roots", caught: "ask.roots-undeclared", faces: legacyFaces, request: declaring(everything)},
 		{name: "sends everybody to a page", caught: "ask.url-undeclared", faces: legacyFaces, request: declaring(everything)},
 		{name: "has one id for all questions", caught: "ask.ids-unique", faces: legacyFaces,
-			message: toldOf(generate, func(m peer.Message) []string {
+			message: notices(generate, func(m peer.Message) []string {
 				own.swap(string(m.ID))
 				m.Object["id"] = "question"
 				return []string{peer.Encode(m.Object)}
@@ -174,7 +174,7 @@ func askMutants() []mutant {
 					x.body = strings.Replace(x.body, `"question"`, own.swap(""), 1)
 				}
 			}},
-		{name: "asks for an object in an object", caught: "ask.flat-form", faces: legacyFaces, message: toldOf("elicitation/create", func(m peer.Message) []string {
+		{name: "asks for an object in an object", caught: "ask.flat-form", faces: legacyFaces, message: notices("elicitation/create", func(m peer.Message) []string {
 			properties, _ := peer.Get(m.Params(), "requestedSchema", "properties").(peer.Object)
 			properties["address"] = peer.Object{"type": "object", "properties": peer.Object{}}
 			return []string{peer.Encode(m.Object)}

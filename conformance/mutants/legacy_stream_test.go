@@ -3,12 +3,17 @@ package mutants
 import (
 	"net/http"
 	"strings"
+	"sync"
 
 	"dragoman/conformance/peer"
 )
 
 func streamMutants() []mutant {
-	copies := make(chan string, 64)
+	var all sync.Map // by session
+	copies := func(x *exchange) chan string {
+		c, _ := all.LoadOrStore(x.Header.Get("Mcp-Session-Id"), make(chan string, 64))
+		return c.(chan string)
+	}
 	return []mutant{
 		{name: "answers on the GET stream", caught: "stream.answer-on-own", request: func(x *exchange) {
 			if x.Request.Method == http.MethodGet {
@@ -23,14 +28,14 @@ func streamMutants() []mutant {
 		}},
 		{name: "broadcasts", caught: "stream.no-broadcast",
 			request: func(x *exchange) {
-				if x.Request.Method == http.MethodGet && x.state.count("GET") == 2 {
-					x.feed = copies
+				if x.Request.Method == http.MethodGet && x.state.count("GET "+x.Header.Get("Mcp-Session-Id")) == 2 {
+					x.feed = copies(x)
 				}
 			},
 			event: func(x *exchange, e *peer.Event) {
 				if x.Request.Method == http.MethodGet && e.Data != "" {
 					select {
-					case copies <- e.Data:
+					case copies(x) <- e.Data:
 					default:
 					}
 				}

@@ -7,7 +7,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// paged makes two pages of each list of prompts, changed by page (1 or 2).
+// paged splits each list of prompts into two pages and changes them by number (1 or 2).
 func paged(name, caught string, change func(page int, r peer.Object, items []any)) mutant {
 	return mutant{name: name, caught: caught, faces: modern,
 		request: func(x *exchange) {
@@ -128,7 +128,7 @@ func modernFeatureMutants() []mutant {
 	}
 }
 
-// modernParamMutants do not look at Mcp-Param-*, or too closely.
+// modernParamMutants do not check Mcp-Param-*, or too strictly.
 func modernParamMutants() []mutant {
 	right := func(x *exchange) {
 		if region, ok := argument(x, "region").(string); ok {

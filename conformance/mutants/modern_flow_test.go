@@ -134,9 +134,9 @@ func modernMRTRMutants() []mutant {
 	)
 }
 
-// modernStateMutants have a careless hand with requestState.
+// modernStateMutants are careless with requestState.
 func modernStateMutants() []mutant {
-	// trusting takes the last state that it has given to the tool for whatever comes back.
+	// trusting accepts any state as the last one of the tool.
 	trusting := func(name, caught string) mutant {
 		var states sync.Map
 		return mutant{name: name, caught: caught, faces: modernOnly,

@@ -78,7 +78,7 @@ func modernListenMutants() []mutant {
 	}
 }
 
-// broadcaster tells of changes on the streams of requests.
+// broadcaster sends changes on the streams of requests.
 func broadcaster() mutant {
 	const change = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	return mutant{name: "tells everybody of changes", caught: "subscriptions.unasked", faces: modern,

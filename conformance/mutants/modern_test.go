@@ -14,7 +14,7 @@ var (
 	modernOnly  = []peer.Face{peer.ModernHTTP}
 )
 
-// modernMutants break what 2026-07-28 demands.
+// modernMutants violate 2026-07-28.
 func modernMutants() []mutant {
 	return slices.Concat(modernHeadMutants(), modernEnvelopeMutants(), modernTransportMutants(), modernResponseMutants(), modernListMutants(),
 		modernFeatureMutants(), modernParamMutants(), modernFlowMutants(), modernMRTRMutants(), modernListenMutants(), modernStdioMutants())
@@ -45,7 +45,7 @@ func edit(x *exchange, change func(o, params, meta peer.Object)) {
 	x.body = peer.Encode(o)
 }
 
-// sets makes a field of the head what it should be.
+// sets corrects a field of the head.
 func sets(name string, value func(x *exchange) string) func(*exchange) {
 	return func(x *exchange) {
 		if x.Request != nil && x.asked.Object != nil {
@@ -56,7 +56,7 @@ func sets(name string, value func(x *exchange) string) func(*exchange) {
 	}
 }
 
-// nameOf is what Mcp-Name of the request should be.
+// nameOf returns the correct Mcp-Name of a request.
 func nameOf(x *exchange) string {
 	if x.method == "resources/read" {
 		return peer.HeaderValue(peer.Text(x.asked.Object, "params", "uri"))
@@ -64,14 +64,14 @@ func nameOf(x *exchange) string {
 	return peer.HeaderValue(peer.Text(x.asked.Object, "params", "name"))
 }
 
-// seen tells whether something was counted under a name.
+// seen reports whether a name was counted.
 func (s *state) seen(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n[name] > 0
 }
 
-// argument is one of the call.
+// argument returns an argument of a call.
 func argument(x *exchange, name string) any {
 	return peer.Get(x.asked.Object, "params", "arguments", name)
 }
@@ -92,7 +92,7 @@ func results(method string, change func(x *exchange, result peer.Object)) func(*
 	}
 }
 
-// messages changes all that is said.
+// messages changes all messages.
 func messages(change func(m peer.Object)) func(*exchange, peer.Message) []string {
 	return func(_ *exchange, m peer.Message) []string {
 		if m.Object == nil {
@@ -115,7 +115,7 @@ func failures(method string, change func(m, e peer.Object)) func(*exchange, peer
 	}
 }
 
-// notices changes notifications of a method; nothing given leaves them out.
+// notices changes the notifications and requests of a method; nil removes one.
 func notices(method string, change func(m peer.Message) []string) func(*exchange, peer.Message) []string {
 	return func(_ *exchange, m peer.Message) []string {
 		if m.Method != method {
@@ -125,7 +125,7 @@ func notices(method string, change func(m peer.Message) []string) func(*exchange
 	}
 }
 
-// succeeds answers errors of a method with a result.
+// succeeds replaces errors of a method by a result.
 func succeeds(method, result string) func(*exchange, peer.Message) []string {
 	return func(x *exchange, m peer.Message) []string {
 		if x.method != method || !m.Failed() {
@@ -135,7 +135,7 @@ func succeeds(method, result string) func(*exchange, peer.Message) []string {
 	}
 }
 
-// fails answers a request with an error in the server's place.
+// fails answers a request with an error in place of the server.
 func fails(x *exchange, status int, code string) {
 	if x.asked.ID == nil {
 		return
@@ -143,14 +143,14 @@ func fails(x *exchange, status int, code string) {
 	x.reply(status, "application/json", `{"jsonrpc":"2.0","id":`+string(x.asked.ID)+`,"error":{"code":`+code+`,"message":"no"}}`)
 }
 
-// gives answers a request with a result in the server's place.
+// gives answers a request with a result in place of the server.
 func gives(x *exchange, result string) {
 	x.reply(200, "application/json", `{"jsonrpc":"2.0","id":`+string(x.asked.ID)+`,"result":`+result+`}`)
 }
 
 const empty = `{"resultType":"complete"}`
 
-// modernHeadMutants do not look at the head, or too closely.
+// modernHeadMutants do not check the head, or too strictly.
 func modernHeadMutants() []mutant {
 	method := sets("Mcp-Method", func(x *exchange) string { return x.method })
 	name := sets("Mcp-Name", nameOf)
@@ -177,7 +177,7 @@ func modernHeadMutants() []mutant {
 	}
 }
 
-// modernEnvelopeMutants do not look at _meta, or at the message.
+// modernEnvelopeMutants do not check _meta, or the message.
 func modernEnvelopeMutants() []mutant {
 	whole := func(x *exchange) {
 		edit(x, func(_, _, meta peer.Object) {

@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", strconv.Itoa(5*runtime.GOMAXPROCS(0))) // mostly they wait
+		_ = flag.Set("test.parallel", strconv.Itoa(5*runtime.GOMAXPROCS(0))) // they mostly wait
 	}
 	code := m.Run()
 	if file, err := program(); err == nil {
@@ -49,8 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sound starts the sound server: the demonstration server of this repository, alone or, for the faces that it has not itself, behind
-// Dragoman. It gives where a face is, or the program of a stdio face.
+// sound is the sound server: the demonstration server of this repository, alone over stdio and behind Dragoman over HTTP.
 type sound struct {
 	base   string // of HTTP
 	file   string
@@ -94,12 +93,12 @@ func start(t *testing.T) *sound {
 	}
 }
 
-// target is the sound server by a face, with a mutant before it; nil: nobody is before it.
+// target returns the sound server at a face, with a mutant in front of it; m may be nil.
 func (s *sound) target(t *testing.T, face peer.Face, m *mutant) *peer.Target {
 	t.Helper()
 	out := &peer.Target{Timeout: 5 * time.Second}
 	if m != nil {
-		out.Timeout = 3 * time.Second // many mutants are caught because nothing comes
+		out.Timeout = 3 * time.Second // many mutants are caught by a timeout
 	}
 	if face.Stdio() {
 		var spawn peer.Spawner = peer.Command{Argv: []string{s.file, "demo", "--log-level", "error"}}
@@ -139,7 +138,7 @@ func TestSoundServerPasses(t *testing.T) {
 					t.Logf("%s: skipped: %s", f.Key(), f.Reason)
 				default:
 					if f.Check.Run == nil || !alone(t, target, offers, f) {
-						t.Errorf("%s: %s %s", f.Key(), f.Outcome, told(f))
+						t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
 					}
 				}
 			}
@@ -147,7 +146,7 @@ func TestSoundServerPasses(t *testing.T) {
 	}
 }
 
-// alone tells whether a check passes by itself: some compare times, which a busy machine draws out.
+// alone reports whether a check passes by itself: some compare times, which are longer on a busy machine.
 func alone(t *testing.T, target *peer.Target, offers []*suite.Offer, f *suite.Finding) bool {
 	t.Helper()
 	at := slices.IndexFunc(offers, func(o *suite.Offer) bool { return o.Revision == f.Revision })
@@ -156,8 +155,8 @@ func alone(t *testing.T, target *peer.Target, offers []*suite.Offer, f *suite.Fi
 	return again[0].Outcome == suite.Passed
 }
 
-// told is a finding with its evidence.
-func told(f *suite.Finding) string {
+// describe returns a finding with its evidence.
+func describe(f *suite.Finding) string {
 	var b strings.Builder
 	b.WriteString(f.Reason)
 	for _, p := range f.Problems {
@@ -212,8 +211,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// offer is what the server offers at a face and revision. It is found out once, without a mutant: it may be that nothing can be found out
-// with it.
+// offer returns the offer of the server at a face and revision. It is discovered once, without a mutant, which might prevent that.
 func (s *sound) offer(t *testing.T, face peer.Face, revisions []string) []*suite.Offer {
 	t.Helper()
 	s.mu.Lock()
@@ -241,7 +239,7 @@ func (s *sound) caught(t *testing.T, m *mutant, check *suite.Check, face peer.Fa
 	offers := s.offer(t, face, revisions)
 	list := []*suite.Check{check}
 	for _, c := range checks.All() {
-		if check.Run == nil && slices.Contains(m.seen, c.ID) { // it looks at the messages of others
+		if check.Run == nil && slices.Contains(m.seen, c.ID) { // it judges the messages of others
 			list = append(list, c)
 		}
 	}
@@ -254,7 +252,7 @@ func (s *sound) caught(t *testing.T, m *mutant, check *suite.Check, face peer.Fa
 		switch f.Outcome {
 		case suite.Failed, suite.Warned, suite.Noted:
 		default:
-			t.Errorf("%s: %s, %s", f.Key(), f.Outcome, told(f))
+			t.Errorf("%s: %s, %s", f.Key(), f.Outcome, describe(f))
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// restMutants break what the REST envelope demands.
+// restMutants violate the REST envelope.
 func restMutants() []mutant {
-	// What a framework answers by itself to a body that does not fit.
+	// The answer of a framework to a body that is not valid.
 	unprocessable := func(those func(x *exchange) bool) func(x *exchange) {
 		return func(x *exchange) {
 			if x.URL.Path == "/call-tool" && those(x) {

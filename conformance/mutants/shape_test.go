@@ -6,7 +6,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// shapeMutants break the shape of messages: in conversations, and where a check says by hand what none should, or looks at the head alone.
+// shapeMutants violate the schemas of messages on connections, in answers to raw requests, and where a check reads only the head.
 func shapeMutants() []mutant {
 	speechless := func(x *exchange, m peer.Message) []string {
 		if e, ok := m.Object["error"].(peer.Object); ok {

@@ -10,7 +10,7 @@ import (
 
 const relatedTask = "io.modelcontextprotocol/related-task"
 
-// legacy answers a request of 2025-11-25, but for tasks/result.
+// legacy answers a request of 2025-11-25 other than tasks/result.
 func (s *taskServer) legacy(m peer.Message) (peer.Object, *fault) {
 	switch m.Method {
 	case "initialize":
@@ -68,7 +68,7 @@ func (s *taskServer) legacyCall(m peer.Message) (peer.Object, *fault) {
 	case augmented && name == "greet", !augmented && (name == "task_required" || name == "confirm_delete"):
 		return nil, refuse(-32601)
 	case augmented:
-		// A task begins working, however soon it ends.
+		// A task begins as working.
 		task := s.tell(s.begin(m, false))
 		task["status"] = "working"
 		return peer.Object{"task": task}, nil
@@ -76,7 +76,7 @@ func (s *taskServer) legacyCall(m peer.Message) (peer.Object, *fault) {
 	return content(name), nil
 }
 
-// result answers tasks/result when the task has ended, and asks meanwhile what the task has to ask.
+// result answers tasks/result at the end of the task. Before, it sends the question of the task.
 func (s *taskServer) result(w http.ResponseWriter, r *http.Request, m peer.Message) {
 	t := s.find(m)
 	if t == nil || t.modern {
@@ -85,7 +85,7 @@ func (s *taskServer) result(w http.ResponseWriter, r *http.Request, m peer.Messa
 	}
 	related := peer.Object{relatedTask: peer.Object{"taskId": t.id}}
 	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(o peer.Object) {
+	send := func(o peer.Object) {
 		o["jsonrpc"] = "2.0"
 		_, _ = io.WriteString(w, "data: "+peer.Encode(o)+"\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -97,7 +97,7 @@ func (s *taskServer) result(w http.ResponseWriter, r *http.Request, m peer.Messa
 		s.mu.Unlock()
 		asked := question(related)
 		asked["id"] = "ask-" + t.id
-		say(asked)
+		send(asked)
 		select {
 		case <-answered:
 		case <-r.Context().Done():
@@ -111,7 +111,7 @@ func (s *taskServer) result(w http.ResponseWriter, r *http.Request, m peer.Messa
 	}
 	result := content(t.tool)
 	result["_meta"] = related
-	say(peer.Object{"id": m.Object["id"], "result": result})
+	send(peer.Object{"id": m.Object["id"], "result": result})
 }
 
 func (s *taskServer) asks(t *work) bool {
@@ -120,7 +120,7 @@ func (s *taskServer) asks(t *work) bool {
 	return t.status() == "input_required"
 }
 
-// answered takes the answer to a question.
+// answered handles the answer to a question.
 func (s *taskServer) answered(m peer.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// taskServer is a sound server that has what the demonstration server has not: tasks, those of 2025-11-25 and those of the extension. It
-// has no sessions.
+// taskServer is a sound server with the tasks of 2025-11-25 and those of the extension, which the demonstration server does not have. It has
+// no sessions.
 type taskServer struct {
 	mu      sync.Mutex
 	tasks   []*work
 	waiting map[string]chan struct{} // questions, by id
 }
 
-// work is a task. Its status is a matter of the time.
+// work is a task. Its status depends on the time.
 type work struct {
 	id, tool        string
 	modern          bool
 	made, ends      time.Time
-	cancelled, done bool // done: what was asked is answered
+	cancelled, done bool // done: its question was answered
 }
 
-// startTasks starts one. It is met as the sound server is.
+// startTasks starts a taskServer.
 func startTasks(t *testing.T) *sound {
 	t.Helper()
 	s := &taskServer{waiting: make(map[string]chan struct{})}
@@ -41,7 +41,7 @@ func startTasks(t *testing.T) *sound {
 	return &sound{base: srv.URL, offers: make(map[string][]*suite.Offer)}
 }
 
-// fault is an error with the status of HTTP that goes with it at 2026-07-28.
+// fault is an error with its HTTP status in 2026-07-28.
 type fault struct {
 	status, code int
 	data         any
@@ -102,7 +102,7 @@ func reply(w http.ResponseWriter, m peer.Message, modern bool, result peer.Objec
 	_, _ = io.WriteString(w, peer.Encode(answer))
 }
 
-// tools are those of the official suite's fixture, and one that must be a task.
+// tools lists the tools of the official suite's fixture, and one that must be a task.
 func tools(modern bool) (list []any) {
 	for _, x := range [][3]string{{"greet", "name", ""}, {"slow_compute", "seconds", "optional"}, {"failing_job", "", "optional"}, {"protocol_error_job", "", "optional"},
 		{"confirm_delete", "filename", "required"}, {"task_required", "", "required"}} {
@@ -123,7 +123,7 @@ func content(tool string) peer.Object {
 	return peer.Object{"content": []any{peer.Object{"type": "text", "text": tool}}, "isError": tool == "failing_job"}
 }
 
-// begin makes a task of a call.
+// begin creates a task for a call.
 func (s *taskServer) begin(m peer.Message, modern bool) *work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *taskServer) find(m peer.Message) *work {
 	return nil
 }
 
-// status is that of a task now; s.mu is held.
+// status returns the current status; s.mu is held.
 func (t *work) status() string {
 	switch {
 	case t.cancelled:
@@ -165,7 +165,7 @@ func (t *work) over() bool {
 	return status == "cancelled" || status == "failed" || status == "completed"
 }
 
-// tell is a task as it is told in its era.
+// tell returns a task in the form of its era.
 func (s *taskServer) tell(t *work) peer.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *taskServer) ofTask(r *http.Request, m peer.Message) (peer.Object, *faul
 	return peer.Object{"resultType": "complete"}, nil
 }
 
-// listen tells of tasks as they end.
+// listen answers subscriptions/listen with a notification at the end of each task.
 func (s *taskServer) listen(w http.ResponseWriter, r *http.Request, m peer.Message) *fault {
 	var watched []*work
 	honoured := []any{}
@@ -267,12 +267,12 @@ func (s *taskServer) listen(w http.ResponseWriter, r *http.Request, m peer.Messa
 		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(method string, params peer.Object) {
+	send := func(method string, params peer.Object) {
 		params["_meta"] = peer.Object{peer.MetaSubscription: m.Object["id"]}
 		_, _ = io.WriteString(w, "data: "+peer.Encode(peer.Object{"jsonrpc": "2.0", "method": method, "params": params})+"\n\n")
 		_ = http.NewResponseController(w).Flush()
 	}
-	say("notifications/subscriptions/acknowledged", peer.Object{"notifications": peer.Object{"taskIds": honoured}})
+	send("notifications/subscriptions/acknowledged", peer.Object{"notifications": peer.Object{"taskIds": honoured}})
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -289,7 +289,7 @@ func (s *taskServer) listen(w http.ResponseWriter, r *http.Request, m peer.Messa
 				continue
 			}
 			delete(task, "resultType")
-			say("notifications/tasks", task)
+			send("notifications/tasks", task)
 		}
 		watched = left
 	}

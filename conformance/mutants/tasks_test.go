@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// The sound server of tasks passes what is about tasks, and all that it says has its shape.
+// The sound server of tasks passes the checks of tasks, and its messages are valid.
 func TestSoundTaskServerPasses(t *testing.T) {
 	s := startTasks(t)
 	areas := []string{"messages", "tasks", "legacy-tasks"}
@@ -25,14 +25,14 @@ func TestSoundTaskServerPasses(t *testing.T) {
 			}
 			for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: list, Shape: suite.ServerShape}) {
 				if f.Outcome != suite.Passed && f.Check.ID != "legacy-tasks.ignored" { // that is for servers without tasks
-					t.Errorf("%s: %s %s", f.Key(), f.Outcome, told(f))
+					t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
 				}
 			}
 		})
 	}
 }
 
-// taskMutants break what is demanded of tasks. They stand before the sound server of tasks.
+// taskMutants violate the requirements of tasks. They are in front of the sound server of tasks.
 func taskMutants() []mutant {
 	all := slices.Concat(legacyTaskMutants(), modernTaskMutants())
 	for i := range all {
@@ -105,7 +105,7 @@ func legacyTaskMutants() []mutant {
 			x.body = strings.Replace(x.body, `"task_required"`, `"slow_compute"`, 1)
 		}},
 		{name: "calls failures completed", caught: "legacy-tasks.failed", message: task("tasks/get", func(_ *exchange, task peer.Object) { task["status"] = "completed" })},
-		{name: "asks for nobody", caught: "legacy-tasks.asks", message: toldOf("elicitation/create", func(m peer.Message) []string {
+		{name: "asks for nobody", caught: "legacy-tasks.asks", message: notices("elicitation/create", func(m peer.Message) []string {
 			delete(m.Params(), "_meta")
 			return []string{peer.Encode(m.Object)}
 		})},

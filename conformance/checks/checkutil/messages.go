@@ -2,6 +2,7 @@ package checkutil
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func CodeName(code int) string {
 	return fmt.Sprintf("%d (%s)", code, name)
 }
 
-// Answer reads the one message of a response, the body or the last event of a stream; nil if there is none.
+// Answer reads the message of a response, its body or the response in its stream; nil if there is none.
 func Answer(t *suite.Trial, res *peer.Response) *peer.Message {
 	var last *peer.Message
 	if !res.Streams() {
@@ -89,6 +90,14 @@ func OfKind(in []peer.Message, kind peer.Kind) (out []peer.Message) {
 // Equal reports whether two JSON values are equal.
 func Equal(a, b any) bool { return peer.Encode(a) == peer.Encode(b) }
 
+// HasText reports whether a result of a tool has a value in a text block, as JSON.
+func HasText(result peer.Object, want any) bool {
+	return slices.ContainsFunc(peer.List(result, "content"), func(block any) bool {
+		v, err := peer.Decode(peer.Text(block, "text"))
+		return err == nil && reflect.DeepEqual(v, want)
+	})
+}
+
 // Excerpt returns a JSON value as evidence, at most about 200 bytes.
 func Excerpt(v any) string {
 	text := peer.Encode(v)
@@ -98,21 +107,17 @@ func Excerpt(v any) string {
 	return text
 }
 
-// Attempts is the number of tries of what may fail by chance: on a busy machine the slow call may be the faster one.
+// Attempts is the number of attempts of a check that may fail by chance: on a busy machine the slow call may be the faster one.
 const Attempts = 3
 
-// TakesTime is the least duration of a slow call: one that is answered at once blocks nothing.
+// Fences is the number of requests, one after the answer to the other, behind which nothing is expected any more of what was sent before.
+// A server that handles messages concurrently may answer the first of them sooner than it sends what an earlier message causes.
+const Fences = 3
+
+// TakesTime is the minimum duration of a slow call: a shorter one blocks nothing.
 const TakesTime = 50 * time.Millisecond
 
-// AnswerTime is the timeout for an answer.
-func AnswerTime(t *suite.Trial) time.Duration {
-	if t.Target.Timeout > 0 {
-		return t.Target.Timeout
-	}
-	return 10 * time.Second
-}
-
-// Pause waits, for effects that nothing announces.
+// Pause waits for an effect that no message announces.
 func Pause(t *suite.Trial, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

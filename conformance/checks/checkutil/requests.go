@@ -1,4 +1,4 @@
-// Package checkutil holds what the checks of several kinds of servers share: sound requests, reading answers, the tools of the fixtures.
+// Package checkutil has the helpers of the checks of several kinds of servers: valid requests, reading answers, the tools of the fixtures.
 package checkutil
 
 import (
@@ -6,13 +6,13 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// ModernHead returns the head of a sound modern request; more sets or drops fields.
+// ModernHead returns the head of a valid modern request; more sets or drops fields.
 func ModernHead(method string, more ...peer.Field) peer.Fields {
 	return peer.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json, text/event-stream"},
 		{Name: "MCP-Protocol-Version", Value: peer.R2607}, {Name: "Mcp-Method", Value: method}}.With(more...)
 }
 
-// ModernBody returns a sound modern request. params are members beside _meta; change may alter _meta.
+// ModernBody returns a valid modern request. params are members beside _meta; change may alter _meta.
 func ModernBody(id, method string, params peer.Object, change func(meta peer.Object)) string {
 	meta := peer.Object{peer.MetaVersion: peer.R2607, peer.MetaCapabilities: peer.Object{}, peer.MetaClient: peer.Object{"name": "dragoman-conformance", "version": "1"}}
 	if change != nil {
@@ -40,6 +40,11 @@ func LegacyHead(c *peer.Conn, more ...peer.Field) peer.Fields {
 // InitializeParams returns the params of initialize.
 func InitializeParams(revision, capabilities string) string {
 	return `{"protocolVersion":` + peer.Encode(revision) + `,"capabilities":` + capabilities + `,"clientInfo":{"name":"dragoman-conformance","version":"1"}}`
+}
+
+// Initialize returns an initialize with the id 1, without capabilities.
+func Initialize(revision string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + InitializeParams(revision, "{}") + `}`
 }
 
 // Ping returns a ping with an id, which is JSON.

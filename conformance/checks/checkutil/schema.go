@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// Sample makes up arguments for the required properties of a schema.
+// Sample returns arguments for the required properties of a schema.
 func Sample(schema any) peer.Object {
 	out := peer.Object{}
 	for _, x := range peer.List(schema, "required") {
@@ -35,9 +35,19 @@ func Sample(schema any) peer.Object {
 	return out
 }
 
-// Violations lists what in a value does not conform to a schema: types, required members, enumerations, and the same of what is inside.
-// It ignores the other keywords and reports only what is certain. A JSON Schema library would judge more: patterns and bounds, whose
-// meaning depends on the dialect, which no revision before 2025-11-25 fixes, and references, which it may be unable to resolve.
+// RequiredArguments returns the names of the arguments that a prompt requires.
+func RequiredArguments(prompt peer.Object) (names []string) {
+	for _, x := range peer.List(prompt, "arguments") {
+		if peer.Get(x, "required") == true {
+			names = append(names, peer.Text(x, "name"))
+		}
+	}
+	return names
+}
+
+// Violations lists the deviations of a value from a schema: types, required members and enumerations, at all depths. It ignores other
+// keywords, so that it reports only certain deviations. A JSON Schema library would also judge patterns and bounds, whose meaning depends
+// on the dialect, which no revision before 2025-11-25 fixes, and references, which it may be unable to resolve.
 func Violations(schema, value any, place string) (wrong []string) {
 	if kind := peer.Text(schema, "type"); kind != "" && !isOf(kind, value) {
 		return []string{place + " is of type " + kind}

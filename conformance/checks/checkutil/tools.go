@@ -31,7 +31,7 @@ func Terminal(task peer.Object) bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, peer.Text(task, "status"))
 }
 
-// OnlyReads reports whether a tool may be called without knowing it: it is marked read-only, or belongs to the fixture.
+// OnlyReads reports whether a tool is safe to call: it is marked read-only, or belongs to the fixture.
 func OnlyReads(t *suite.Trial, tool peer.Object) bool {
 	name := peer.Text(tool, "name")
 	return peer.Get(tool, "annotations", "readOnlyHint") == true || name == "echo" || name == "add" || t.Offer.Fixture() && strings.HasPrefix(name, "test_")

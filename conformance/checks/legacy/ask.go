@@ -16,7 +16,7 @@ const (
 	generate    = "sampling/createMessage"
 )
 
-// askChecks is about what servers ask of clients: nothing that those have not declared, and what they do with the answers.
+// askChecks is about requests of servers: that the client has declared the capability, their form, and the use of the answers.
 func askChecks() []*suite.Check {
 	elicits, samples := []suite.Need{suite.NeedsTool(toolElicits)}, []suite.Need{suite.NeedsTool(toolSamples)}
 	return slices.Concat([]*suite.Check{
@@ -27,7 +27,7 @@ func askChecks() []*suite.Check {
 			Why:       "The client refuses the request, or leaves it unanswered, and the call never ends.",
 			Fix:       "Look at the capabilities of initialize before you ask; without elicitation let the call fail with a sentence that says why.",
 			Run: func(t *suite.Trial) {
-				unasked(t, elicit, `{"sampling":{},"roots":{}}`, toolElicits, peer.Object{"message": "Who are you?"})
+				undeclared(t, elicit, `{"sampling":{},"roots":{}}`, toolElicits, peer.Object{"message": "Who are you?"})
 			},
 		},
 		{
@@ -37,7 +37,7 @@ func askChecks() []*suite.Check {
 			Why:       "The client refuses the request, or leaves it unanswered, and the call never ends.",
 			Fix:       "Look at the capabilities of initialize before you ask; without sampling let the call fail with a sentence that says why.",
 			Run: func(t *suite.Trial) {
-				unasked(t, generate, `{"roots":{}}`, toolSamples, peer.Object{"prompt": "Say hello"})
+				undeclared(t, generate, `{"roots":{}}`, toolSamples, peer.Object{"prompt": "Say hello"})
 			},
 		},
 		{
@@ -46,7 +46,7 @@ func askChecks() []*suite.Check {
 			Statement: "roots/list goes only to clients that have declared roots.",
 			Why:       "The client refuses the request, or leaves it unanswered.",
 			Fix:       "Look at the capabilities of initialize before you ask.",
-			Run:       func(t *suite.Trial) { unasked(t, "roots/list", `{"sampling":{}}`, "ask_roots", peer.Object{}) },
+			Run:       func(t *suite.Trial) { undeclared(t, "roots/list", `{"sampling":{}}`, "ask_roots", peer.Object{}) },
 		},
 		{
 			ID: "ask.url-undeclared", Title: "Asks for a URL only where the client has declared that", Level: suite.Must, Faces: faces, Revisions: []string{peer.R2511},
@@ -54,12 +54,12 @@ func askChecks() []*suite.Check {
 			Statement: "Questions of a mode that the client has not declared are not sent; elicitation as {} means forms alone.",
 			Why:       "The client refuses the question with -32602, or shows the user nothing.",
 			Fix:       "Look for elicitation.url in the client's capabilities.",
-			Run:       func(t *suite.Trial) { unasked(t, elicit, `{"elicitation":{}}`, "ask_url", peer.Object{}) },
+			Run:       func(t *suite.Trial) { undeclared(t, elicit, `{"elicitation":{}}`, "ask_url", peer.Object{}) },
 		},
 	}, questionsChecks(), answersChecks())
 }
 
-// questionsChecks is about what questions look like.
+// questionsChecks is about the form of requests.
 func questionsChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -98,7 +98,7 @@ func questionsChecks() []*suite.Check {
 	}
 }
 
-// answersChecks is about what becomes of answers.
+// answersChecks is about the use of answers.
 func answersChecks() []*suite.Check {
 	elicits, samples := []suite.Need{suite.NeedsTool(toolElicits)}, []suite.Need{suite.NeedsTool(toolSamples)}
 	return []*suite.Check{
@@ -110,7 +110,7 @@ func answersChecks() []*suite.Check {
 			Fix:       "Wait for the response with the id of your question, and go on with its content.",
 			Run: func(t *suite.Trial) {
 				u := &responder{says: answersOf("accept")}
-				m := interviewed(t, u, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
+				m := askedCall(t, u, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
 				if !strings.Contains(m.Raw, "dragoman-user") {
 					t.Fail("a result in which the user's name dragoman-user stands", "%s", m.Raw)
 				}
@@ -124,7 +124,7 @@ func answersChecks() []*suite.Check {
 			Fix:       "Wait for the response with the id of your question, and go on with its content.",
 			Run: func(t *suite.Trial) {
 				u := &responder{says: answersOf("accept")}
-				m := interviewed(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
+				m := askedCall(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
 				if !strings.Contains(m.Raw, "dragoman-poem") {
 					t.Fail("a result in which the model's word dragoman-poem stands", "%s", m.Raw)
 				}
@@ -138,7 +138,7 @@ func answersChecks() []*suite.Check {
 			Fix:       "Answer the call for each of the three actions.",
 			Run: func(t *suite.Trial) {
 				for _, action := range []string{"decline", "cancel"} {
-					_ = interviewed(t, &responder{says: answersOf(action)}, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
+					_ = askedCall(t, &responder{says: answersOf(action)}, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
 				}
 			},
 		},
@@ -150,13 +150,13 @@ func answersChecks() []*suite.Check {
 			Fix:       "Take an error response for an answer too: let the tool fail with its message.",
 			Run: func(t *suite.Trial) {
 				u := &responder{says: map[string]string{generate: `"error":{"code":-1,"message":"User rejected sampling request"}`}}
-				_ = interviewed(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
+				_ = askedCall(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
 			},
 		},
 	}
 }
 
-// answersOf are answers to all that may be asked; action is that of elicitation.
+// answersOf returns answers to all requests; action is that of elicitation.
 func answersOf(action string) map[string]string {
 	filled := `{"action":"` + action + `"}`
 	if action == "accept" {
@@ -166,21 +166,21 @@ func answersOf(action string) map[string]string {
 		generate: `"result":{"role":"assistant","content":{"type":"text","text":"dragoman-poem"},"model":"test","stopReason":"endTurn"}`}
 }
 
-// unasked calls a tool that wants to ask what the client has not declared.
-func unasked(t *suite.Trial, method, capabilities, tool string, arguments peer.Object) {
+// undeclared calls a tool that asks for what the client has not declared.
+func undeclared(t *suite.Trial, method, capabilities, tool string, arguments peer.Object) {
 	u := &responder{says: answersOf("accept")}
 	c := t.Open(u.with(capabilities))
 	call := mustStart(t, c, "tools/call", toolCall(tool, arguments, ""))
-	// Whether it is answered well is not asked here.
+	// The outcome of the call does not matter.
 	_, _ = call.WaitFor(func(m peer.Message) bool { return m.Kind() == peer.IsResponse || m.Method == method })
-	// The question may have come while it is not yet with the user.
+	// The request may have arrived before the responder has it.
 	if asked := append(checkutil.OfMethod(call.Got(), method), u.questions(method)...); len(asked) > 0 {
 		t.Fail("no "+method+" to a client with the capabilities "+capabilities, "%s", asked[0].Raw)
 	}
 }
 
-// interviewed calls a tool that asks, and demands that the call ends.
-func interviewed(t *suite.Trial, u *responder, tool string, arguments peer.Object, method string) peer.Message {
+// askedCall calls a tool that asks, and fails the trial unless the call is answered.
+func askedCall(t *suite.Trial, u *responder, tool string, arguments peer.Object, method string) peer.Message {
 	c := t.Open(u.with(`{"sampling":{},"elicitation":{},"roots":{}}`))
 	m, err := c.Request("tools/call", toolCall(tool, arguments, ""))
 	if len(u.questions(method)) == 0 {
@@ -192,7 +192,7 @@ func interviewed(t *suite.Trial, u *responder, tool string, arguments peer.Objec
 	return m
 }
 
-// flatForm looks at all forms that the fixture's tools ask for.
+// flatForm checks all forms of the fixture's tools.
 func flatForm(t *suite.Trial) {
 	u := &responder{says: answersOf("decline")}
 	c := t.Open(u.with(`{"elicitation":{}}`))
@@ -213,7 +213,7 @@ func flatForm(t *suite.Trial) {
 		}
 		for name, property := range properties {
 			kind := peer.Text(property, "type")
-			// Choices of several came with 2025-11-25; what is in a list is a choice too.
+			// Choices of several values came with 2025-11-25.
 			list := kind == "array" && t.Revision >= peer.R2511
 			if !list && !slices.Contains([]string{"string", "number", "integer", "boolean"}, kind) || peer.Get(property, "properties") != nil {
 				t.Fail("a simple value for "+name, "%s", peer.Encode(property))

@@ -63,8 +63,8 @@ func batchChecks() []*suite.Check {
 // cancelsNothing is a notification that every server knows and that changes nothing.
 const cancelsNothing = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"dragoman-unknown"}}`
 
-// batch sends an array and gives the messages that come for it. On lines it waits for the given number of responses; 0: for what
-// comes at once.
+// batch sends an array and returns the messages in answer to it. Over stdio it waits for a number of responses; for 0 it returns those that
+// come before the answers to later requests.
 func batch(t *suite.Trial, c *peer.Conn, array string, number int) []peer.Message {
 	if t.Face == peer.LegacyHTTP {
 		res := t.Send(peer.Request{Header: checkutil.LegacyHead(c), Body: array})
@@ -84,7 +84,9 @@ func batch(t *suite.Trial, c *peer.Conn, array string, number int) []peer.Messag
 	if _, err := c.Say(array); err != nil {
 		t.Break("the array could not be sent: %v", err)
 	}
-	_, _ = c.Request("ping", "") // what comes at once for the array, has come by then; a program may end over it, which is no answer either
+	for range checkutil.Fences { // what comes at once for the array has come then; a program may end over it, which is no answer either
+		_, _ = c.Request("ping", "")
+	}
 	var out []peer.Message
 	if number == 0 {
 		for _, m := range c.Others() {
@@ -99,7 +101,7 @@ func batch(t *suite.Trial, c *peer.Conn, array string, number int) []peer.Messag
 	return out
 }
 
-// flat are the messages of a body, of an event or of a line: one, or those of an array.
+// flat returns the message of a text, or the messages of an array.
 func flat(text string) (out []peer.Message) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
 		if m, err := peer.ReadMessage(text); err == nil {

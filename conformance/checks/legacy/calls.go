@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"sync"
-	"time"
 
 	"dragoman/conformance/checks/checkutil"
 	"dragoman/conformance/peer"
@@ -24,7 +23,7 @@ const (
 	toolSamples = "test_sampling"
 )
 
-// mustRequest sends a request and returns the answer. Without one it breaks the trial: other checks are about missing answers.
+// mustRequest sends a request and returns the answer. Without one it breaks the trial: other checks judge missing answers.
 func mustRequest(t *suite.Trial, c *peer.Conn, method, params string) peer.Message {
 	m, err := c.Request(method, params)
 	if err != nil {
@@ -77,20 +76,7 @@ func toolCall(name string, arguments peer.Object, token string) string {
 	return params + "}"
 }
 
-// quietPeriod is the time for which a stream is watched when there is nothing to wait for.
-const quietPeriod = 120 * time.Millisecond
-
-// waitSettled waits until what the server has sent by now has arrived. On one stream the answer to a ping follows it; streams of their
-// own are watched a moment.
-func waitSettled(t *suite.Trial, c *peer.Conn) {
-	_ = mustRequest(t, c, "ping", "")
-	if t.Face != peer.LegacyHTTP || !c.Listens() {
-		return
-	}
-	settledStreams(t)
-}
-
-// all returns what has come for the given calls, and for none.
+// all returns the messages of the given calls, and of no call.
 func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
 	out := c.Others()
 	for _, call := range calls {
@@ -101,7 +87,7 @@ func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
 
 // responder answers the server's requests, and records them.
 type responder struct {
-	says map[string]string // by method: a result or an error with its member name; without one -32601 is said
+	says map[string]string // by method, a result or an error with its member name; otherwise the error -32601
 
 	mu    sync.Mutex
 	asked []peer.Message

@@ -18,17 +18,10 @@ func furtherChecks() []*suite.Check {
 			Why:       "The model does not see its mistake, and cannot correct it.",
 			Fix:       "Return isError with what is wrong with the arguments as text.",
 			Run: func(t *suite.Trial) {
-				for _, tool := range t.Offer.Tools {
-					if len(peer.List(tool, "inputSchema", "required")) == 0 || !checkutil.OnlyReads(t, tool) || peer.Text(tool, "execution", "taskSupport") == "required" {
-						continue
-					}
-					m := mustRequest(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
-					if m.Result()["isError"] != true {
-						t.Fail("a result with isError for "+peer.Text(tool, "name")+" without its arguments", "%s", m.Raw)
-					}
-					return
+				name, m := callWithoutArguments(t, func(tool peer.Object) bool { return peer.Text(tool, "execution", "taskSupport") != "required" })
+				if m.Result()["isError"] != true {
+					t.Fail("a result with isError for "+name+" without its arguments", "%s", m.Raw)
 				}
-				t.Skip("no tool that requires arguments says that it only reads (readOnlyHint)")
 			},
 		},
 		{
@@ -56,13 +49,13 @@ func furtherChecks() []*suite.Check {
 // toolReconnects ends its stream before it answers.
 const toolReconnects = "test_reconnection"
 
-// early is a stream that has ended before its answer.
+// early is a stream that ended before its answer.
 type early struct {
 	last          string // event id
 	retry, events int
 }
 
-// leftEarly calls that tool by hand.
+// leftEarly calls that tool with a raw request.
 func leftEarly(t *suite.Trial) (*peer.Conn, early) {
 	c := t.Open(func(s *peer.Settings) { s.NoListening = true })
 	res := t.Send(peer.Request{Header: checkutil.LegacyHead(c), Body: `{"jsonrpc":"2.0","id":"early","method":"tools/call","params":` + toolCall(toolReconnects, peer.Object{}, "") + `}`})
@@ -90,7 +83,7 @@ func leftEarly(t *suite.Trial) (*peer.Conn, early) {
 	return c, out
 }
 
-// longestRetry bounds the time that a server may ask for.
+// longestRetry is the maximum wait that a server may ask for, in milliseconds.
 const longestRetry = 5000
 
 func reconnected(t *suite.Trial) {

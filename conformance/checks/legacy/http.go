@@ -119,7 +119,7 @@ func head2506Checks() []*suite.Check {
 	}
 }
 
-// accepted demands 202 and nothing else; refusable: or an error status.
+// accepted fails the trial unless the response is 202 without a body or, if refusable, an error status.
 func accepted(t *suite.Trial, res *peer.Response, refusable bool) {
 	expected := "202 without a body"
 	if refusable {
@@ -141,7 +141,7 @@ func listen(t *suite.Trial, c *peer.Conn, more ...peer.Field) *peer.Response {
 	return t.Send(peer.Request{Method: "GET", Header: append(head, more...)})
 }
 
-// foreignOrigin is tried at servers of this machine alone: who is a stranger to another one is for its owner to say.
+// foreignOrigin runs only at servers of this machine: the allowed origins of others are unknown.
 func foreignOrigin(t *suite.Trial) {
 	u, err := url.Parse(t.Target.HTTP.URL)
 	if err != nil || !isLoopback(u.Hostname()) {

@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// lifecycleChecks covers the handshake, and what follows from it.
+// lifecycleChecks covers the handshake and its consequences.
 func lifecycleChecks() []*suite.Check {
 	return slices.Concat(initializeChecks(), firstChecks(), agreedChecks())
 }
@@ -172,7 +172,7 @@ func pings(t *suite.Trial, c *peer.Conn) {
 	}
 }
 
-// methodsOf are the methods that a capability stands for, with params that are right as far as they can be.
+// methodsOf are methods of capabilities, with params that are as valid as possible.
 var methodsOf = []struct{ capability, method, params string }{
 	{"tools", "tools/list", ""},
 	{"prompts", "prompts/list", ""},

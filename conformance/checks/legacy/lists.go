@@ -6,7 +6,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// list is a list of things that servers have.
+// list is a list of a server.
 type list struct{ capability, method, member, key string }
 
 func lists() []list {
@@ -102,7 +102,7 @@ func listsChecks() []*suite.Check {
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// mostPages bounds the pages of a list.
+// mostPages is the maximum number of pages of a list.
 const mostPages = 1000
 
 func pages(t *suite.Trial, c *peer.Conn, l list) {
@@ -137,7 +137,7 @@ func pages(t *suite.Trial, c *peer.Conn, l list) {
 	t.Fail("a last page of "+l.method, "%d pages", mostPages)
 }
 
-// changed changes the lists of which the fixture knows how to, there and back.
+// changed changes all lists that the fixture can change, and back.
 func changed(t *suite.Trial, c *peer.Conn) (calls []*peer.Call) {
 	for _, tool := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change"} {
 		for range 2 {

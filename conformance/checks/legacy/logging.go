@@ -46,7 +46,7 @@ func loggingChecks() []*suite.Check {
 				if len(logs) > 0 {
 					return
 				}
-				// On a stream of its own it may come later than the answer.
+				// On another stream it may come later than the answer.
 				if _, err := c.WaitOther(isInfo); err != nil {
 					t.Fail("messages of level info after debug was set", "none")
 				}
@@ -82,7 +82,7 @@ func isInfo(m peer.Message) bool {
 	return m.Method == logMethod && peer.Text(m.Params(), "level") == "info"
 }
 
-// logged returns the messages of level info that the fixture's tool sends at a level, and their connection.
+// logged calls the fixture's tool at a log level and returns its messages of level info, with the connection.
 func logged(t *suite.Trial, level string) (c *peer.Conn, out []peer.Message) {
 	c = t.Open(nil)
 	mustResult(t, c, "logging/setLevel", setLevel(level), "a result")

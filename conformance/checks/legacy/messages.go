@@ -76,7 +76,7 @@ func messagesChecks() []*suite.Check {
 	}
 }
 
-// echoedIDs pings with each id. An answer with another one is seen where it comes: on the stream of its own, or among what belongs to nobody.
+// echoedIDs pings with each id. An answer with a wrong id is found on the stream of the call, or among the messages of no call.
 func echoedIDs(t *suite.Trial, ids ...string) {
 	c := t.Open(nil)
 	for _, id := range ids {
@@ -118,7 +118,7 @@ func oneAnswer(t *suite.Trial) {
 	}
 }
 
-// parallel has requests of two kinds overlap: pings, and those of a method that is not there.
+// parallel sends overlapping requests of two kinds: pings, and requests of an unknown method.
 func parallel(t *suite.Trial) {
 	c := t.Open(nil)
 	var calls []*peer.Call
@@ -134,7 +134,7 @@ func parallel(t *suite.Trial) {
 		m, err := call.Wait()
 		switch {
 		case err != nil && call.Method != "ping":
-			// It was refused without a message: that is for lifecycle.unknown-method.
+			// It was refused without a message: lifecycle.unknown-method judges that.
 		case err != nil:
 			t.Fail(expected, "%v", err)
 		case string(m.ID) != call.ID && m.ID != nil, m.Failed() != (call.Method != "ping"):
@@ -161,7 +161,7 @@ func unansweredNotification(t *suite.Trial) {
 	c := t.Open(nil)
 	if t.Face == peer.LegacyHTTP {
 		res := t.Send(peer.Request{Header: checkutil.LegacyHead(c), Body: `{"jsonrpc":"2.0","method":"notifications/dragoman-unknown"}`})
-		// It may be refused, even with an error; it is no request, so it has no result.
+		// It may be refused with an error, but not be answered with a result.
 		if m := checkutil.Answer(t, res); m != nil && (checkutil.IsSuccess(res.Status) || !m.Failed()) {
 			t.Fail(expected, "status %d: %s", res.Status, m.Raw)
 		}
@@ -179,7 +179,7 @@ func slowDoesNotBlock(t *suite.Trial) {
 	quick := true
 	for range checkutil.Attempts {
 		began := time.Now()
-		slow := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"slow"`)) // some only take their time for who looks on
+		slow := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"slow"`)) // with a token: some are only slow if they report progress
 		_ = mustRequest(t, c, "ping", "")
 		blocked := len(checkutil.OfKind(slow.Got(), peer.IsResponse)) > 0
 		_ = mustEnd(t, slow)

@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// progressChecks is about what comes while a call runs, and about cancelling it.
+// progressChecks is about progress and cancellation of a call.
 func progressChecks() []*suite.Check {
 	const page = "basic/utilities/progress"
 	needs := []suite.Need{suite.NeedsTool(checkutil.ToolProgress)}
@@ -28,7 +28,7 @@ func progressChecks() []*suite.Check {
 			Why:       "Bars jump back, and clients that look whether anything moves give up.",
 			Fix:       "Send a notification only when the value is above the last one.",
 			Run: func(t *suite.Trial) {
-				// What comes over two streams, as some servers send it, has no order that a client could see.
+				// Messages on two streams, as some servers send them, have no order for a client.
 				last := make(map[string]float64)
 				for _, m := range progressOf(t, t.Open(nil), `"increasing"`) {
 					n, ok := m.Params()["progress"].(json.Number)
@@ -90,6 +90,7 @@ func cancelChecks() []*suite.Check {
 					}
 				}
 				mustResult(t, c, "ping", "", "an answer to the next request")
+				waitSettled(t, c)
 				for _, m := range checkutil.OfKind(c.Others(), peer.IsResponse) {
 					t.Fail("no response to a notification", "%s", m.Raw)
 				}
@@ -98,8 +99,7 @@ func cancelChecks() []*suite.Check {
 	}
 }
 
-// progressOf calls the fixture's tool with a token, and gives the progress that was reported. None is no fault: a server may leave it
-// out.
+// progressOf calls the fixture's tool with a token and returns its progress. Without progress, which a server may omit, it skips the trial.
 func progressOf(t *suite.Trial, c *peer.Conn, token string) []peer.Message {
 	call := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
 	_ = mustEnd(t, call)
@@ -121,7 +121,7 @@ func progressToken(t *suite.Trial) {
 	}
 }
 
-// progressEnds has a token that is the call's id as text: all that comes for it is kept with the call, in order, on any face.
+// progressEnds uses the id of the call as token, so that the progress is kept with the call, in order, at any face.
 func progressEnds(t *suite.Trial) {
 	c := t.Open(nil)
 	call, err := c.StartAs("4711", "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"4711"`))
@@ -142,8 +142,8 @@ func progressEnds(t *suite.Trial) {
 	}
 }
 
-// cancelledNotAnswered has the same call run again after the cancellation: when that is over, the first would be too. An answer may be
-// on its way when the call is cancelled; it is not each time.
+// cancelledNotAnswered makes the same call again after the cancellation: when that ends, the first would have ended too. It tries several
+// times: an answer may be in flight at the time of the cancellation.
 func cancelledNotAnswered(t *suite.Trial) {
 	c := t.Open(nil)
 	got, quick := "", true
@@ -157,7 +157,7 @@ func cancelledNotAnswered(t *suite.Trial) {
 		_ = mustEnd(t, mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"behind"`)))
 		quick = quick && time.Since(began) < checkutil.TakesTime
 		waitSettled(t, c)
-		settledStreams(t) // the two calls need not end in order
+		checkutil.Pause(t, quietPeriod) // the two calls need not end in order
 		responses := checkutil.OfKind(first.Got(), peer.IsResponse)
 		if len(responses) == 0 {
 			return

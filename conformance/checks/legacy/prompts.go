@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// promptsChecks is about prompts, and about completion.
+// promptsChecks is about prompts and completion.
 func promptsChecks() []*suite.Check {
 	const page = "server/prompts §Error Handling"
 	return append([]*suite.Check{
@@ -38,7 +38,7 @@ func promptsChecks() []*suite.Check {
 			Fix:       "Check required arguments before the prompt is made, and name the one that is missing.",
 			Run: func(t *suite.Trial) {
 				for _, p := range t.Offer.Prompts {
-					if len(neededBy(p)) > 0 {
+					if len(checkutil.RequiredArguments(p)) > 0 {
 						m := mustRequest(t, t.Open(nil), "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": peer.Object{}}))
 						checkutil.FailedWith(t, m, "the error -32602", -32602)
 						return
@@ -74,17 +74,7 @@ func completionChecks() []*suite.Check {
 	}
 }
 
-// neededBy are the names of the arguments that a prompt requires.
-func neededBy(prompt peer.Object) (names []string) {
-	for _, x := range peer.List(prompt, "arguments") {
-		if peer.Get(x, "required") == true {
-			names = append(names, peer.Text(x, "name"))
-		}
-	}
-	return names
-}
-
-// givesPrompt takes the first prompt that can be had: made-up arguments may be refused.
+// givesPrompt checks the first prompt that accepts made-up arguments.
 func givesPrompt(t *suite.Trial) {
 	const expected = "messages with role and content"
 	c := t.Open(nil)
@@ -93,9 +83,8 @@ func givesPrompt(t *suite.Trial) {
 		if i == 5 {
 			break
 		}
-		needed := neededBy(p)
 		arguments := peer.Object{}
-		for _, name := range needed {
+		for _, name := range checkutil.RequiredArguments(p) {
 			arguments[name] = "test"
 		}
 		m := mustRequest(t, c, "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": arguments}))
@@ -120,7 +109,7 @@ func givesPrompt(t *suite.Trial) {
 	t.Fail(expected, "%s", checkutil.Failure(failed))
 }
 
-// fewCompletions asks for the arguments of all prompts, and for the variables of all templates.
+// fewCompletions completes the arguments of all prompts and a variable of all templates.
 func fewCompletions(t *suite.Trial) {
 	c, asked := t.Open(nil), 0
 	complete := func(ref peer.Object, argument string) {

@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// resourcesChecks is about resources, and who is told when one changes.
+// resourcesChecks is about resources and subscriptions.
 func resourcesChecks() []*suite.Check {
 	return append([]*suite.Check{
 		{
@@ -99,7 +99,7 @@ func subscribeChecks() []*suite.Check {
 				if _, err := c.WaitOther(isUpdate); err != nil {
 					t.Skip("the subscriber was told nothing: %v", err)
 				}
-				waitSettled(t, other)
+				settle(t, other, toolsMarker)
 				for _, m := range checkutil.OfMethod(all(other), updatedMethod) {
 					t.Fail("none to who has not subscribed", "%s", m.Raw)
 				}
@@ -125,7 +125,7 @@ func readable(t *suite.Trial) {
 		uri := peer.Text(resource, "uri")
 		m := mustRequest(t, c, "resources/read", peer.Encode(peer.Object{"uri": uri}))
 		if m.Failed() {
-			failed = m // one that is not there at the moment, or is another user's
+			failed = m // it may be unavailable, or belong to another user
 			continue
 		}
 		contents := peer.List(m.Result(), "contents")
@@ -147,7 +147,7 @@ func readable(t *suite.Trial) {
 	t.Fail("a resource of the list that can be read", "%s", checkutil.Failure(failed))
 }
 
-// watched is the resource of the fixture that changes when its tool is called.
+// watched is the resource that a tool of the fixture changes.
 const (
 	watched       = "test://watched-resource"
 	updatedMethod = "notifications/resources/updated"
@@ -172,18 +172,17 @@ func update(t *suite.Trial, c *peer.Conn) {
 	_ = mustRequest(t, c, "tools/call", toolCall("test_trigger_resource_update", peer.Object{}, ""))
 }
 
-// unsubscribed changes the resource several times after it was unsubscribed: others may change it as well, so that an update which was
-// on its way may come late, once.
+// unsubscribed tries several times: an update of an earlier change, which another client may have made, may arrive late.
 func unsubscribed(t *suite.Trial) {
 	c := subscriber(t)
 	params := peer.Encode(peer.Object{"uri": watched})
 	mustResult(t, c, "resources/unsubscribe", params, "a result")
 	const rounds = 3
 	for range rounds {
-		waitSettled(t, c)
+		settle(t, c, toolsMarker)
 		before := len(checkutil.OfMethod(c.Others(), updatedMethod))
 		update(t, c)
-		waitSettled(t, c)
+		settle(t, c, toolsMarker)
 		if len(checkutil.OfMethod(c.Others(), updatedMethod)) == before {
 			return
 		}

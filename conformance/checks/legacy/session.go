@@ -20,7 +20,7 @@ func sessionChecks() []*suite.Check {
 			Why:       "Other characters are changed or refused on their way through headers, and the session is lost.",
 			Fix:       "Make session ids of letters, digits and dashes: a random UUID is one.",
 			Run: func(t *suite.Trial) {
-				res := t.Send(peer.Request{Header: checkutil.LegacyHead(nil), Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + checkutil.InitializeParams(t.Revision, "{}") + `}`})
+				res := t.Send(peer.Request{Header: checkutil.LegacyHead(nil), Body: checkutil.Initialize(t.Revision)})
 				id := res.Header.Get("Mcp-Session-Id")
 				if strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 					t.Fail("characters from 0x21 to 0x7E", "%q", id)
@@ -110,7 +110,7 @@ func unguessable(t *suite.Trial) {
 	}
 }
 
-// deleted ends a session behind the back of its conversation.
+// deleted ends the session of a Conn with a raw request.
 func deleted(t *suite.Trial, c *peer.Conn) *peer.Response {
 	return t.Send(peer.Request{Method: "DELETE", Header: checkutil.LegacyHead(c, peer.Drop("Content-Type"))})
 }
@@ -129,7 +129,7 @@ func apart(t *suite.Trial) {
 	if m, err := a.Wait(); err != nil || m.Failed() || string(m.ID) != id {
 		t.Fail("the result of ping in the first session", "%s %v", m.Raw, err)
 	}
-	// Without a message it was refused all the same.
+	// It may also be refused without a message.
 	if m, err := b.Wait(); err == nil && !m.Failed() {
 		t.Fail("the error of an unknown method in the second session", "%s", m.Raw)
 	}

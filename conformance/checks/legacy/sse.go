@@ -13,7 +13,7 @@ import (
 
 const pageSSE = "2024-11-05 basic/transports §HTTP with SSE"
 
-// sseChecks are about HTTP+SSE: a stream for what the server says, and an endpoint for what it is told.
+// sseChecks are about HTTP+SSE: a stream for messages of the server, and an endpoint for those of the client.
 func sseChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -55,7 +55,7 @@ func sseChecks() []*suite.Check {
 			Fix:       "Answer 202 as soon as the message is read; the answer itself goes to the stream.",
 			Run: func(t *suite.Trial) {
 				post := sseEndpoint(t).String()
-				for _, body := range []string{sseInitialize(t), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, checkutil.Ping("2")} {
+				for _, body := range []string{checkutil.Initialize(t.Revision), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, checkutil.Ping("2")} {
 					checkutil.WantStatus(t, ssePost(t, post, body), "a status of 2xx", checkutil.IsSuccess)
 				}
 			},
@@ -78,7 +78,7 @@ func sseChecks() []*suite.Check {
 				defer res.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				// Some do not answer at all.
+				// Some servers do not answer.
 				refused, err := t.Target.HTTP.Send(ctx, peer.Request{URL: elsewhere(post), Header: peer.Fields{{Name: "Content-Type", Value: "application/json"}}, Body: checkutil.Ping("3")}, t.Watch)
 				if err != nil {
 					t.Fatal("a status of 4xx", "no answer: %v", err)
@@ -94,11 +94,10 @@ func answersOnStream(t *suite.Trial) {
 	const expected = "the answer to initialize on the stream, in an event named message"
 	res, e := sseStream(t)
 	post := endpointOf(t, e)
-	body, _ := ssePost(t, post.String(), sseInitialize(t)).Text()
+	body, _ := ssePost(t, post.String(), checkutil.Initialize(t.Revision)).Text()
 	if m, err := peer.ReadMessage(body); err == nil && m.Kind() == peer.IsResponse {
 		t.Fatal(expected, "the answer to the POST: %s", body)
 	}
-	defer patience(res, checkutil.AnswerTime(t))()
 	for {
 		e, err := res.Next()
 		if err != nil {
@@ -115,13 +114,12 @@ func answersOnStream(t *suite.Trial) {
 	}
 }
 
-// sseStream opens a stream and gives its first event.
+// sseStream opens a stream and returns its first event.
 func sseStream(t *suite.Trial) (*peer.Response, peer.Event) {
 	res := t.Send(peer.Request{Method: "GET", Header: peer.Fields{{Name: "Accept", Value: "text/event-stream"}}})
 	if res.Status != 200 || !res.Streams() {
 		t.Fatal("an event stream", "status %d with Content-Type %q", res.Status, res.Header.Get("Content-Type"))
 	}
-	defer patience(res, checkutil.AnswerTime(t))()
 	e, err := res.Next()
 	if err != nil {
 		t.Fatal("an event", "%v", err)
@@ -143,7 +141,7 @@ func endpointOf(t *suite.Trial, e peer.Event) *url.URL {
 	return base
 }
 
-// elsewhere changes the last characters of the session, in the query or in the path.
+// elsewhere returns the endpoint of another session: it changes the last characters of the query or the path.
 func elsewhere(post *url.URL) string {
 	changed := *post
 	change := func(s string) string {
@@ -163,8 +161,4 @@ func elsewhere(post *url.URL) string {
 
 func ssePost(t *suite.Trial, post, body string) *peer.Response {
 	return t.Send(peer.Request{URL: post, Header: peer.Fields{{Name: "Content-Type", Value: "application/json"}}, Body: body})
-}
-
-func sseInitialize(t *suite.Trial) string {
-	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + checkutil.InitializeParams(t.Revision, "{}") + `}`
 }

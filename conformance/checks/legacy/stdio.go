@@ -67,7 +67,7 @@ func onlyMessages(t *suite.Trial) {
 	}
 	waitSettled(t, c)
 	for _, m := range checkutil.OfKind(c.Others(), peer.Neither) {
-		// Only 2025-03-26 knows arrays.
+		// Only 2025-03-26 has arrays.
 		if t.Revision != peer.R2503 || len(flat(m.Raw)) == 0 {
 			t.Fail("lines that are messages", "%q", m.Raw)
 		}

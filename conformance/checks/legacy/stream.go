@@ -104,7 +104,7 @@ func resumeChecks() []*suite.Check {
 	}
 }
 
-// streamed begins a call that a server is likely to answer with a stream: the fixture's tool that tells its progress; without it, a list.
+// streamed begins a call that a server is likely to answer with a stream, of the fixture's tool with progress, or else a ping.
 func streamed(t *suite.Trial, c *peer.Conn, token string) *peer.Call {
 	if t.Offer.Tool(checkutil.ToolProgress) != nil {
 		return mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
@@ -112,7 +112,7 @@ func streamed(t *suite.Trial, c *peer.Conn, token string) *peer.Call {
 	return mustStart(t, c, "ping", "")
 }
 
-// eventsOf are all events of such a call.
+// eventsOf returns all events of such a call.
 func eventsOf(t *suite.Trial, c *peer.Conn, token string) (out []peer.Event) {
 	res := posted(t, c, `"e`+strings.Trim(token, `"`)+`"`, token)
 	for res.Streams() {
@@ -125,7 +125,7 @@ func eventsOf(t *suite.Trial, c *peer.Conn, token string) (out []peer.Event) {
 	return out
 }
 
-// posted sends such a call by hand.
+// posted sends such a call as a raw request.
 func posted(t *suite.Trial, c *peer.Conn, id, token string) *peer.Response {
 	body := checkutil.Ping(id)
 	if t.Offer.Tool(checkutil.ToolProgress) != nil {
@@ -151,35 +151,43 @@ func answerOnOwn(t *suite.Trial) {
 	}
 }
 
-// noBroadcast makes something change several times. Other clients may do so too: only if something comes on both streams each time it is
-// a broadcast.
+// noBroadcast tries several times: a change that another client makes may come on the second stream.
 func noBroadcast(t *suite.Trial) {
+	for range 4 {
+		if !broadcasts(t) {
+			return
+		}
+	}
+	t.Fail("each message on one of two streams", "notifications/tools/list_changed on both, each time")
+}
+
+// broadcasts makes two changes in a session with two streams and reports whether both streams brought both. It ends the session before it
+// counts: what the server has sent comes before the end of the streams.
+func broadcasts(t *suite.Trial) bool {
 	c := t.Open(func(s *peer.Settings) { s.NoListening = true })
 	if !declares(c, "tools", "listChanged") {
 		t.Skip("the server does not declare tools.listChanged")
 	}
-	var streams []*seen
+	var streams []*followed
 	for range 2 {
 		res := listen(t, c)
 		if res.Status != 200 || !res.Streams() {
 			t.Skip("the server opens no second GET stream: status %d", res.Status)
 		}
-		s := follow(res)
-		t.Cleanup(s.wait)
-		t.Cleanup(res.Close) // the last is done first
-		streams = append(streams, s)
+		streams = append(streams, follow(t, res))
 	}
-	for range 4 { // an even number, so that all is as it was
-		before := []int{streams[0].count(), streams[1].count()}
+	const changes = 2 // an even number, so that all is as it was
+	least := func() int64 { return min(streams[0].count.Load(), streams[1].count.Load()) }
+	most := func() int64 { return max(streams[0].count.Load(), streams[1].count.Load()) }
+	for n := range int64(changes) {
 		_ = mustRequest(t, c, "tools/call", toolCall("test_trigger_tool_change", nil, ""))
-		more := func(i int) bool { return streams[i].count() > before[i] }
-		eventually(t, func() bool { return more(0) || more(1) })
-		settledStreams(t)
-		if !more(0) || !more(1) {
-			return
-		}
+		eventually(t, time.Second, func() bool { return most() > n })
+		eventually(t, quietPeriod, func() bool { return least() > n })
 	}
-	t.Fail("each message on one of two streams", "notifications/tools/list_changed on both, each time")
+	_ = deleted(t, c)
+	all := func() bool { return least() >= changes && least() == most() }
+	eventually(t, time.Second, func() bool { return all() || streams[0].over() && streams[1].over() })
+	return all()
 }
 
 func eventIDsUnique(t *suite.Trial) {
@@ -199,8 +207,8 @@ func eventIDsUnique(t *suite.Trial) {
 	}
 }
 
-// resumed loses the stream of a call after its first event, has another call answered meanwhile, and comes back. It gives the id of the
-// first call, the progress token of the other, and what came on the resumed stream.
+// resumed closes the stream of a call after its first event, makes another call, and resumes the stream. It returns the id of the first call,
+// the progress token of the other, and the messages of the resumed stream.
 func resumed(t *suite.Trial) (id, other string, got []peer.Message) {
 	if t.Offer.Tool(checkutil.ToolProgress) == nil {
 		t.Skip("the server has no tool %s", checkutil.ToolProgress)
@@ -225,7 +233,7 @@ func resumed(t *suite.Trial) (id, other string, got []peer.Message) {
 	if back.Status != 200 || !back.Streams() {
 		t.Skip("GET with Last-Event-ID was answered with %d", back.Status)
 	}
-	defer patience(back, 3*time.Second)()
+	back.Patience = 3 * time.Second // nothing says when there is no more to come
 	for {
 		e, err := back.Next()
 		if err != nil {

@@ -8,22 +8,33 @@ import (
 	"dragoman/conformance/suite"
 )
 
-const pageTasks = "basic/utilities/tasks §"
+// needsTasks is the capability of servers that make tasks of calls.
+const needsTasks suite.Need = "tasks.requests.tools.call"
 
-// tasksChecks is about the tasks of 2025-11-25, which are experimental: only servers that declare them are asked for them.
+// tasksChecks is about the tasks of 2025-11-25, which are experimental: servers that do not declare them are not asked for them.
 func tasksChecks() []*suite.Check {
-	at := []string{peer.R2511}
-	tasks := []suite.Need{"tasks.requests.tools.call"}
-	return slices.Concat([]*suite.Check{
+	all := slices.Concat(taskAnswersChecks(), taskStatesChecks(), taskCancelsChecks(), taskToolsChecks(), taskRunsChecks())
+	for _, c := range all {
+		c.Faces, c.Revisions, c.Page = faces, []string{peer.R2511}, "basic/utilities/tasks §"+c.Page
+		if c.ID != "legacy-tasks.ignored" {
+			c.Needs = append([]suite.Need{needsTasks}, c.Needs...)
+		}
+	}
+	return all
+}
+
+// taskAnswersChecks is about the answers to calls and to the methods of tasks.
+func taskAnswersChecks() []*suite.Check {
+	return []*suite.Check{
 		{
-			ID: "legacy-tasks.created", Title: "Answers a task-augmented call with a task that works", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Creating Tasks",
+			ID: "legacy-tasks.created", Title: "Answers a task-augmented call with a task that works", Level: suite.Must, Page: "Creating Tasks",
 			Statement: "The answer to tools/call with params.task is {task: …}, not the result of the tool; a task begins in the status working.",
 			Why:       "The client waits for a result that it was to fetch later, or takes the task for the result.",
 			Fix:       "Make the task before the work begins, and answer with it at once.",
 			Run:       taskCreated,
 		},
 		{
-			ID: "legacy-tasks.unique", Title: "Gives every task an id of its own", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Task ID Requirements",
+			ID: "legacy-tasks.unique", Title: "Gives every task an id of its own", Level: suite.Must, Page: "Task ID Requirements",
 			Statement: "taskId is a text that is made by the receiver and unique among its tasks.",
 			Why:       "One client reads or cancels the task of another.",
 			Fix:       "Make the id of 128 random bits.",
@@ -35,14 +46,13 @@ func tasksChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.get", Title: "Tells how a task is doing", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Getting Tasks",
+			ID: "legacy-tasks.get", Title: "Tells how a task is doing", Level: suite.Must, Page: "Getting Tasks",
 			Statement: "tasks/get gives the task of params.taskId, at any time from its making on.",
 			Why:       "The client cannot know when there is something to fetch.",
 			Fix:       "Store the task before you answer with its id.",
 			Run: func(t *suite.Trial) {
-				c := t.Open(nil)
-				j := beginTask(t, c)
-				task := mustResult(t, c, "tasks/get", j.params(), "the task "+j.id)
+				c, j := openTask(t)
+				task := j.now(t, c)
 				if peer.Text(task, "taskId") != j.id {
 					t.Fail("the task "+j.id, "%s", checkutil.Excerpt(task))
 				}
@@ -52,14 +62,13 @@ func tasksChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.result", Title: "Gives the result of the call, once there is one", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Result Retrieval",
+			ID: "legacy-tasks.result", Title: "Gives the result of the call, once there is one", Level: suite.Must, Page: "Result Retrieval",
 			Statement: "tasks/result is answered when the task has reached a terminal status, with exactly what the call would have been answered with.",
 			Why:       "The client gets an empty result, or a task where it wants content.",
 			Fix:       "Wait for the end of the task before you answer tasks/result; keep the result of the call as it is.",
 			Run: func(t *suite.Trial) {
-				c := t.Open(nil)
-				j := beginTask(t, c)
-				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call")
+				c, j := openTask(t)
+				result := j.result(t, c, "the result of the call")
 				if result["content"] == nil {
 					t.Fail("a result of tools/call, with content", "%s", checkutil.Excerpt(result))
 				}
@@ -68,44 +77,41 @@ func tasksChecks() []*suite.Check {
 				}
 			},
 		},
-	}, taskStatesChecks(), taskCancelsChecks(), taskToolsChecks(), taskRunsChecks())
+	}
 }
 
-// taskStatesChecks is about what is told of tasks.
+// taskStatesChecks is about the status of tasks.
 func taskStatesChecks() []*suite.Check {
-	at := []string{peer.R2511}
-	tasks := []suite.Need{"tasks.requests.tools.call"}
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.related", Title: "Names the task in its result", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Associating Task-Related Messages",
+			ID: "legacy-tasks.related", Title: "Names the task in its result", Level: suite.Must, Page: "Associating Task-Related Messages",
 			Statement: "The answer to tasks/result carries _meta[\"" + checkutil.MetaRelated + "\"] with the taskId, for the result itself does not.",
 			Why:       "Gateways and logs that relate messages to tasks lose the most important one.",
 			Fix:       "Add {\"taskId\": …} under that key to _meta of the result.",
 			Run: func(t *suite.Trial) {
-				c := t.Open(nil)
-				j := beginTask(t, c)
-				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call")
+				c, j := openTask(t)
+				result := j.result(t, c, "the result of the call")
 				if peer.Text(result, "_meta", checkutil.MetaRelated, "taskId") != j.id {
 					t.Fail("_meta with "+checkutil.MetaRelated+" of the task "+j.id, "%s", checkutil.Excerpt(result))
 				}
 			},
 		},
 		{
-			ID: "legacy-tasks.unrelated", Title: "Names the task once where taskId does", Level: suite.Should, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Associating Task-Related Messages",
+			ID: "legacy-tasks.unrelated", Title: "Names the task once where taskId does", Level: suite.Should, Page: "Associating Task-Related Messages",
 			Statement: "tasks/get, tasks/list and tasks/cancel and their answers, and notifications/tasks/status, carry no " + checkutil.MetaRelated + ": their taskId says it.",
 			Why:       "Two places can contradict each other.",
 			Fix:       "Leave it out of _meta in these.",
 			Run:       unrelated,
 		},
 		{
-			ID: "legacy-tasks.terminal", Title: "Leaves a task that has ended as it is", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Task Status Lifecycle",
+			ID: "legacy-tasks.terminal", Title: "Leaves a task that has ended as it is", Level: suite.Must, Page: "Task Status Lifecycle",
 			Statement: "From completed, failed and cancelled a task goes to no other status.",
 			Why:       "Clients stop to look at a terminal status; what comes after it is lost.",
 			Fix:       "Refuse every change of a task whose status is terminal.",
 			Run:       taskTerminal,
 		},
 		{
-			ID: "legacy-tasks.unknown", Title: "Refuses tasks that it does not know with -32602", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Protocol Errors",
+			ID: "legacy-tasks.unknown", Title: "Refuses tasks that it does not know with -32602", Level: suite.Must, Page: "Protocol Errors",
 			Statement: "tasks/get, tasks/result and tasks/cancel with a taskId that there is not are answered with the error -32602.",
 			Why:       "The client keeps polling a task that no longer exists.",
 			Fix:       "Answer -32602, and say whether the task has expired if you know.",
@@ -123,39 +129,37 @@ func taskStatesChecks() []*suite.Check {
 	}
 }
 
-// taskCancelsChecks is about cancelling tasks, and listing them.
+// taskCancelsChecks is about cancelling and listing tasks.
 func taskCancelsChecks() []*suite.Check {
-	at := []string{peer.R2511}
-	listed, ended := []suite.Need{"tasks.requests.tools.call", "tasks.list"}, []suite.Need{"tasks.requests.tools.call", "tasks.cancel"}
+	listed, cancels := []suite.Need{"tasks.list"}, []suite.Need{"tasks.cancel"}
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.cancelled", Title: "Cancels a task before it says so", Level: suite.Must, Faces: faces, Revisions: at, Needs: ended, Page: pageTasks + "Task Cancellation",
+			ID: "legacy-tasks.cancelled", Title: "Cancels a task before it says so", Level: suite.Must, Needs: cancels, Page: "Task Cancellation",
 			Statement: "tasks/cancel is answered with the task, whose status is cancelled by then, and stays so even if the work goes on.",
 			Why:       "The client believes that the work is over, and gets a result later.",
 			Fix:       "Set the status first, answer then, and drop what the work still brings.",
 			Run:       taskCancelled,
 		},
 		{
-			ID: "legacy-tasks.cancelled-late", Title: "Refuses to cancel what has ended with -32602", Level: suite.Must, Faces: faces, Revisions: at, Needs: ended, Page: pageTasks + "Task Cancellation",
+			ID: "legacy-tasks.cancelled-late", Title: "Refuses to cancel what has ended with -32602", Level: suite.Must, Needs: cancels, Page: "Task Cancellation",
 			Statement: "tasks/cancel of a task with a terminal status is answered with the error -32602.",
 			Why:       "The client takes what was done for undone.",
 			Fix:       "Look at the status before you cancel.",
 			Run: func(t *suite.Trial) {
-				c := t.Open(nil)
-				j := beginTask(t, c)
-				_ = mustRequest(t, c, "tasks/result", j.params())
+				c, j := openTask(t)
+				j.wait(t, c)
 				checkutil.FailedWith(t, mustRequest(t, c, "tasks/cancel", j.params()), "the error -32602", checkutil.InvalidParams)
 			},
 		},
 		{
-			ID: "legacy-tasks.listed", Title: "Lists the task that it has made", Level: suite.Must, Faces: faces, Revisions: at, Needs: listed, Page: pageTasks + "Task Listing",
+			ID: "legacy-tasks.listed", Title: "Lists the task that it has made", Level: suite.Must, Needs: listed, Page: "Task Listing",
 			Statement: "A task that tasks/get gives to a client is in one of its pages of tasks/list.",
 			Why:       "A client that has lost an id finds nothing to go on with.",
 			Fix:       "List from the same store that tasks/get reads, in the same context.",
 			Run:       taskListed,
 		},
 		{
-			ID: "legacy-tasks.bad-cursor", Title: "Refuses cursors of tasks that it did not give with -32602", Level: suite.Must, Faces: faces, Revisions: at, Needs: listed, Page: pageTasks + "Protocol Errors",
+			ID: "legacy-tasks.bad-cursor", Title: "Refuses cursors of tasks that it did not give with -32602", Level: suite.Must, Needs: listed, Page: "Protocol Errors",
 			Statement: "tasks/list with an invalid cursor is answered with the error -32602.",
 			Why:       "The client reads the first page for ever.",
 			Fix:       "Check the cursor, and answer -32602.",
@@ -166,21 +170,19 @@ func taskCancelsChecks() []*suite.Check {
 	}
 }
 
-// taskToolsChecks is about which tools run as tasks.
+// taskToolsChecks is about the tools that run as tasks.
 func taskToolsChecks() []*suite.Check {
-	at := []string{peer.R2511}
-	tasks := []suite.Need{"tasks.requests.tools.call"}
-	const page = pageTasks + "Tool-Level Negotiation"
+	const page = "Tool-Level Negotiation"
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.ignored", Title: "Serves a call that asks for a task though it has none", Level: suite.Must, Faces: faces, Revisions: at, Page: pageTasks + "Task Support and Handling",
+			ID: "legacy-tasks.ignored", Title: "Serves a call that asks for a task though it has none", Level: suite.Must, Page: "Task Support and Handling",
 			Statement: "A server that does not declare tasks.requests.tools.call ignores params.task, and answers with the result.",
 			Why:       "Clients that always ask for tasks cannot call the tool.",
 			Fix:       "Ignore members of params that you do not know.",
 			Needs:     []suite.Need{suite.NeedsTool("test_simple_text")},
 			Run: func(t *suite.Trial) {
-				if t.Offer.Capability(string(tasks[0])) {
-					t.Skip("the server declares %s", tasks[0])
+				if t.Offer.Capability(string(needsTasks)) {
+					t.Skip("the server declares %s", needsTasks)
 				}
 				result := mustResult(t, t.Open(nil), "tools/call", `{"name":"test_simple_text","arguments":{},"task":{"ttl":60000}}`, "the result of the tool")
 				if result["content"] == nil {
@@ -189,7 +191,7 @@ func taskToolsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.forbidden", Title: "Makes no task of a tool that can be none", Level: suite.Should, Faces: faces, Revisions: at, Needs: tasks, Page: page,
+			ID: "legacy-tasks.forbidden", Title: "Makes no task of a tool that can be none", Level: suite.Should, Page: page,
 			Statement: "A task-augmented call of a tool without execution.taskSupport, or with \"forbidden\", is answered with the error -32601.",
 			Why:       "The client waits for a task, and gets something else.",
 			Fix:       "Look at the tool before you make a task.",
@@ -200,7 +202,7 @@ func taskToolsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.required", Title: "Refuses a tool that must be a task without one with -32601", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: page,
+			ID: "legacy-tasks.required", Title: "Refuses a tool that must be a task without one with -32601", Level: suite.Must, Page: page,
 			Statement: "A call without params.task of a tool with taskSupport \"required\" is answered with the error -32601.",
 			Why:       "The call runs for as long as the task would, and the client gives up.",
 			Fix:       "Refuse the call.",
@@ -212,20 +214,18 @@ func taskToolsChecks() []*suite.Check {
 	}
 }
 
-// taskRunsChecks is about what becomes of the tool in a task.
+// taskRunsChecks is about the outcome of a tool in a task.
 func taskRunsChecks() []*suite.Check {
-	at := []string{peer.R2511}
-	tasks := []suite.Need{"tasks.requests.tools.call"}
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.failed", Title: "Calls a task failed whose tool has failed, and keeps its result", Level: suite.Should, Faces: faces, Revisions: at, Needs: append(slices.Clone(tasks), suite.NeedsTool(checkutil.ToolFails)), Page: pageTasks + "Task Execution Errors",
+			ID: "legacy-tasks.failed", Title: "Calls a task failed whose tool has failed, and keeps its result", Level: suite.Should, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolFails)}, Page: "Task Execution Errors",
 			Statement: "A task whose tool ends with isError has the status failed; tasks/result still gives that result.",
 			Why:       "Clients that look at the status alone take a failure for a success.",
 			Fix:       "Look at isError when the tool has ended.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := taskOf(t, c, checkutil.ToolFails, peer.Object{})
-				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call, with isError")
+				result := j.result(t, c, "the result of the call, with isError")
 				if result["isError"] != true {
 					t.Fail("the result of the call, with isError", "%s", checkutil.Excerpt(result))
 				}
@@ -235,7 +235,7 @@ func taskRunsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.asks", Title: "Asks in the name of its task", Level: suite.Must, Faces: faces, Revisions: at, Needs: append(slices.Clone(tasks), suite.NeedsTool(checkutil.ToolConfirms)), Page: pageTasks + "Input Required Status",
+			ID: "legacy-tasks.asks", Title: "Asks in the name of its task", Level: suite.Must, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolConfirms)}, Page: "Input Required Status",
 			Statement: "What a task asks of the client while tasks/result waits carries _meta[\"" + checkutil.MetaRelated + "\"] with its taskId.",
 			Why:       "The client does not know for which of its tasks the user is asked.",
 			Fix:       "Add the key to params._meta of each request that a task makes.",

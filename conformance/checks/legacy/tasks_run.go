@@ -14,16 +14,24 @@ type job struct {
 	task peer.Object // as it was made
 }
 
-// params name it.
+// params returns params that name the task.
 func (j job) params() string { return `{"taskId":` + peer.Encode(j.id) + `}` }
 
-// now is the task as tasks/get tells it.
+// now returns the answer to tasks/get.
 func (j job) now(t *suite.Trial, c *peer.Conn) peer.Object {
 	return mustResult(t, c, "tasks/get", j.params(), "the task "+j.id)
 }
 
-// taskTool is a tool with such support for tasks that may be called by a stranger, with arguments that are made up. The trial is skipped
-// without one. "" is a tool that says nothing.
+// result returns the answer to tasks/result, a result.
+func (j job) result(t *suite.Trial, c *peer.Conn, expected string) peer.Object {
+	return mustResult(t, c, "tasks/result", j.params(), expected)
+}
+
+// wait waits for any answer to tasks/result, so for the end of the task.
+func (j job) wait(t *suite.Trial, c *peer.Conn) { _ = mustRequest(t, c, "tasks/result", j.params()) }
+
+// taskTool returns a tool with such a taskSupport that is safe to call, and arguments for it. "" stands for a tool without taskSupport. The
+// trial is skipped if there is no such tool.
 func taskTool(t *suite.Trial, support ...string) (name string, arguments peer.Object) {
 	fixture := []string{checkutil.ToolComputes, "task_optional", "task_required", "simulate-research-query", "greet"}
 	for _, tool := range t.Offer.Tools {
@@ -48,7 +56,13 @@ func taskTool(t *suite.Trial, support ...string) (name string, arguments peer.Ob
 	return "", nil
 }
 
-// beginTask has a task made that takes a moment. Without one the trial is broken: that is for another check.
+// openTask opens a session and begins a task in it.
+func openTask(t *suite.Trial) (*peer.Conn, job) {
+	c := t.Open(nil)
+	return c, beginTask(t, c)
+}
+
+// beginTask begins a task that takes a moment. If the server makes none, the trial is broken: that is for another check.
 func beginTask(t *suite.Trial, c *peer.Conn) job {
 	name, arguments := taskTool(t, "optional", "required")
 	return taskOf(t, c, name, arguments)
@@ -82,8 +96,7 @@ func taskCreated(t *suite.Trial) {
 }
 
 func unrelated(t *suite.Trial) {
-	c := t.Open(nil)
-	j := beginTask(t, c)
+	c, j := openTask(t)
 	none := func(what string, in any) {
 		if peer.Get(in, "_meta", checkutil.MetaRelated) != nil {
 			t.Fail("no "+checkutil.MetaRelated+" in _meta of "+what, "%s", checkutil.Excerpt(in))
@@ -93,7 +106,7 @@ func unrelated(t *suite.Trial) {
 	if t.Offer.Capability("tasks.list") {
 		none("the answer to tasks/list", mustResult(t, c, "tasks/list", "", "the tasks"))
 	}
-	_ = mustRequest(t, c, "tasks/result", j.params())
+	j.wait(t, c)
 	waitSettled(t, c)
 	for _, m := range checkutil.OfMethod(c.Others(), "notifications/tasks/status") {
 		none(m.Method, m.Params())
@@ -101,9 +114,8 @@ func unrelated(t *suite.Trial) {
 }
 
 func taskTerminal(t *suite.Trial) {
-	c := t.Open(nil)
-	j := beginTask(t, c)
-	_ = mustRequest(t, c, "tasks/result", j.params())
+	c, j := openTask(t)
+	j.wait(t, c)
 	before := j.now(t, c)
 	if !checkutil.Terminal(before) {
 		t.Fatal("a terminal status after the result", "%s", checkutil.Excerpt(before))
@@ -111,25 +123,24 @@ func taskTerminal(t *suite.Trial) {
 	if t.Offer.Capability("tasks.cancel") {
 		_ = mustRequest(t, c, "tasks/cancel", j.params())
 	}
-	_ = mustRequest(t, c, "tasks/result", j.params())
+	j.wait(t, c)
 	if after := j.now(t, c); peer.Text(after, "status") != peer.Text(before, "status") {
 		t.Fail("the status "+peer.Text(before, "status")+", as it was", "%s", checkutil.Excerpt(after))
 	}
 }
 
 func taskCancelled(t *suite.Trial) {
-	c := t.Open(nil)
-	j := beginTask(t, c)
+	c, j := openTask(t)
 	const expected = "the task with the status cancelled"
 	if task := mustResult(t, c, "tasks/cancel", j.params(), expected); peer.Text(task, "status") != "cancelled" || peer.Text(task, "taskId") != j.id {
 		t.Fatal(expected, "%s", checkutil.Excerpt(task))
 	}
 	j.stays(t, c)
-	checkutil.Pause(t, 2*checkutil.TaskTime) // the work would be over by then
+	beginTask(t, c).wait(t, c) // the work, which has begun before that of this task, would be over then
 	j.stays(t, c)
 }
 
-// stays demands that a cancelled task is cancelled, or forgotten.
+// stays fails the trial unless a cancelled task is still cancelled, or forgotten.
 func (j job) stays(t *suite.Trial, c *peer.Conn) {
 	m := mustRequest(t, c, "tasks/get", j.params())
 	if code, _, _ := m.Error(); code == checkutil.InvalidParams {
@@ -140,12 +151,11 @@ func (j job) stays(t *suite.Trial, c *peer.Conn) {
 	}
 }
 
-// maxTaskPages bounds the pages of tasks that are read.
+// maxTaskPages is the maximum number of pages of tasks that are read.
 const maxTaskPages = 50
 
 func taskListed(t *suite.Trial) {
-	c := t.Open(nil)
-	j := beginTask(t, c)
+	c, j := openTask(t)
 	params := ""
 	for range maxTaskPages {
 		result := mustResult(t, c, "tasks/list", params, "a list of tasks")
@@ -169,7 +179,7 @@ func taskAsks(t *suite.Trial) {
 		t.Skip("%s cannot run as a task", checkutil.ToolConfirms)
 	}
 	j := taskOf(t, c, checkutil.ToolConfirms, checkutil.Sample(tool["inputSchema"]))
-	result := mustResult(t, c, "tasks/result", j.params(), "the result of the call, after the question was answered")
+	result := j.result(t, c, "the result of the call, after the question was answered")
 	if result["content"] == nil {
 		t.Fail("a result with content", "%s", checkutil.Excerpt(result))
 	}

@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"encoding/base64"
-	"reflect"
 	"slices"
 
 	"dragoman/conformance/checks/checkutil"
@@ -12,7 +11,7 @@ import (
 
 const pageTools = "server/tools §Error Handling"
 
-// toolsChecks is about tools and what they answer.
+// toolsChecks is about tools and their results.
 func toolsChecks() []*suite.Check {
 	return append([]*suite.Check{
 		{
@@ -113,10 +112,7 @@ func contentChecks() []*suite.Check {
 			Fix:       "Add a text block with the serialised JSON to content.",
 			Run: func(t *suite.Trial) {
 				structuredCall(t, func(tool, result peer.Object) {
-					if want := result["structuredContent"]; want != nil && !slices.ContainsFunc(peer.List(result, "content"), func(block any) bool {
-						v, err := peer.Decode(peer.Text(block, "text"))
-						return err == nil && reflect.DeepEqual(v, want)
-					}) {
+					if want := result["structuredContent"]; want != nil && !checkutil.HasText(result, want) {
 						t.Fail("a text block with the JSON of structuredContent from "+peer.Text(tool, "name"), "%s", peer.Encode(result["content"]))
 					}
 				})
@@ -126,17 +122,22 @@ func contentChecks() []*suite.Check {
 }
 
 func badArguments(t *suite.Trial) {
-	for _, tool := range t.Offer.Tools {
-		if len(peer.List(tool, "inputSchema", "required")) == 0 || !checkutil.OnlyReads(t, tool) {
-			continue
-		}
-		m := mustRequest(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
-		if !m.Failed() && m.Result()["isError"] != true {
-			t.Fail("the call of "+peer.Text(tool, "name")+" without its arguments fails", "%s", m.Raw)
-		}
-		return
+	name, m := callWithoutArguments(t, func(peer.Object) bool { return true })
+	if !m.Failed() && m.Result()["isError"] != true {
+		t.Fail("the call of "+name+" without its arguments fails", "%s", m.Raw)
 	}
-	t.Skip("no tool that requires arguments says that it only reads (readOnlyHint)")
+}
+
+// callWithoutArguments calls the first suitable tool that requires arguments, without any. The trial is skipped if there is none.
+func callWithoutArguments(t *suite.Trial, suitable func(tool peer.Object) bool) (name string, m peer.Message) {
+	i := slices.IndexFunc(t.Offer.Tools, func(tool peer.Object) bool {
+		return len(peer.List(tool, "inputSchema", "required")) > 0 && checkutil.OnlyReads(t, tool) && suitable(tool)
+	})
+	if i < 0 {
+		t.Skip("no tool that requires arguments says that it only reads (readOnlyHint)")
+	}
+	name = peer.Text(t.Offer.Tools[i], "name")
+	return name, mustRequest(t, t.Open(nil), "tools/call", toolCall(name, peer.Object{}, ""))
 }
 
 func binaryContent(t *suite.Trial) {
@@ -158,7 +159,7 @@ func binaryContent(t *suite.Trial) {
 	}
 }
 
-// structuredCall calls the tools that show an outputSchema and may be called by a stranger, and has their results judged.
+// structuredCall calls the tools with an outputSchema that are safe to call, and judges their results.
 func structuredCall(t *suite.Trial, judge func(tool, result peer.Object)) {
 	c, called := t.Open(nil), 0
 	for _, tool := range t.Offer.Tools {

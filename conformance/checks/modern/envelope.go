@@ -26,7 +26,7 @@ func metaChecks() []*suite.Check {
 				r := k.send(body(`"m1"`), checkutil.ModernHead("server/discover"))
 				if r.message != nil && t.Face.Stdio() && id != "request.capabilities-missing" {
 					if code, _, _ := r.message.Error(); code != checkutil.InvalidParams && isDual(t) {
-						k.refuse(r, 0) // it is a legacy request, which came before initialize
+						k.refuse(r, 0) // a legacy request before initialize
 						return
 					}
 				}
@@ -171,7 +171,7 @@ func methodsChecks() []*suite.Check {
 				k := newRawClient(t)
 				for i, m := range removedMethods() {
 					if m.name == "initialize" && t.Face.Stdio() {
-						continue // there it may choose the era of the process
+						continue // there it may set the era of the process
 					}
 					k.refuse(k.request(`"r`+string(rune('a'+i))+`"`, m.name, m.params, nil), 404, checkutil.MethodNotFound)
 				}
@@ -197,7 +197,7 @@ func removedMethods() []removed {
 	}
 }
 
-// messagesChecks are about what is no request of JSON-RPC.
+// messagesChecks are about messages that are not requests of JSON-RPC.
 func messagesChecks() []*suite.Check {
 	check := func(id, title, statement, why, fix string, level suite.Level, codes []int, body func() string) *suite.Check {
 		return &suite.Check{ID: id, Title: title, Level: level, Faces: httpFace, Page: pageHTTP + "Sending Messages", Statement: statement, Why: why, Fix: fix,
@@ -263,8 +263,8 @@ func messagesChecks() []*suite.Check {
 	}
 }
 
-// memberCase sends text, a server/discover with further members, and demands that nobody acts on another method. A server may also
-// ignore it: the answer is waited for, since requests that follow may be answered first.
+// memberCase sends text, a server/discover with further members, and fails the trial if the server acts on another method. It waits for the
+// answer, since later requests may be answered first; a server may also ignore the message.
 func memberCase(k *rawClient, text string) {
 	m := k.send(text, checkutil.ModernHead("server/discover")).message
 	if m == nil || !m.Failed() {

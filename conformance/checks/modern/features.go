@@ -18,7 +18,7 @@ func featuresChecks() []*suite.Check {
 	return slices.Concat(toolsChecks(), toolResultsChecks(), resourcesChecks(), promptsChecks())
 }
 
-// failsWith demands an error response with one of the codes.
+// failsWith fails the trial unless the message is an error response with one of the codes.
 func failsWith(t *suite.Trial, m peer.Message, what string, codes ...int) {
 	code, _, _ := m.Error()
 	if !m.Failed() || !slices.Contains(codes, code) {
@@ -148,7 +148,7 @@ func toolResultsChecks() []*suite.Check {
 	}
 }
 
-// binary looks at what is binary in the results of the everything-fixture.
+// binary checks the binary data in results of the everything fixture.
 func binary(t *suite.Trial) {
 	c, seen := t.Open(nil), 0
 	look := func(v any, member string) {
@@ -233,7 +233,7 @@ func promptsChecks() []*suite.Check {
 			Why:       "The model would be given a text with a hole in it.",
 			Fix:       "Check the arguments of prompts/get against the prompt's list. Answer -32602 and name the one that is missing.",
 			Run: func(t *suite.Trial) {
-				i := slices.IndexFunc(t.Offer.Prompts, func(p peer.Object) bool { return required(p) != "" })
+				i := slices.IndexFunc(t.Offer.Prompts, func(p peer.Object) bool { return len(checkutil.RequiredArguments(p)) > 0 })
 				if i < 0 {
 					t.Skip("the server has no prompt with a required argument")
 				}

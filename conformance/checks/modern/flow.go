@@ -12,11 +12,11 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// recorder keeps what comes in a conversation, in the order in which it has come.
+// recorder keeps the messages of a connection in the order of arrival.
 type recorder struct {
 	mu   sync.Mutex
 	all  []peer.Message
-	more chan struct{} // closed when something comes
+	more chan struct{} // closed when a message comes
 }
 
 func (r *recorder) add(m peer.Message) {
@@ -53,10 +53,10 @@ func (r *recorder) messages() []peer.Message {
 	return slices.Clone(r.all)
 }
 
-// of are those with a method.
+// of returns the messages with a method.
 func (r *recorder) of(method string) []peer.Message { return checkutil.OfMethod(r.messages(), method) }
 
-// openRecorded begins a conversation of which everything is kept.
+// openRecorded opens a connection whose messages are kept.
 func openRecorded(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
 	r := &recorder{more: make(chan struct{})}
 	c := t.Open(func(s *peer.Settings) {
@@ -74,7 +74,7 @@ func openRecorded(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *rec
 	return c, r
 }
 
-// settledCall waits until nothing more can come for a call.
+// settledCall waits until no more messages can come for a call.
 func settledCall(t *suite.Trial, c *peer.Conn, call *peer.Call) {
 	if _, err := call.Wait(); err != nil {
 		t.Break("%v", err)
@@ -85,7 +85,7 @@ func settledCall(t *suite.Trial, c *peer.Conn, call *peer.Call) {
 	}
 }
 
-// flowChecks are about what is said while a request runs, and about its end by the client.
+// flowChecks are about progress, log messages and cancellation.
 func flowChecks() []*suite.Check {
 	return slices.Concat(progressChecks(), loggingChecks(), cancelChecks())
 }
@@ -228,7 +228,7 @@ func loggingChecks() []*suite.Check {
 			Why:       "Users see what the server does.",
 			Fix:       "Send notifications/message on the response stream of the request, before its response. Over HTTP answer such a request with an event stream.",
 			Run: func(t *suite.Trial) {
-				for range 3 { // a gateway may keep back what it cannot tell from another call's
+				for range 3 { // a gateway may withhold messages that may belong to another call
 					if _, got := logged(t, "debug"); len(got) > 0 {
 						return
 					}
@@ -314,6 +314,8 @@ func cancelChecks() []*suite.Check {
 				}
 				if _, err := c.Result("server/discover", ""); err != nil {
 					t.Fail("the server goes on", "%v", err)
+				} else {
+					fence(t, c)
 				}
 				for _, m := range c.Others() {
 					t.Fail("no answer to a notification", "%s", m.Raw)
@@ -323,18 +325,19 @@ func cancelChecks() []*suite.Check {
 	}
 }
 
-// silent cancels a call and waits until it would have been answered. It tries several times, later each time: a cancellation that comes
-// before its call is none, and one that comes late may meet the answer.
+// silent cancels a call and waits until it would have been answered. It tries several times: a cancellation may come before its call, or
+// cross the answer.
 func silent(t *suite.Trial) {
 	c := t.Open(nil)
 	got := ""
 	for try := range checkutil.Attempts {
 		call := mustStart(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 250}})
 		if try > 0 {
-			checkutil.Pause(t, 40*time.Millisecond) // until the call has begun, which nothing tells
+			checkutil.Pause(t, 40*time.Millisecond) // until the call has begun, which no message announces
 		}
 		call.Cancel()
 		mustCallTool(t, c, peer.Object{"name": "slow", "arguments": peer.Object{"ms": 280}})
+		fence(t, c)
 		answers := call.Got()
 		if len(answers) == 0 {
 			return
@@ -344,8 +347,8 @@ func silent(t *suite.Trial) {
 	t.Fail("nothing for the cancelled request", "%s", got)
 }
 
-// stops cancels a long call and waits until the fixture counts it among the cancelled. It tries again, later each time: a cancellation
-// that comes before its call is none.
+// stops cancels a long call and waits until the fixture counts it as cancelled. It tries again after longer waits, since a cancellation may
+// come before its call.
 func stops(t *suite.Trial) {
 	c := t.Open(nil)
 	count := func() float64 {
@@ -354,9 +357,9 @@ func stops(t *suite.Trial) {
 	}
 	before := count()
 	began := time.Now()
-	for wait := 20 * time.Millisecond; time.Since(began) < checkutil.AnswerTime(t); wait *= 2 {
+	for wait := 20 * time.Millisecond; time.Since(began) < t.Target.Patience(); wait *= 2 {
 		call := mustStart(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 30_000}})
-		checkutil.Pause(t, wait) // until the call has begun, which nothing tells
+		checkutil.Pause(t, wait) // until the call has begun, which no message announces
 		call.Cancel()
 		for try := time.Now(); time.Since(try) < 500*time.Millisecond; checkutil.Pause(t, 20*time.Millisecond) {
 			if count() > before {
@@ -364,10 +367,10 @@ func stops(t *suite.Trial) {
 			}
 		}
 	}
-	t.Fail("the call is counted as cancelled", "after %s it is not", checkutil.AnswerTime(t))
+	t.Fail("the call is counted as cancelled", "after %s it is not", t.Target.Patience())
 }
 
-// number is a JSON number.
+// number returns a JSON number; 0 for other values.
 func number(v any) float64 {
 	if n, ok := v.(interface{ Float64() (float64, error) }); ok {
 		f, _ := n.Float64()

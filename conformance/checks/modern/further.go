@@ -2,8 +2,6 @@ package modern
 
 import (
 	"encoding/base64"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +36,7 @@ func furtherChecks() []*suite.Check {
 				for _, x := range []request{{"dragoman/no-such-method", nil}, {"tools/call", peer.Object{"name": "dragoman-conformance-no-such-tool"}},
 					{"prompts/get", peer.Object{"name": "dragoman-conformance-no-such-prompt"}}, {"resources/read", peer.Object{"uri": missingURI}}} {
 					_, m := mustRequest(t, c, x.method, x.params)
-					if code, message, _ := m.Error(); code <= -32000 && code >= -32019 && code != -32002 { // that one is worse, and told elsewhere
+					if code, message, _ := m.Error(); code <= -32000 && code >= -32019 && code != -32002 { // errors.reserved-codes judges that one
 						t.Fail("a code that means something", "the error %d for %s: %s", code, x.method, message)
 					}
 				}
@@ -88,10 +86,10 @@ func cancelsUnasked(t *suite.Trial) {
 
 func toldToLegacy(t *suite.Trial) {
 	if isDual(t) {
-		return // an answer is better than being told; and who makes a modern server dual has kept what it promises
+		return // a dual server answers
 	}
 	k := newRawClient(t)
-	r := k.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+checkutil.InitializeParams(peer.R2511, "{}")+`}`, checkutil.LegacyHead(nil))
+	r := k.send(checkutil.Initialize(peer.R2511), checkutil.LegacyHead(nil))
 	if r.message == nil || !r.message.Failed() {
 		t.Fatal("an error that names "+peer.R2607, "no error%s", statusText(r.status))
 	}
@@ -112,10 +110,7 @@ func structuredText(t *suite.Trial) {
 			continue
 		}
 		judged = true
-		if !slices.ContainsFunc(peer.List(m.Result(), "content"), func(block any) bool {
-			v, err := peer.Decode(peer.Text(block, "text"))
-			return err == nil && reflect.DeepEqual(v, want)
-		}) {
+		if !checkutil.HasText(m.Result(), want) {
 			t.Fail("a text block with the JSON of structuredContent from "+peer.Text(tool, "name"), "%s", checkutil.Excerpt(m.Result()["content"]))
 		}
 	}
@@ -124,17 +119,18 @@ func structuredText(t *suite.Trial) {
 	}
 }
 
-// stays is the time for which a subscription must stay open.
+// stays is the minimum time that a subscription must stay open.
 const stays = 300 * time.Millisecond
 
 func endsWell(t *suite.Trial) {
 	c, r := openRecorded(t, nil)
 	l := listens(t, c, r, `"ends"`, anyFilter(t))
 	checkutil.Pause(t, stays)
+	l.settle()
 	var answer *peer.Message
 	said := false
 	for _, m := range append(r.messages(), l.call.Got()...) {
-		if m.Kind() == peer.IsResponse && string(m.ID) == l.call.ID {
+		if l.ends(m) {
 			answer = &m
 		}
 		said = said || m.Method == "notifications/cancelled" && peer.Text(m.Params(), "requestId") == "ends"

@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// listsChecks are about server/discover, lists, their pages, and how long they hold.
+// listsChecks are about server/discover, lists, their pages and their lifetimes.
 func listsChecks() []*suite.Check {
 	return slices.Concat(discoverChecks(), cachingChecks(), pagesChecks())
 }
@@ -60,7 +60,7 @@ func discoverChecks() []*suite.Check {
 				for _, v := range peer.List(first.message.Result(), "supportedVersions") {
 					version, _ := v.(string)
 					if version < peer.R2607 {
-						continue // of the era with sessions
+						continue // a legacy revision
 					}
 					r := k.request(`"`+version+`"`, "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = version }, peer.Field{Name: "MCP-Protocol-Version", Value: version})
 					k.accept(r, "a result for the supported version "+version)
@@ -171,8 +171,8 @@ func cachingChecks() []*suite.Check {
 	}
 }
 
-// eachList reads all lists that the server declares, and has look look at their pages. Lists may change while they are read, so what
-// look complains of counts only if it is so three times.
+// eachList reads all lists that the server declares and calls look with their pages. Lists may change while they are read, so a complaint
+// counts only if look returns it three times.
 func eachList(t *suite.Trial, c *peer.Conn, look func(method, member string, pages []peer.Object) (complaint string)) {
 	for _, x := range listMethods {
 		if !t.Offer.Capability(x.capability) {
@@ -181,7 +181,7 @@ func eachList(t *suite.Trial, c *peer.Conn, look func(method, member string, pag
 		for try := 1; ; try++ {
 			found := pagesOf(t, c, x.method)
 			if len(found) == 0 {
-				break // not there
+				break // the server has no such list
 			}
 			complaint := look(x.method, x.member, found)
 			if complaint == "" {
@@ -195,7 +195,7 @@ func eachList(t *suite.Trial, c *peer.Conn, look func(method, member string, pag
 	}
 }
 
-// longestList bounds the pages of a list that are read.
+// longestList is the maximum number of pages of a list that are read.
 const longestList = 50
 
 func pagesOf(t *suite.Trial, c *peer.Conn, method string) (pages []peer.Object) {
@@ -219,7 +219,7 @@ func pagesOf(t *suite.Trial, c *peer.Conn, method string) (pages []peer.Object) 
 	return pages
 }
 
-// names are those of the items, or URIs.
+// names returns the names or URIs of the items.
 func names(member string, pages []peer.Object) (out []string) {
 	key := map[string]string{"resources": "uri", "resourceTemplates": "uriTemplate"}[member]
 	if key == "" {

@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Tools of the everything-fixture that ask, by the names of the official conformance suite.
+// Tools of the everything fixture that ask, with the names of the official conformance suite.
 const (
 	asksUser   = "test_input_required_result_elicitation"
 	asksModel  = "test_input_required_result_sampling"
@@ -28,17 +28,17 @@ type interactiveCall struct {
 	c      *peer.Conn
 	method string
 	name   string
-	last   peer.Message // what came last
+	last   peer.Message // the last answer
 }
 
 func startInteractive(t *suite.Trial, c *peer.Conn, tool string) *interactiveCall {
 	d := &interactiveCall{t: t, c: c, method: "tools/call", name: tool}
-	d.say(nil)
+	d.send(nil)
 	return d
 }
 
-// say makes the request, with members beside its name.
-func (d *interactiveCall) say(more peer.Object) {
+// send makes the request with members beside its name.
+func (d *interactiveCall) send(more peer.Object) {
 	params := peer.Object{"name": d.name}
 	if d.method == "tools/call" {
 		params["arguments"] = peer.Object{}
@@ -63,7 +63,7 @@ func (d *interactiveCall) questions() peer.Object {
 	return questions
 }
 
-// retry answers: with these answers and the state that came.
+// retry repeats the request with answers and the state of the last answer.
 func (d *interactiveCall) retry(answers peer.Object) {
 	more := peer.Object{}
 	if answers != nil {
@@ -72,17 +72,17 @@ func (d *interactiveCall) retry(answers peer.Object) {
 	if state, has := d.last.Result()["requestState"]; has {
 		more["requestState"] = state
 	}
-	d.say(more)
+	d.send(more)
 }
 
-// finished demands that the server has its answers and is done.
+// finished fails the trial unless the last answer is the final result.
 func (d *interactiveCall) finished() {
 	if r := d.last.Result(); r == nil || r["resultType"] == "input_required" || r["isError"] == true {
 		d.t.Fail("the final result of "+d.name+" after the answers", "%s", checkutil.Excerpt(d.last.Object))
 	}
 }
 
-// answersTo are answers that fit.
+// answersTo returns valid answers to questions.
 func answersTo(questions peer.Object) peer.Object {
 	out := peer.Object{}
 	for key, q := range questions {
@@ -104,7 +104,7 @@ func answersTo(questions peer.Object) peer.Object {
 	return out
 }
 
-// askers are those of the fixture's tools that the server has.
+// askers returns the fixture's tools that ask and that the server has.
 func askers(t *suite.Trial) (out []string) {
 	for _, tool := range []string{asksUser, asksModel, asksRoots, asksState, asksMany} {
 		if t.Offer.Tool(tool) != nil {
@@ -117,13 +117,13 @@ func askers(t *suite.Trial) (out []string) {
 	return out
 }
 
-// mrtrChecks are about results that ask (multi-round-trip requests).
+// mrtrChecks are about multi-round-trip requests: results that ask.
 func mrtrChecks() []*suite.Check {
 	return slices.Concat(questionsChecks(), undeclaredChecks(), retriesChecks(), statesChecks())
 }
 
 func questionsChecks() []*suite.Check {
-	// each has a look at the first result of each tool that asks.
+	// each calls look with the first result of each tool that asks.
 	each := func(look func(t *suite.Trial, d *interactiveCall)) func(*suite.Trial) {
 		return func(t *suite.Trial) {
 			c := t.Open(capable(everything))

@@ -14,7 +14,7 @@ import (
 
 var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") })
 
-// annotated is a property that a header mirrors.
+// annotated is a property with x-mcp-header.
 type annotated struct {
 	path   []string
 	header string
@@ -23,7 +23,7 @@ type annotated struct {
 
 func (a annotated) String() string { return strings.Join(a.path, ".") }
 
-// annotations finds x-mcp-header in an input schema: those that are reached by properties alone, and how many there are anywhere.
+// annotations returns the properties with x-mcp-header that properties alone lead to.
 func annotations(schema any, path ...string) (found []annotated) {
 	properties, _ := peer.Get(schema, "properties").(peer.Object)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -38,6 +38,7 @@ func annotations(schema any, path ...string) (found []annotated) {
 	return found
 }
 
+// anywhere counts all x-mcp-header in a schema.
 func anywhere(v any) (n int) {
 	switch x := v.(type) {
 	case peer.Object:
@@ -55,16 +56,16 @@ func anywhere(v any) (n int) {
 	return n
 }
 
-// mirrored is a call of a tool that can be tried without doing harm, one of whose arguments is mirrored.
+// mirrored is a call of a tool that is safe to call, with a mirrored argument.
 type mirrored struct {
 	*rawClient
 	tool   string
 	at     annotated
-	others []peer.Field // what mirrors further arguments
+	others []peer.Field // headers of further arguments
 	params peer.Object
 }
 
-// mirror finds one; the trial is skipped if there is none.
+// mirror finds a tool for such a call. The trial is skipped if there is none.
 func mirror(t *suite.Trial, kind string) mirrored {
 	for _, tool := range t.Offer.Tools {
 		name := peer.Text(tool, "name")
@@ -121,7 +122,7 @@ func value(schema peer.Object) any {
 	return "eu west"
 }
 
-// call makes the call with a value in the head.
+// call makes the call with a value of the header.
 func (m mirrored) call(header string) reply {
 	return m.send(peer.Field{Name: "Mcp-Param-" + m.at.header, Value: header})
 }
@@ -131,7 +132,7 @@ func (m mirrored) send(more ...peer.Field) reply {
 	return m.request("1", "tools/call", m.params, nil, append(fields, more...)...)
 }
 
-// paramsChecks are about arguments of tools that are mirrored in the head.
+// paramsChecks are about arguments of tools that headers mirror.
 func paramsChecks() []*suite.Check {
 	const (
 		page = pageHTTP + "Server Behavior for Custom Headers"

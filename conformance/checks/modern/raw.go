@@ -21,7 +21,7 @@ var (
 	faces     = []peer.Face{peer.ModernHTTP, peer.ModernStdio}
 )
 
-// Pages of 2026-07-28 that are cited often.
+// Pages of 2026-07-28 that several checks cite.
 const (
 	pageHTTP     = "basic/transports/streamable-http §"
 	pageMeta     = "basic/index §_meta"
@@ -31,7 +31,7 @@ const (
 	pageStdio    = "basic/transports/stdio §"
 )
 
-// rawClient sends a modern server requests that no client should send, over either transport, one at a time.
+// rawClient sends malformed requests to a modern server, over either transport, one at a time.
 type rawClient struct {
 	*suite.Trial
 	child *peer.Child // of stdio
@@ -62,7 +62,7 @@ func (k *rawClient) send(body string, head peer.Fields) reply {
 		k.Break("the program does not read: %v", err)
 	}
 	sent, _ := peer.ReadMessage(body)
-	ctx, cancel := context.WithTimeout(k.Context(), k.child.Patience(checkutil.AnswerTime(k.Trial)))
+	ctx, cancel := context.WithTimeout(k.Context(), k.child.Patience(k.Target.Patience()))
 	defer cancel()
 	for {
 		line, err := k.child.Next(ctx)
@@ -79,7 +79,7 @@ func (k *rawClient) send(body string, head peer.Fields) reply {
 	}
 }
 
-// request sends a sound request, altered by change (_meta) and more (head).
+// request sends a valid request, altered by change (_meta) and more (head).
 func (k *rawClient) request(id, method string, params peer.Object, change func(meta peer.Object), more ...peer.Field) reply {
 	return k.send(checkutil.ModernBody(id, method, params, change), checkutil.ModernHead(method, more...))
 }
@@ -131,7 +131,7 @@ func statusText(status int) string {
 	return ", with status " + strconv.Itoa(status)
 }
 
-// target is something that can be requested by name without side effects.
+// target is a tool, resource or prompt that can be requested without side effects.
 type target struct {
 	method, member, name string
 	known                bool // the server has it
@@ -157,7 +157,7 @@ func harmlessTarget(t *suite.Trial) target {
 		return target{"resources/read", "uri", peer.Text(r, "uri"), true}
 	}
 	for _, p := range o.Prompts {
-		if required(p) == "" {
+		if len(checkutil.RequiredArguments(p)) == 0 {
 			return target{"prompts/get", "name", peer.Text(p, "name"), true}
 		}
 	}
@@ -167,22 +167,12 @@ func harmlessTarget(t *suite.Trial) target {
 	return target{"tools/call", "name", "dragoman-conformance-no-such-tool", false}
 }
 
-// required returns the first required argument of a prompt; "" if there is none.
-func required(prompt peer.Object) string {
-	for _, a := range peer.List(prompt, "arguments") {
-		if peer.Get(a, "required") == true {
-			return peer.Text(a, "name")
-		}
-	}
-	return ""
-}
-
 // encoded returns a value in the Base64 form of header fields.
 func encoded(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// isDual reports whether the server also speaks legacy revisions, at the same endpoint.
+// isDual reports whether the server also supports legacy revisions at the same endpoint.
 func isDual(t *suite.Trial) bool {
 	face := peer.LegacyHTTP
 	if t.Face.Stdio() {
@@ -221,14 +211,17 @@ func mustStart(t *suite.Trial, c *peer.Conn, method string, params peer.Object) 
 	return call
 }
 
-// fence waits until everything that the server wrote before on a shared stream has arrived, by a request and its answer.
+// fence waits until everything that the server sends on a shared stream for earlier messages has arrived: until later requests are
+// answered.
 func fence(t *suite.Trial, c *peer.Conn) {
-	if t.Face.Stdio() {
-		mustRequest(t, c, "server/discover", nil)
+	for range checkutil.Fences {
+		if t.Face.Stdio() {
+			mustRequest(t, c, "server/discover", nil)
+		}
 	}
 }
 
-// opened opens a connection with modern requests, since servers of both eras may choose the era of a process by its first request.
+// opened opens a connection and makes modern requests, since the first request may set the era of a process.
 func opened(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
 	c, r := openRecorded(t, change)
 	requests := plainRequests(t)

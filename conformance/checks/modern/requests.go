@@ -94,8 +94,8 @@ func requestsChecks() []*suite.Check {
 	}
 }
 
-// versionMismatch names an earlier revision in the body, then in the head. With the latter in the head a server that speaks it may take
-// the request for one of that revision, and refuse it by those rules.
+// versionMismatch names an earlier revision in the body, then in the head. In the second case a server of that revision may refuse the request
+// by the rules of that revision.
 func versionMismatch(t *suite.Trial) {
 	k := newRawClient(t)
 	k.refuse(k.request("1", "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = peer.R2511 }), 400, checkutil.HeaderMismatch)

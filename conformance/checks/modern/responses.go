@@ -175,13 +175,13 @@ func everyCharacter() *suite.Check {
 	}
 }
 
-// request is a request that any server can answer.
+// request is a method with params.
 type request struct {
 	method string
 	params peer.Object
 }
 
-// plainRequests are those to which the server has a result, at most one of a method.
+// plainRequests returns requests that the server can answer with a result, at most one of a method.
 func plainRequests(t *suite.Trial) []request {
 	all := []request{{"server/discover", nil}}
 	for _, list := range []string{"tools", "prompts", "resources"} {
@@ -196,7 +196,7 @@ func plainRequests(t *suite.Trial) []request {
 		all = append(all, request{"resources/read", peer.Object{"uri": r["uri"]}})
 	}
 	if i := slices.IndexFunc(t.Offer.Prompts, func(p peer.Object) bool {
-		return required(p) == "" && !strings.Contains(peer.Text(p, "name"), "input_required")
+		return len(checkutil.RequiredArguments(p)) == 0 && !strings.Contains(peer.Text(p, "name"), "input_required")
 	}); i >= 0 {
 		all = append(all, request{"prompts/get", peer.Object{"name": t.Offer.Prompts[i]["name"]}})
 	}
@@ -206,7 +206,7 @@ func plainRequests(t *suite.Trial) []request {
 	return all
 }
 
-// echoes demands that a request's response has its id.
+// echoes fails the trial unless the response to a request has its id.
 func echoes(t *suite.Trial, c *peer.Conn, id, method string) {
 	call, err := c.StartAs(id, method, "")
 	hasID(t, call, err)
@@ -226,7 +226,7 @@ func hasID(t *suite.Trial, call *peer.Call, err error) {
 	}
 }
 
-// nothingAfter demands that a call's response is the last that has come for it.
+// nothingAfter fails the trial if messages of a call came after its response.
 func nothingAfter(t *suite.Trial, call *peer.Call) {
 	answered := false
 	for _, m := range call.Got() {

@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// retriesChecks are about requests that bring answers.
+// retriesChecks are about requests with answers.
 func retriesChecks() []*suite.Check {
 	const (
 		page      = "basic/patterns/mrtr §Basic Workflow"
@@ -61,7 +61,7 @@ func retriesChecks() []*suite.Check {
 			Fix:       "Read inputResponses and requestState of prompts/get and resources/read too.",
 			Run: func(t *suite.Trial) {
 				d := &interactiveCall{t: t, c: t.Open(capable(everything)), method: "prompts/get", name: asksPrompt}
-				d.say(nil)
+				d.send(nil)
 				d.retry(answersTo(d.questions()))
 				d.finished()
 			},
@@ -106,7 +106,7 @@ func retriesChecks() []*suite.Check {
 				for key := range startInteractive(t, c, asksUser).questions() {
 					for _, wrong := range []any{peer.Object{key: "yes"}, peer.Object{key: peer.Object{"roots": []any{}}}, []any{1}} {
 						d := &interactiveCall{t: t, c: c, method: "tools/call", name: asksUser}
-						d.say(peer.Object{"inputResponses": wrong})
+						d.send(peer.Object{"inputResponses": wrong})
 						if r := d.last.Result(); r != nil && r["resultType"] == "complete" && r["isError"] != true {
 							t.Fail("an error or input_required for inputResponses "+checkutil.Excerpt(wrong), "%s", checkutil.Excerpt(d.last.Object))
 						}
@@ -117,7 +117,7 @@ func retriesChecks() []*suite.Check {
 	}
 }
 
-// statesChecks are about requestState, which comes back through the client's hands.
+// statesChecks are about requestState, which the client returns.
 func statesChecks() []*suite.Check {
 	refused := func(t *suite.Trial, d *interactiveCall, what string) {
 		if r := d.last.Result(); r != nil && r["resultType"] == "complete" && r["isError"] != true {
@@ -140,7 +140,7 @@ func statesChecks() []*suite.Check {
 				}
 				for _, wrong := range []string{flipped(state), state + "x", "e30"} {
 					d := &interactiveCall{t: t, c: c, method: "tools/call", name: asksSealed}
-					d.say(peer.Object{"inputResponses": answersTo(questions), "requestState": wrong})
+					d.send(peer.Object{"inputResponses": answersTo(questions), "requestState": wrong})
 					refused(t, d, "a changed requestState")
 				}
 			},
@@ -174,14 +174,14 @@ func statesChecks() []*suite.Check {
 					t.Skip("%s gives no requestState", asksState)
 				}
 				other := startInteractive(t, c, asksSealed)
-				other.say(peer.Object{"inputResponses": answersTo(other.questions()), "requestState": state})
+				other.send(peer.Object{"inputResponses": answersTo(other.questions()), "requestState": state})
 				refused(t, other, "the requestState of another tool")
 			},
 		},
 	}
 }
 
-// flipped is a text of which one character in the middle is another.
+// flipped returns a text with another character in the middle.
 func flipped(text string) string {
 	i := len(text) / 2
 	c := byte('A')

@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// overStdioChecks are about lines.
+// overStdioChecks are about the stdio transport.
 func overStdioChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -83,7 +83,7 @@ func overStdioChecks() []*suite.Check {
 	}
 }
 
-// onlyMessages judges each line up to the last answer. The answers may come in any order.
+// onlyMessages checks each line up to the last answer. The answers may come in any order.
 func onlyMessages(t *suite.Trial) {
 	k := newRawClient(t)
 	open := map[string]bool{}
@@ -101,7 +101,7 @@ func onlyMessages(t *suite.Trial) {
 		}
 	}
 	ask("last", "dragoman/no-such-method", nil, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), k.child.Patience(checkutil.AnswerTime(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), k.child.Patience(t.Target.Patience()))
 	defer cancel()
 	for len(open) > 0 {
 		line, err := k.child.Next(ctx)

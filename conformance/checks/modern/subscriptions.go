@@ -16,6 +16,8 @@ const (
 	promptsChange = "test_trigger_prompt_change"
 	watchedChange = "test_trigger_resource_update"
 	watchedURI    = "test://watched-resource"
+
+	toolsChanged = "notifications/tools/list_changed"
 )
 
 // listening is a subscriptions/listen that has been acknowledged.
@@ -27,7 +29,7 @@ type listening struct {
 	ack  peer.Message
 }
 
-// listens opens one, with an id as it is to be written.
+// listens opens a subscription with an id, which is JSON.
 func listens(t *suite.Trial, c *peer.Conn, r *recorder, id string, filter peer.Object) *listening {
 	call, err := c.StartAs(id, "subscriptions/listen", peer.Encode(peer.Object{"notifications": filter}))
 	if err != nil {
@@ -35,7 +37,7 @@ func listens(t *suite.Trial, c *peer.Conn, r *recorder, id string, filter peer.O
 	}
 	l := &listening{t: t, c: c, call: call, all: r}
 	l.ack = l.await("the acknowledgement", func(m peer.Message) bool {
-		return m.Method == "notifications/subscriptions/acknowledged" && (!t.Face.Stdio() || l.owns(m)) || m.Kind() == peer.IsResponse && string(m.ID) == id
+		return m.Method == "notifications/subscriptions/acknowledged" && l.receives(m) || l.ends(m)
 	})
 	if l.ack.Failed() {
 		code, message, _ := l.ack.Error()
@@ -54,6 +56,15 @@ func (l *listening) owns(m peer.Message) bool {
 	return tag != nil && checkutil.Equal(tag, id)
 }
 
+// receives reports whether a message that wait sees belongs to the subscription: over HTTP all on its stream do, over stdio those with
+// its tag.
+func (l *listening) receives(m peer.Message) bool { return !l.t.Face.Stdio() || l.owns(m) }
+
+// ends reports whether a message is the response, which ends the subscription.
+func (l *listening) ends(m peer.Message) bool {
+	return m.Kind() == peer.IsResponse && string(m.ID) == l.call.ID
+}
+
 // await waits for a message on the subscription's stream. The trial ends without one.
 func (l *listening) await(what string, wanted func(peer.Message) bool) peer.Message {
 	m, err := l.wait(wanted)
@@ -65,7 +76,7 @@ func (l *listening) await(what string, wanted func(peer.Message) bool) peer.Mess
 
 func (l *listening) wait(wanted func(peer.Message) bool) (peer.Message, error) {
 	if l.t.Face.Stdio() {
-		ctx, cancel := context.WithTimeout(l.t.Context(), l.c.Child().Patience(checkutil.AnswerTime(l.t)))
+		ctx, cancel := context.WithTimeout(l.t.Context(), l.c.Child().Patience(l.t.Target.Patience()))
 		defer cancel()
 		return l.all.wait(ctx, wanted)
 	}
@@ -85,21 +96,47 @@ func (l *listening) got() (out []peer.Message) {
 	return out
 }
 
+// settle waits until what the server has sent to the subscription by now has arrived. A stream keeps its order, so the notification of a
+// change made now follows all of it. settle makes two changes, the second after the notification of the first: that may be the
+// notification of an earlier change, which another client has made. Without notifications settle waits for unorderedTime.
+func (l *listening) settle() {
+	notified := l.t.Offer.Tool(toolsChange) != nil && peer.Get(l.ack.Params(), "notifications", "toolsListChanged") == true
+	for round := 0; notified && round < 2; round++ {
+		notified = l.changeTools()
+	}
+	if !notified {
+		checkutil.Pause(l.t, unorderedTime)
+	}
+}
+
+// unorderedTime is the wait for messages that no later message is known to follow.
+const unorderedTime = 100 * time.Millisecond
+
+// changeTools changes the list of tools and waits for the notification or the end of the subscription. It returns false if neither came.
+func (l *listening) changeTools() bool {
+	before, n := len(checkutil.OfMethod(l.got(), toolsChanged)), 0
+	trigger(l.t, l.c, toolsChange)
+	_, err := l.wait(func(m peer.Message) bool {
+		if m.Method == toolsChanged && l.receives(m) {
+			n++
+		}
+		return n > before || l.ends(m)
+	})
+	return err == nil
+}
+
 func is(method string) func(peer.Message) bool {
 	return func(m peer.Message) bool { return m.Method == method }
 }
 
-// trigger calls one of the fixture's tools that change something.
+// trigger calls a tool of the fixture that changes something.
 func trigger(t *suite.Trial, c *peer.Conn, tool string) {
 	if _, m := mustCallTool(t, c, peer.Object{"name": tool, "arguments": peer.Object{}}); m.Failed() {
 		t.Break("%s fails: %s", tool, m.Raw)
 	}
 }
 
-// onItsWay waits for messages on other streams, which have no order relative to this one.
-func onItsWay(t *suite.Trial) { checkutil.Pause(t, 100*time.Millisecond) }
-
-// anyFilter asks for what the server declares, or else for changes of tools.
+// anyFilter returns a filter for changes that the server declares. The trial is skipped if it declares none.
 func anyFilter(t *suite.Trial) peer.Object {
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if t.Offer.Capability(list + ".listChanged") {
@@ -199,7 +236,7 @@ func tagged(t *suite.Trial) {
 			continue
 		}
 		trigger(t, c, toolsChange)
-		if m, err := l.wait(is("notifications/tools/list_changed")); err == nil && !l.owns(m) {
+		if m, err := l.wait(is(toolsChanged)); err == nil && !l.owns(m) {
 			t.Fail("subscriptionId "+id+" in the notification", "%s", m.Raw)
 		}
 	}
@@ -247,7 +284,7 @@ func deliveredChecks() []*suite.Check {
 				for range 2 { // the second time undoes the first
 					trigger(t, c, toolsChange)
 				}
-				l.await("notifications/tools/list_changed", is("notifications/tools/list_changed"))
+				l.await(toolsChanged, is(toolsChanged))
 			},
 		},
 		{
@@ -263,9 +300,7 @@ func deliveredChecks() []*suite.Check {
 				both := []*listening{listens(t, c, r, `"s1"`, peer.Object{"toolsListChanged": true}), listens(t, c, r, `"s2"`, peer.Object{"toolsListChanged": true})}
 				trigger(t, c, toolsChange)
 				for _, l := range both {
-					l.await("notifications/tools/list_changed for the subscription "+l.call.ID, func(m peer.Message) bool {
-						return m.Method == "notifications/tools/list_changed" && l.owns(m)
-					})
+					l.await(toolsChanged+" for the subscription "+l.call.ID, func(m peer.Message) bool { return m.Method == toolsChanged && l.owns(m) })
 				}
 				trigger(t, c, toolsChange)
 			},
@@ -295,11 +330,12 @@ func deliveredChecks() []*suite.Check {
 				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"gone"`, peer.Object{"toolsListChanged": true})
 				l.call.Cancel()
-				fence(t, c)
+				kept := listens(t, c, r, `"kept"`, peer.Object{"toolsListChanged": true})
 				before := len(l.got())
 				for range 2 {
 					trigger(t, c, toolsChange)
 				}
+				kept.settle() // each change goes to all subscriptions: that of the cancelled one comes before that of the next change
 				fence(t, c)
 				for _, m := range l.got()[before:] {
 					t.Fail("nothing for the cancelled subscription", "%s", m.Raw)
@@ -326,11 +362,10 @@ func filtersChecks() []*suite.Check {
 				for _, tool := range []string{promptsChange, promptsChange, toolsChange, toolsChange} {
 					trigger(t, c, tool)
 				}
-				_, _ = l.wait(is("notifications/tools/list_changed"))
-				onItsWay(t)
+				l.settle()
 				for _, m := range append(l.got(), r.of("notifications/prompts/list_changed")...) {
-					if m.Method != "notifications/tools/list_changed" && m.Method != "notifications/subscriptions/acknowledged" && m.Kind() == peer.IsNotification {
-						t.Fail("nothing but notifications/tools/list_changed", "%s", m.Raw)
+					if m.Method != toolsChanged && m.Method != "notifications/subscriptions/acknowledged" && m.Kind() == peer.IsNotification {
+						t.Fail("nothing but "+toolsChanged, "%s", m.Raw)
 					}
 				}
 			},
@@ -347,13 +382,13 @@ func filtersChecks() []*suite.Check {
 					t.Skip("the server has no other resource")
 				}
 				c, r := openRecorded(t, nil)
-				l := listens(t, c, r, `"others"`, peer.Object{"resourceSubscriptions": []any{t.Offer.Resources[other]["uri"]}})
+				l := listens(t, c, r, `"others"`, peer.Object{"resourceSubscriptions": []any{t.Offer.Resources[other]["uri"]}, "toolsListChanged": true})
 				watch := listens(t, c, r, `"watched"`, peer.Object{"resourceSubscriptions": []any{watchedURI}})
 				for range 3 {
 					trigger(t, c, watchedChange)
 				}
 				_, _ = watch.wait(func(m peer.Message) bool { return m.Method == "notifications/resources/updated" && watch.owns(m) })
-				onItsWay(t)
+				l.settle()
 				for _, m := range l.got() {
 					if strings.HasPrefix(peer.Text(m.Params(), "uri"), watchedURI) {
 						t.Fail("nothing of "+watchedURI, "%s", m.Raw)
@@ -370,9 +405,8 @@ func filtersChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c, r := openRecorded(t, nil)
 				for range 2 {
-					trigger(t, c, toolsChange)
+					settledCall(t, c, mustStart(t, c, "tools/call", peer.Object{"name": toolsChange, "arguments": peer.Object{}}))
 				}
-				fence(t, c)
 				for _, m := range r.messages() {
 					if m.Kind() == peer.IsNotification {
 						t.Fail("no notification", "%s", m.Raw)
@@ -394,6 +428,7 @@ func filtersChecks() []*suite.Check {
 				if call := underWay(t, c, `"quiet-2"`); call != nil {
 					_, _ = call.Wait()
 				}
+				l.settle()
 				for _, m := range l.got() {
 					if m.Method == "notifications/progress" || m.Method == "notifications/message" {
 						t.Fail("neither progress nor log messages", "%s", m.Raw)

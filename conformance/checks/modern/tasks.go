@@ -11,11 +11,11 @@ import (
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	pageTasksExt   = "SEP-2663 §"
-	// withTasks are the capabilities of a client that declares the extension, and can be asked.
+	// withTasks are the capabilities of a client with the extension and elicitation.
 	withTasks = `{"elicitation":{"form":{}},"extensions":{"` + tasksExtension + `":{}}}`
 )
 
-// tasksChecks is about the extension that has followed the tasks of 2025-11-25: only servers that declare it are asked for it.
+// tasksChecks is about the extension that replaced the tasks of 2025-11-25. It runs at servers that declare the extension.
 func tasksChecks() []*suite.Check {
 	declared := []suite.Need{"extension:" + tasksExtension}
 	computes := append(slices.Clone(declared), suite.NeedsTool(checkutil.ToolComputes))
@@ -75,7 +75,7 @@ func tasksChecks() []*suite.Check {
 	}, taskMakesChecks(computes), taskEndsChecks(computes), taskMessageChecks(declared, computes))
 }
 
-// taskMakesChecks is about how tasks are made.
+// taskMakesChecks is about the creation of tasks.
 func taskMakesChecks(computes []suite.Need) []*suite.Check {
 	return []*suite.Check{
 		{
@@ -127,7 +127,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 	}
 }
 
-// taskEndsChecks is about how tasks end.
+// taskEndsChecks is about the end of tasks.
 func taskEndsChecks(computes []suite.Need) []*suite.Check {
 	return []*suite.Check{
 		{

@@ -97,7 +97,7 @@ func transportChecks() []*suite.Check {
 		})
 }
 
-// leftoversChecks are about what earlier revisions had over HTTP.
+// leftoversChecks are about features of earlier revisions over HTTP.
 func leftoversChecks() []*suite.Check {
 	const page = pageHTTP + "Earlier Streamable HTTP Revisions"
 	verb := func(method string) *suite.Check {
@@ -145,7 +145,7 @@ func leftoversChecks() []*suite.Check {
 	}
 }
 
-// judgeEvents judges the events of a stream up to its response, of a subscription the first alone.
+// judgeEvents checks the events of a stream up to its response, of a subscription only the first.
 func judgeEvents(t *suite.Trial, res *peer.Response) {
 	for first := true; res.Streams(); first = false {
 		e, err := res.Next()
@@ -165,7 +165,7 @@ func judgeEvents(t *suite.Trial, res *peer.Response) {
 	}
 }
 
-// listenRaw opens a listen for lists and gives its stream. The trial is skipped if the server has none.
+// listenRaw opens a listen for changes of tools. The trial is skipped if the server does not answer with a stream.
 func listenRaw(t *suite.Trial) *peer.Response {
 	res := t.Send(peer.Request{Header: checkutil.ModernHead("subscriptions/listen"),
 		Body: checkutil.ModernBody("1", "subscriptions/listen", peer.Object{"notifications": peer.Object{"toolsListChanged": true}}, nil)})
@@ -175,15 +175,15 @@ func listenRaw(t *suite.Trial) *peer.Response {
 	return res
 }
 
-// underWay begins a call that takes a while and reports progress under a token; nil: there is no such tool.
+// underWay begins a slow call with progress under a token; nil if there is no such tool.
 func underWay(t *suite.Trial, c *peer.Conn, token string) *peer.Call {
-	if t.Offer.Tool("test_tool_with_progress") == nil {
+	if t.Offer.Tool(checkutil.ToolProgress) == nil {
 		return nil
 	}
-	return mustStart(t, c, "tools/call", withToken("test_tool_with_progress", token))
+	return mustStart(t, c, "tools/call", withToken(checkutil.ToolProgress, token))
 }
 
-// withToken are the params of a call with a progress token, as it is to be written; empty: none.
+// withToken returns the params of a call with a progress token, which is JSON; "" for none.
 func withToken(tool, token string) peer.Object {
 	params := peer.Object{"name": tool, "arguments": peer.Object{}}
 	if token != "" {
@@ -193,7 +193,7 @@ func withToken(tool, token string) peer.Object {
 	return params
 }
 
-// sameIDs asks for several things at a time, all with the id 1 and from different connections.
+// sameIDs sends several requests at a time, all with the id 1 and on different connections.
 func sameIDs(t *suite.Trial) {
 	asked := map[string]string{"server/discover": "supportedVersions"}
 	for _, list := range []string{"tools", "prompts", "resources"} {

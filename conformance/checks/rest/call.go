@@ -3,7 +3,6 @@ package rest
 import (
 	"fmt"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 var restFace = []peer.Face{peer.REST}
 
-// restCodes are the codes of the envelope and the status that each comes with.
+// restCodes returns the codes of the envelope with their statuses.
 func restCodes() map[string]int {
 	return map[string]int{"TOOL_NOT_FOUND": 404, "INVALID_ARGUMENTS": 400, "EXECUTION_ERROR": 500, "INTERNAL_ERROR": 500, "TIMEOUT": 504,
 		"RATE_LIMITED": 429, "SERVICE_UNAVAILABLE": 503}
@@ -30,18 +29,18 @@ var (
 	isName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
-// restAnswer is an answer of a service: an envelope, or one of the bare ones.
+// restAnswer is an answer of a service, with an envelope or without.
 type restAnswer struct {
 	status int
 	kind   string // Content-Type
 	text   string
-	body   peer.Object // nil: no JSON object
+	body   peer.Object // nil: not a JSON object
 }
 
-// String shows it in problems.
+// String returns the answer for problems.
 func (a restAnswer) String() string { return fmt.Sprintf("status %d: %s", a.status, a.text) }
 
-// rest asks a service. A body makes it a POST, unless a method is given.
+// rest sends a request to a service. With a body and no method it is a POST.
 func rest(t *suite.Trial, method, path, body string) restAnswer {
 	head := peer.Fields{{Name: "Accept", Value: "application/json"}}
 	if body != "" {
@@ -62,12 +61,12 @@ func rest(t *suite.Trial, method, path, body string) restAnswer {
 // restCall posts to /call-tool.
 func restCall(t *suite.Trial, body string) restAnswer { return rest(t, "POST", "/call-tool", body) }
 
-// unknownTool is a call that fails everywhere, with TOOL_NOT_FOUND.
+// unknownTool makes a call that must fail with TOOL_NOT_FOUND.
 func unknownTool(t *suite.Trial) restAnswer {
 	return restCall(t, `{"tool":"dragoman_no_such_tool","arguments":{}}`)
 }
 
-// restTools are the tools of GET /tools.
+// restTools returns the tools of GET /tools.
 func restTools(t *suite.Trial) []any {
 	tools := peer.List(rest(t, "GET", "/tools", "").body, "tools")
 	if len(tools) == 0 {
@@ -76,7 +75,7 @@ func restTools(t *suite.Trial) []any {
 	return tools
 }
 
-// succeeded is the answer to a call that works: of a tool of the fixture, or of the first that needs no arguments.
+// succeeded makes a call that succeeds, of a tool of the fixture or of the first that requires no arguments.
 func succeeded(t *suite.Trial) restAnswer {
 	name := ""
 	for _, tool := range restTools(t) {
@@ -103,10 +102,7 @@ func succeeded(t *suite.Trial) restAnswer {
 	return a
 }
 
-// null reports whether a member is absent or null.
-func null(o peer.Object, name string) bool { return o[name] == nil }
-
-// natural reports whether a value is an integer from 0 on.
+// natural reports whether a value is an integer of 0 or more.
 func natural(v any) bool {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -116,7 +112,7 @@ func natural(v any) bool {
 	return err == nil && i >= 0
 }
 
-// rightTime returns what is wrong with a timestamp, or "".
+// rightTime returns the deviation of a timestamp, or "".
 func rightTime(v any) string {
 	text, _ := v.(string)
 	if !isTimestamp().MatchString(text) {
@@ -128,12 +124,10 @@ func rightTime(v any) string {
 	return ""
 }
 
-// failedAs demands a failure with a code, and the status of that code.
+// failedAs fails the trial unless the answer is a failure with a code and its status.
 func failedAs(t *suite.Trial, a restAnswer, code string) {
 	want := restCodes()[code]
 	if a.status != want || a.body["success"] != false || a.body["code"] != code {
 		t.Fail(fmt.Sprintf("status %d and an envelope with success false and code %s", want, code), "%s", a)
 	}
 }
-
-func lower(s string) string { return strings.ToLower(s) }

@@ -2,6 +2,8 @@
 package rest
 
 import (
+	"slices"
+	"strings"
 	"sync"
 
 	"dragoman/conformance/peer"
@@ -13,11 +15,9 @@ const (
 	pageCodes    = "REST envelope §ErrorCode"
 )
 
-// All are about services of the REST envelope.
-func All() (all []*suite.Check) {
-	for _, part := range [][]*suite.Check{restEnvelope(), restFailures(), restRefusals(), restService()} {
-		all = append(all, part...)
-	}
+// All returns the checks of services with the REST envelope.
+func All() []*suite.Check {
+	all := slices.Concat(restEnvelope(), restFailures(), restRefusals(), restService())
 	for _, c := range all {
 		c.Faces = restFace
 	}
@@ -33,7 +33,7 @@ func restEnvelope() []*suite.Check {
 			Fix:       "Build the envelope in one function that takes either data or an error, never both.",
 			Run: func(t *suite.Trial) {
 				a := succeeded(t)
-				if _, ok := a.body["data"].(peer.Object); a.status != 200 || a.body["success"] != true || !ok || !null(a.body, "error") || !null(a.body, "code") {
+				if _, ok := a.body["data"].(peer.Object); a.status != 200 || a.body["success"] != true || !ok || a.body["error"] != nil || a.body["code"] != nil {
 					t.Fail("status 200, success true, data an object, no error and no code", "%s", a)
 				}
 			},
@@ -45,7 +45,7 @@ func restEnvelope() []*suite.Check {
 			Fix:       "Build the envelope in one function that takes either data or an error, never both.",
 			Run: func(t *suite.Trial) {
 				a := unknownTool(t)
-				if a.body["success"] != false || peer.Text(a.body, "error") == "" || !null(a.body, "data") || restCodes()[peer.Text(a.body, "code")] == 0 {
+				if a.body["success"] != false || peer.Text(a.body, "error") == "" || a.body["data"] != nil || restCodes()[peer.Text(a.body, "code")] == 0 {
 					t.Fail("success false, error a text, one of the seven codes, no data", "%s", a)
 				}
 			},
@@ -84,7 +84,7 @@ func restEnvelope() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				for _, a := range []restAnswer{succeeded(t), unknownTool(t)} {
 					meta, ok := a.body["meta"].(peer.Object)
-					if v := meta["execution_time_ms"]; !ok && !null(a.body, "meta") || v != nil && !natural(v) {
+					if v := meta["execution_time_ms"]; !ok && a.body["meta"] != nil || v != nil && !natural(v) {
 						t.Fail("a whole number from 0 on", "%s", peer.Encode(a.body["meta"]))
 					}
 				}
@@ -111,10 +111,10 @@ func restIDs() []*suite.Check {
 					id := peer.Text(a.body, "request_id")
 					if !isUUID4.MatchString(id) {
 						t.Fail("a UUID of version 4", "%s", a)
-					} else if seen[lower(id)] {
+					} else if seen[strings.ToLower(id)] {
 						t.Fail("another request_id for each request", "%s twice", id)
 					}
-					seen[lower(id)] = true
+					seen[strings.ToLower(id)] = true
 				}
 			},
 		},
@@ -125,7 +125,7 @@ func restIDs() []*suite.Check {
 			Fix:       "Read request_id from the body first, and put it into whatever is answered.",
 			Run: func(t *suite.Trial) {
 				a := restCall(t, `{"tool":"dragoman_no_such_tool","arguments":{},"request_id":"`+givenID+`"}`)
-				if lower(peer.Text(a.body, "request_id")) != givenID {
+				if strings.ToLower(peer.Text(a.body, "request_id")) != givenID {
 					t.Fail("request_id "+givenID, "%s", a)
 				}
 			},
@@ -166,7 +166,7 @@ func restParallel(t *suite.Trial) {
 			}
 			defer res.Close()
 			text, _ := res.Text()
-			if v, _ := peer.Decode(text); lower(peer.Text(v, "request_id")) != id {
+			if v, _ := peer.Decode(text); strings.ToLower(peer.Text(v, "request_id")) != id {
 				t.Fail("request_id "+id, "%s", text)
 			}
 		})

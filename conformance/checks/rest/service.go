@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// restFailures are the ways in which a call fails.
+// restFailures are about failures of calls.
 func restFailures() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -58,7 +58,7 @@ func restFailures() []*suite.Check {
 	}
 }
 
-// restRefusals are further ones, and what need not fail.
+// restRefusals are about refused requests, and about the member name.
 func restRefusals() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -101,7 +101,7 @@ func restRefusals() []*suite.Check {
 	}
 }
 
-// restService are the bare answers: tools, health, and the description of all.
+// restService are about the answers without an envelope: tools, health, and the OpenAPI document.
 func restService() []*suite.Check {
 	return append([]*suite.Check{
 		{

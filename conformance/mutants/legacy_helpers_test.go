@@ -8,21 +8,21 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// Where mutants of several faces are tried.
+// The faces of mutants.
 var (
 	legacyFaces = []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}
 	legacyWeb   = []peer.Face{peer.LegacyHTTP, peer.SSE}
-	legacyPosts = []peer.Face{peer.LegacyHTTP, peer.LegacyStdio} // where a mutant can answer in the server's place
-	oneStream   = []peer.Face{peer.SSE, peer.LegacyStdio}        // where a mutant can say more than it is asked
+	legacyPosts = []peer.Face{peer.LegacyHTTP, peer.LegacyStdio} // where a mutant can answer in place of the server
+	oneStream   = []peer.Face{peer.SSE, peer.LegacyStdio}        // where a mutant can send further messages
 )
 
-// legacyMutants break what the legacy revisions demand.
+// legacyMutants violate the legacy revisions.
 func legacyMutants() []mutant {
 	return slices.Concat(lifecycleMutants(), messageMutants(), sessionMutants(), webMutants(), batchMutants(), streamMutants(), stdioMutants(), sseMutants(),
 		listMutants(), toolMutants(), resourceMutants(), promptMutants(), logMutants(), progressMutants(), askMutants())
 }
 
-// instead answers the requests of a method, if they are those, with a result or an error in place of the server's.
+// instead replaces the responses to those requests of a method by a result or an error.
 func instead(method, answer string, those func(x *exchange) bool) func(*exchange, peer.Message) []string {
 	return func(x *exchange, m peer.Message) []string {
 		if x.method != method || m.Kind() != peer.IsResponse || those != nil && !those(x) {
@@ -34,23 +34,7 @@ func instead(method, answer string, those func(x *exchange) bool) func(*exchange
 
 // edited changes the results of a method.
 func edited(method string, change func(result peer.Object)) func(*exchange, peer.Message) []string {
-	return func(x *exchange, m peer.Message) []string {
-		if x.method != method || m.Result() == nil {
-			return []string{m.Raw}
-		}
-		change(m.Result())
-		return []string{peer.Encode(m.Object)}
-	}
-}
-
-// toldOf changes the notifications and questions of a method; what change gives nil for is lost.
-func toldOf(method string, change func(m peer.Message) []string) func(*exchange, peer.Message) []string {
-	return func(_ *exchange, m peer.Message) []string {
-		if m.Method != method {
-			return []string{m.Raw}
-		}
-		return change(m)
-	}
+	return results(method, func(_ *exchange, r peer.Object) { change(r) })
 }
 
 // rewritten replaces text in the answers to a method.
@@ -63,7 +47,7 @@ func rewritten(method, old, by string) func(*exchange, peer.Message) []string {
 	}
 }
 
-// besides says more with the answers to a method: before or after them.
+// besides sends further messages with the responses to a method, before or after them.
 func besides(method, before, after string) func(*exchange, peer.Message) []string {
 	return func(x *exchange, m peer.Message) (out []string) {
 		if x.method != method || m.Kind() != peer.IsResponse {
@@ -78,18 +62,18 @@ func besides(method, before, after string) func(*exchange, peer.Message) []strin
 	}
 }
 
-// callsTool tells whether a request is the call of a tool.
+// callsTool reports whether a request calls a tool.
 func callsTool(tool string) func(*exchange) bool {
 	return func(x *exchange) bool { return peer.Text(x.asked.Params(), "name") == tool }
 }
 
-// noArguments tells whether a request has arguments that are {}.
+// noArguments reports whether the arguments of a request are {}.
 func noArguments(x *exchange) bool {
 	arguments, ok := x.asked.Params()["arguments"].(peer.Object)
 	return ok && len(arguments) == 0
 }
 
-// without drops a capability of the server's, by its path.
+// without removes a capability of the server by its path.
 func without(path ...string) func(*exchange, peer.Message) []string {
 	return edited("initialize", func(result peer.Object) {
 		in, _ := peer.Get(result, append([]string{"capabilities"}, path[:len(path)-1]...)...).(peer.Object)
@@ -97,7 +81,7 @@ func without(path ...string) func(*exchange, peer.Message) []string {
 	})
 }
 
-// declaring has clients declare more than they do.
+// declaring replaces the capabilities of clients.
 func declaring(capabilities string) func(*exchange) {
 	return func(x *exchange) {
 		if x.method != "initialize" {
@@ -108,13 +92,13 @@ func declaring(capabilities string) func(*exchange) {
 	}
 }
 
-// kept is one thing that a mutant keeps.
+// kept is a text that a mutant keeps.
 type kept struct {
 	mu   sync.Mutex
 	text string
 }
 
-// swap keeps a text and gives the one before.
+// swap keeps a text and returns the previous one.
 func (k *kept) swap(text string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
