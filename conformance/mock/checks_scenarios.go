@@ -150,7 +150,7 @@ func retriesOfQuestions(v *verdict) {
 	}
 }
 
-// plain is a value of a head without its encoding.
+// plain decodes the value of a header.
 func plain(value string) string {
 	inner, ok := strings.CutPrefix(value, "=?base64?")
 	if inner, ok2 := strings.CutSuffix(inner, "?="); ok && ok2 {

@@ -9,10 +9,10 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// sooner is the time before a cancellation in which a response may have been sent without the client having seen it.
+// sooner is the time between a response and a cancellation in which the client may not have read the response.
 const sooner = time.Second
 
-// askedChecks are about what a legacy server asks, and what a client takes back.
+// askedChecks are about requests of a legacy server, and cancellations.
 func askedChecks() []check {
 	return []check{
 		{Check: suite.Check{ID: "client.answers", Title: "Answers each question of the server's, with its id", Level: suite.Must, Faces: anyLegacy, Page: "basic §Responses",
@@ -70,7 +70,7 @@ func askedChecks() []check {
 	}
 }
 
-// eachQuestion calls for each question with the answers that came, or skips the check where there was none.
+// eachQuestion calls f for each request to the client with its answers, or skips the check if there was none.
 func (v *verdict) eachQuestion(f func(q question, answers []*received)) {
 	if len(v.questions) == 0 || len(v.requests("initialize")) == 0 {
 		v.skipped = "the client has not called a tool"
@@ -109,7 +109,7 @@ func cancels(v *verdict) {
 	}
 }
 
-// revisionChecks are about finding a revision that both speak.
+// revisionChecks are about negotiating a revision.
 func revisionChecks() []check {
 	return []check{
 		{Check: suite.Check{ID: "client.unsupported-revision", Title: "Leaves a server whose revision it does not speak", Level: suite.Should, Faces: Faces(), Page: "2025-11-25 basic/lifecycle §Version Negotiation",

@@ -41,7 +41,7 @@ func stdioChecks() []check {
 					switch {
 					case p.early:
 						v.fail("the end of the input first", "process %d was killed", p.n)
-					case p.hurried():
+					case p.signalledEarly():
 						v.fail("the end of the input first, and time to end", "process %d got %s before, or less than %d ms after", p.n, strings.TrimPrefix(p.signals[0], "early "), least.Milliseconds())
 					}
 				})
@@ -70,8 +70,8 @@ func stdioChecks() []check {
 	}
 }
 
-// hurried reports whether a process got a signal before it had time to end by itself.
-func (p *process) hurried() bool {
+// signalledEarly reports whether a process got a signal before it had time to exit by itself.
+func (p *process) signalledEarly() bool {
 	return len(p.signals) > 0 && (strings.HasPrefix(p.signals[0], "early ") || p.signalAt-p.closedAt < least)
 }
 
@@ -104,7 +104,7 @@ func lines(v *verdict) {
 	}
 }
 
-// ended calls for each process whose end the client is answerable for, or skips the check where there is none.
+// ended calls f for each process that the client has to end, or skips the check if there is none.
 func (v *verdict) ended(f func(p *process)) {
 	switch {
 	case len(v.processes) == 0:
@@ -131,7 +131,7 @@ func endsServer(v *verdict) {
 			v.skipped = "the client has not closed the input"
 		case len(p.signals) == 0:
 			v.fail("SIGTERM before SIGKILL", "process %d was killed without", p.n)
-		case p.hurried(): // that is another check's
+		case p.signalledEarly(): // client.closes-input judges that
 		case p.overAt-p.signalAt < least:
 			v.fail("some time between SIGTERM and SIGKILL", "%d ms", (p.overAt - p.signalAt).Milliseconds())
 		}

@@ -16,7 +16,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// program is how the client of the tests starts a server, and what it does wrong on the way.
+// program starts a server for the client of the tests, with a fault.
 type program []string
 
 // running is a server that the client has started.
@@ -85,7 +85,7 @@ func (r *running) ReadLine() ([]byte, error) {
 	return bytes.TrimRight(line, "\n"), err
 }
 
-// pause is how long the client waits before it gets ruder.
+// pause is the time between the steps of ending a server.
 const pause = 5 * least
 
 // Stop implements peer.Lines.

@@ -16,18 +16,18 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// The client of the tests is this test's own program, started anew, as is the mock server that it starts. What it does wrong stands in
-// the variable breakName.
+// The client of the tests and the mock server that it starts are the test's own program. The environment variable breakName has the fault
+// of the client.
 const (
 	clientName = "MOCK_TEST_CLIENT"
 	relayName  = "MOCK_TEST_RELAY"
 	breakName  = "MOCK_TEST_BREAK"
 )
 
-// fault is what a client does wrong.
+// fault returns the fault of the client.
 func fault(name string) bool { return os.Getenv(breakName) == name }
 
-// within tells whether a scenario is played.
+// within reports whether the client runs in one of the scenarios.
 func within(name string) bool { return os.Getenv("MCP_CONFORMANCE_SCENARIO") == name }
 
 // answerTime is how long the client waits for an answer.
@@ -108,7 +108,7 @@ func (c *testClient) open() (err error) {
 	return nil
 }
 
-// answer answers what a server asks: as the specification has it, or as the fault does.
+// answer answers a request of the server, as specified or with the fault.
 func answer(m peer.Message) string {
 	switch {
 	case fault("ping") && m.Method == "ping", fault("no-answer") && m.Method != "ping":
@@ -123,7 +123,7 @@ func answer(m peer.Message) string {
 	return `"error":{"code":-32601,"message":"Method not found"}`
 }
 
-// findStream posts first, as a client does that does not know the transport. leave: there is nothing here to go to.
+// findStream posts first, as a client does that does not know the transport. leave reports that there is no usable endpoint.
 func (c *testClient) findStream() (leave bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
@@ -151,7 +151,7 @@ func (c *testClient) findStream() (leave bool, err error) {
 	return true, err
 }
 
-// shakeHands finds out the era first where the scenario is about that.
+// shakeHands probes the era first if the scenario is about that.
 func (c *testClient) shakeHands() error {
 	probes := within("odd-probe") || within("silent-probe") || fault("keyed")
 	if probes {
@@ -216,7 +216,7 @@ func (c *testClient) list() (names []string, err error) {
 	}
 }
 
-// use calls a tool, and does what its answer asks for.
+// use calls a tool and answers its questions.
 func (c *testClient) use(name string) error {
 	if fault("streams") && within("streams") {
 		return errors.New("an answer that is no JSON")
@@ -340,7 +340,7 @@ func (c *testClient) giveUp(name string) error {
 	return err
 }
 
-// breaking stands between client and mock, and makes the client's requests wrong.
+// breaking changes the client's requests by the fault.
 func breaking(to *url.URL, door string) http.Handler {
 	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -381,7 +381,7 @@ func breaking(to *url.URL, door string) http.Handler {
 	})
 }
 
-// asOther makes the test's program a client or a mock server, if it was started as one.
+// asOther runs the client or the mock server, if the test's program was started as one.
 func asOther() {
 	switch {
 	case os.Getenv(relayName) != "":

@@ -12,19 +12,19 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// What stands in a client's command for its server.
+// Placeholders for the server in a client's command.
 const (
-	urlWord     = "{url}"     // the URL of the mock; without either of them it is the last word
-	commandWord = "{command}" // the words of the command that starts the mock; within another word they are joined as a shell reads them
+	urlWord     = "{url}"     // the URL of the mock, which is the last word without a placeholder
+	commandWord = "{command}" // the command that starts the mock; within another word it has shell quoting
 )
 
 func has(argv []string, word string) bool {
 	return slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, word) })
 }
 
-// Plays reports whether a client's command is tested at a face: over stdio if {command} stands in it, over HTTP if {url} does. With
-// neither it gets the URL as its last word, or, at the faces of stdio if they are asked for by name, the words of the command.
-func Plays(argv []string, asked []peer.Face, face peer.Face) bool {
+// Tests reports whether a client's command is tested at a face: over stdio if it has {command}, over HTTP if it has {url}. Without either
+// its last word is the URL or, at faces of stdio that asked names, the command of the server.
+func Tests(argv []string, asked []peer.Face, face peer.Face) bool {
 	url, command := has(argv, urlWord), has(argv, commandWord)
 	switch {
 	case !slices.Contains(Faces(), face), len(asked) > 0 && !slices.Contains(asked, face):
@@ -35,9 +35,9 @@ func Plays(argv []string, asked []peer.Face, face peer.Face) bool {
 	return url || !command
 }
 
-// Check returns an error if a client's command does not fit the requested faces; none stands for any.
+// Check returns an error if a client's command fits none of the requested faces; an empty list stands for all.
 func Check(argv []string, asked []peer.Face) error {
-	if slices.ContainsFunc(Faces(), func(f peer.Face) bool { return Plays(argv, asked, f) }) {
+	if slices.ContainsFunc(Faces(), func(f peer.Face) bool { return Tests(argv, asked, f) }) {
 		return nil
 	}
 	if has(argv, urlWord) {
@@ -46,7 +46,7 @@ func Check(argv []string, asked []peer.Face) error {
 	return errors.New("mock: the client's command takes a server's command, which the faces asked for have not; write {url} where the URL of a server belongs")
 }
 
-// words are those of the client's command in one run: over HTTP server is nil, over stdio url is empty.
+// words returns the client's command of one run: over HTTP server is nil, over stdio url is "".
 func words(argv []string, url string, server []string) (out []string) {
 	for _, w := range argv {
 		if w == commandWord {
@@ -65,7 +65,7 @@ func words(argv []string, url string, server []string) (out []string) {
 	return out
 }
 
-// shellWords are words in one, as a shell reads them.
+// shellWords joins words with shell quoting.
 func shellWords(all []string) string {
 	var out []string
 	for _, w := range all {
@@ -77,7 +77,7 @@ func shellWords(all []string) string {
 	return strings.Join(out, " ")
 }
 
-// client runs the command and waits for its end; then it calls after, and only then takes away what the command has left behind.
+// client runs the command and waits for its exit. Then it calls after, and only then ends the processes that the command has left.
 func (r *run) client(ctx context.Context, argv []string, url string, server []string, after func()) error {
 	env := append(os.Environ(), "MCP_CONFORMANCE_SCENARIO="+r.scenario.Name, "MCP_CONFORMANCE_PROTOCOL_VERSION="+r.revision, "MCP_CONFORMANCE_FACE="+string(r.face),
 		"MCP_CONFORMANCE_URL="+url, "MCP_CONFORMANCE_COMMAND="+shellWords(server))

@@ -38,8 +38,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A command says by its words which faces its client is met at.
-func TestPlays(t *testing.T) {
+// The placeholders of a command decide at which faces its client is tested.
+func TestTestedFaces(t *testing.T) {
 	http, lines := []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE}, []peer.Face{peer.ModernStdio, peer.LegacyStdio}
 	for _, x := range []struct {
 		argv        string
@@ -51,7 +51,7 @@ func TestPlays(t *testing.T) {
 	} {
 		var got []peer.Face
 		for _, f := range peer.Faces() {
-			if Plays(strings.Fields(x.argv), x.asked, f) {
+			if Tests(strings.Fields(x.argv), x.asked, f) {
 				got = append(got, f)
 			}
 		}

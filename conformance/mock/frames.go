@@ -7,25 +7,24 @@ import (
 	"io"
 )
 
-// What goes between a mock server that a client has started and the process that judges: a kind, the length of what follows as four
-// bytes, and that.
+// Frames between a Relay and the process that judges: a kind, the length of the data in four bytes, and the data.
 const (
 	frameInput  = 'i' // the client has written this
 	frameEnd    = 'e' // the client has closed the input
 	frameSignal = 's' // the name of a signal that came
-	frameBye    = 'b' // the process ends by itself
+	frameBye    = 'b' // the process exits by itself
 
-	frameOutput = 'o' // to be written to the output
-	frameErrors = 'r' // to be written to the error output
-	frameLeave  = 'x' // the process is to end, with this code
+	frameOutput = 'o' // data for the output
+	frameErrors = 'r' // data for the error output
+	frameLeave  = 'x' // exit with this code
 )
 
-// maxFrame is the most that one frame carries.
+// maxFrame is the maximum size of the data of a frame.
 const maxFrame = 64 << 10
 
 var errFrame = errors.New("mock: a frame that is longer than any")
 
-// writeFrames sends data in as many frames of a kind as it takes, one at least.
+// writeFrames writes data in as many frames of a kind as needed, at least one.
 func writeFrames(w io.Writer, kind byte, data []byte) error {
 	for {
 		n := min(len(data), maxFrame)

@@ -16,13 +16,13 @@ const (
 type channel interface {
 	// sendMessage sends a message.
 	sendMessage(text string)
-	// writeNoise writes something that is not a message, where the transport allows it.
+	// writeNoise writes something that is not a message, if the transport allows it.
 	writeNoise(text string)
 	// terminate ends the channel; a process exits with the code.
 	terminate(code int)
 }
 
-// handle handles a message that came on a channel. It may wait for other messages.
+// handle handles a message from a channel. It may wait for other messages.
 func (r *run) handle(c channel, h *received) {
 	switch h.message.Kind() {
 	case peer.Neither:
@@ -98,7 +98,7 @@ func (r *run) request(c channel, h *received) {
 		cancelled := "cancelled " + h.session + " " + string(h.message.ID)
 		r.await(r.slow, cancelled)
 		if r.face.Modern() && r.has(cancelled) {
-			return // a modern server says nothing more of it; a legacy one may not have known yet
+			return // a modern server sends nothing more for it; a legacy one may not know of the cancellation yet
 		}
 	case m == "tools/call" && s.asks && r.first("asks"):
 		r.askAll(func(text string) { r.reply(c, h, text) })
@@ -121,9 +121,9 @@ const noiseLines = 4000
 
 // sendNoise sends what may come before a response.
 func (r *run) sendNoise(c channel, h *received) {
-	if r.first("muttered") {
+	if r.first("noise") {
 		for i := range noiseLines {
-			c.writeNoise("ERROR no. " + strconv.Itoa(i) + ", which is none: a server may say what it likes here")
+			c.writeNoise("ERROR no. " + strconv.Itoa(i) + ", which is none: a server may write anything here")
 		}
 	}
 	c.writeNoise("at " + h.message.Method)
@@ -153,7 +153,7 @@ func (r *run) serveListen(c channel, h *received) {
 func (r *run) rejection(h *received) (code int, message, data string) {
 	version := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
 	switch {
-	case version == "" && h.message.Method == "initialize": // whoever says it may speak another revision
+	case version == "" && h.message.Method == "initialize": // a client of other revisions
 		return r.unsupported(peer.Text(h.message.Params(), "protocolVersion"))
 	case version == "":
 		return -32602, "Missing " + peer.MetaVersion, ""

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play runs the test's client; breaks is what it does wrong.
+// play runs the test's client with a fault.
 func play(t *testing.T, o Options, breaks string) []*suite.Finding {
 	t.Helper()
 	// A program that was built to find races sleeps for a second before it ends, unless it is told not to.
@@ -34,7 +34,7 @@ func play(t *testing.T, o Options, breaks string) []*suite.Finding {
 
 func none(string, []byte, string) []suite.ShapeProblem { return nil }
 
-// A client that does all as it should passes, and each check is met somewhere.
+// A sound client passes, and each check is judged somewhere.
 func TestSoundClient(t *testing.T) {
 	passed := make(map[string]bool)
 	steps := 0
@@ -57,7 +57,7 @@ func TestSoundClient(t *testing.T) {
 	}
 }
 
-// Each thing that a client does wrong is caught by the check that is for it.
+// Each fault of a client is caught by its check.
 func TestMutants(t *testing.T) {
 	modern, legacy, sse := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}, []peer.Face{peer.SSE}
 	pipe, old := []peer.Face{peer.ModernStdio}, []peer.Face{peer.LegacyStdio}

@@ -31,11 +31,11 @@ type received struct {
 	body    string
 	message peer.Message // of a POST or a line; one that is no object has none
 	at      time.Duration
-	session string // that the scenario knows; empty: none, or one that it does not know. On stdio the number of the process
-	stray   string // why it should not have come where it came, over HTTP+SSE; empty: it is in its place
-	cut     bool   // a line without its end
-	status  int    // what it was answered with; 0: not yet, or it is no HTTP
-	answer  string // all that was said to it, a message a line where there are several
+	session string // known session; empty: none, or an unknown one. On stdio the number of the process
+	stray   string // over HTTP+SSE, the wrong place where it came; empty: it came to the right one
+	cut     bool   // an incomplete line
+	status  int    // of the HTTP response; 0: none yet
+	answer  string // all messages sent in answer, one a line
 }
 
 // run is one run of a client in a scenario.
@@ -45,12 +45,12 @@ type run struct {
 	revision string
 	began    time.Time
 
-	history  *history      // what is known of the client from scenarios before
-	patience time.Duration // how long the mock waits for an answer of the client's
-	slow     time.Duration // how long the slow tool takes
-	settle   time.Duration // how long a process may live on after the client
+	history  *history      // of earlier scenarios
+	patience time.Duration // timeout for an answer of the client
+	slow     time.Duration // of the slow tool
+	settle   time.Duration // for a process to exit after the client
 	origin   string        // of the mock, over HTTP
-	foreign  string        // another origin, where nobody should go
+	foreign  string        // another origin, to which a client must not send
 	ended    chan struct{} // closed when the client has ended
 	work     sync.WaitGroup
 
@@ -58,15 +58,15 @@ type run struct {
 	all       []*received
 	sessions  int
 	lost      map[string]bool // sessions that were ended by the scenario
-	agreed    string          // the revision that initialize was answered with
+	agreed    string          // the revision in the result of initialize
 	counts    map[string]int
 	happened  map[string]chan struct{}
-	questions []question            // what the client was asked
+	questions []question            // requests to the client
 	streams   map[string]*sseStream // of HTTP+SSE, by session
 	processes []*process            // that the client has started
 	exit      string                // how the client ended
-	failed    bool                  // it ended otherwise than with 0
-	shut      bool                  // no request is answered any more
+	failed    bool                  // its exit code was not 0
+	shut      bool                  // requests are no longer answered
 	late      bool                  // it did not end in time
 }
 
@@ -226,7 +226,7 @@ func cut(text string) string {
 	return text
 }
 
-// version is the negotiated revision.
+// version returns the negotiated revision.
 func (r *run) version() string {
 	if r.agreed != "" && r.agreed != unknownRevision {
 		return r.agreed

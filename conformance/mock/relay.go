@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// RelayWord is the word after which a mock server's command has the address of who judges.
+// RelayWord is the command of a mock server; the address of the process that judges follows it.
 const RelayWord = "conformance-mock"
 
 // RelayCalled reports whether this process was started as a mock server by the client under test: `dragoman conformance-mock ADDRESS`.
 func RelayCalled(args []string) bool { return len(args) == 3 && args[1] == RelayWord }
 
-// Relay is a mock server as the client under test starts it. It decides nothing: what the client writes, the end of that and the
-// signals that come are handed to the process that judges, at the Unix socket address; what that says is written to out and errs.
-// It gives the code to exit with. What reads the input ends with the process.
+// Relay is the mock server that a client under test starts. It forwards its input, the end of it and its signals to the process that judges,
+// at the Unix socket address, and writes what that sends to out and errs. It returns the exit code. The goroutine that reads in ends with
+// the process.
 func Relay(address string, in io.Reader, out, errs io.Writer) int {
-	signal.Ignore(syscall.SIGPIPE) // a client may close what we write to before what we read
+	signal.Ignore(syscall.SIGPIPE) // a client may close the output before the input
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	ownGroup()
@@ -32,13 +32,13 @@ func Relay(address string, in io.Reader, out, errs io.Writer) int {
 	}
 	defer func() { _ = conn.Close() }()
 	r := &relay{conn: conn}
-	go r.listen(in)
+	go r.forward(in)
 	go func() {
 		for s := range signals {
-			r.tell(frameSignal, []byte(signalName(s)))
+			r.send(frameSignal, []byte(signalName(s)))
 		}
 	}()
-	return r.obey(out, errs)
+	return r.execute(out, errs)
 }
 
 type relay struct {
@@ -46,42 +46,43 @@ type relay struct {
 	conn net.Conn
 }
 
-// tell is not heard when nobody judges any more; then obey ends the process.
-func (r *relay) tell(kind byte, data []byte) {
+// send sends a frame. It fails only when execute ends the process.
+func (r *relay) send(kind byte, data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = writeFrames(r.conn, kind, data)
 }
 
-func (r *relay) listen(in io.Reader) {
+// forward sends the input and the end of it.
+func (r *relay) forward(in io.Reader) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := in.Read(buffer)
 		if n > 0 {
-			r.tell(frameInput, buffer[:n])
+			r.send(frameInput, buffer[:n])
 		}
 		if err != nil {
-			r.tell(frameEnd, nil)
+			r.send(frameEnd, nil)
 			return
 		}
 	}
 }
 
-// obey does what it is told, and gives the code to exit with.
-func (r *relay) obey(out, errs io.Writer) int {
+// execute executes the received frames and returns the exit code.
+func (r *relay) execute(out, errs io.Writer) int {
 	said := bufio.NewReader(r.conn)
 	for {
 		kind, data, err := readFrame(said)
 		if err != nil {
-			return 1 // who judges is gone
+			return 1 // the process that judges has ended
 		}
 		switch kind {
 		case frameOutput:
-			_, _ = out.Write(data) // a client that reads no more is seen by what it does
+			_, _ = out.Write(data) // the client may have closed it
 		case frameErrors:
 			_, _ = errs.Write(data)
 		case frameLeave:
-			r.tell(frameBye, nil)
+			r.send(frameBye, nil)
 			if len(data) == 0 {
 				return 0
 			}

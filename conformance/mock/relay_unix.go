@@ -4,6 +4,6 @@ package mock
 
 import "syscall"
 
-// ownGroup leaves the process group of the client: what is left of that is swept away when the client has ended, which would look as
-// if the client had done so. A client that has given the process a group of its own keeps it.
+// ownGroup leaves the process group of the client, which the tester kills after the exit of the client: that would look like an action of
+// the client. A process that is the leader of its group keeps it.
 func ownGroup() { _ = syscall.Setpgid(0, 0) }

@@ -10,14 +10,14 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// How long the mock waits, unless it is told otherwise.
+// Default times of the mock.
 const (
-	usualPatience = 2 * time.Second // for the answer to a question
+	usualPatience = 2 * time.Second // for the answer to a request
 	usualSlow     = time.Second     // before the slow tool answers
-	usualSettle   = time.Second     // for a process to end when the client has
+	usualSettle   = time.Second     // for a process to exit after the client
 )
 
-// Run runs the client once for each scenario, face and revision, and judges what came. An error is that of a command that cannot be
+// Run runs the client once for each scenario, face and revision, and returns the findings. It returns an error if the command cannot be
 // started.
 func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	type one struct {
@@ -27,7 +27,7 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	}
 	var all []one
 	for _, face := range Faces() {
-		if !Plays(o.Argv, o.Faces, face) {
+		if !Tests(o.Argv, o.Faces, face) {
 			continue
 		}
 		for _, revision := range face.Revisions() {
@@ -78,7 +78,7 @@ func (r *run) play(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// judge makes the findings of a run.
+// judge returns the findings of a run.
 func (r *run) judge(o *Options) (out []*suite.Finding) {
 	for _, c := range table() {
 		if !o.judged(&c, r.scenario, r.face, r.revision) {
@@ -111,7 +111,7 @@ func (v *verdict) shapes(shape func(revision string, raw []byte, answers string)
 	seen := make(map[string]bool)
 	v.each("", func(h *received) {
 		if h.message.Method == "server/discover" && !v.face.Modern() || h.message.Method == "initialize" && v.face.Modern() {
-			return // it finds out which era this is
+			return // a probe of the era
 		}
 		answers := ""
 		if h.message.Kind() == peer.IsResponse {
@@ -127,7 +127,7 @@ func (v *verdict) shapes(shape func(revision string, raw []byte, answers string)
 	})
 }
 
-// judges reports whether any selected check is judged in a scenario.
+// judges reports whether a scenario has a selected check.
 func (o *Options) judges(s *Scenario, face peer.Face, revision string) bool {
 	return slices.ContainsFunc(table(), func(c check) bool { return o.judged(&c, s, face, revision) })
 }

@@ -9,91 +9,91 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// Scenario is a server that is made for a client.
+// Scenario is a mock server.
 type Scenario struct {
-	Name      string // as the client is told it
+	Name      string // for the client
 	Title     string
 	Faces     []peer.Face
 	Revisions []string // nil: all of its faces
 
 	tools    string // of tools/list, a JSON array; empty: the usual one
-	streams  bool   // answers come with all that may come before and around them
+	streams  bool   // answers come with everything that is allowed before and around them
 	sessions bool   // a legacy session has an id
-	// pages gives the result of tools/list for a cursor; nil: one page.
+	// pages returns the result of tools/list for a cursor; nil: one page.
 	pages func(cursor string, first bool) string
-	// result is that of tools/call in place of the usual one; nil, or empty: the usual one.
+	// result returns the result of tools/call; nil, or "": the default.
 	result func(h *received) string
-	// call answers tools/call over HTTP in place of the usual answer, and tells whether it has.
+	// call answers tools/call over HTTP, or returns false for the default answer.
 	call func(r *run, w http.ResponseWriter, h *received) bool
-	// older is the revision that initialize is answered with; empty: the scenario's.
+	// older is the revision in the result of initialize; empty: that of the run.
 	older string
-	// refused are the revisions that a modern server names in place of an answer; empty: it speaks the scenario's.
+	// refused is the revision in the error of a modern server to every request; empty: it accepts that of the run.
 	refused string
-	// loses has the session end after the first tools/list: its id, or its stream.
+	// loses: the session, or its stream, ends after the first tools/list.
 	loses bool
-	// asks has the first tools/call ask what a legacy server may ask.
+	// asks: the first tools/call sends all requests that a legacy server may send.
 	asks bool
-	// slow has tools/call take a while.
+	// slow: tools/call takes run.slow.
 	slow bool
-	// probe is the error that a legacy server answers server/discover with; 0: as any method that it has not. mute has it answer nothing
-	// before initialize.
+	// probe is the code of a legacy server's error to server/discover; 0: that of an unknown method. mute: it answers nothing before
+	// initialize.
 	probe int
 	mute  bool
-	// lingers has the process go on after its input has ended, and after SIGTERM; crashes has it end with the first tools/call.
+	// lingers: the process does not exit at the end of its input or by SIGTERM. crashes: it exits at the first tools/call.
 	lingers, crashes bool
-	// slowEnd has the process take a moment to end when its input has.
+	// slowEnd: the process takes some time to exit at the end of its input.
 	slowEnd bool
-	// post is the status that a POST to the stream's URL is answered with; 0: 405. endpoint is what is announced in place of a path.
+	// post is the status of a POST to the stream's URL; 0: 405. endpoint is the form of the announced endpoint.
 	post     int
 	endpoint endpoint
 }
 
 const adding = `{"name":"add_numbers","description":"Adds two numbers","inputSchema":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}}`
 
-// unknownRevision is a revision that no client speaks.
+// unknownRevision is a revision that no client supports.
 const unknownRevision = "2199-01-01"
 
-// Scenarios are all there are. What is told of each revision once is at the newest.
+// Scenarios returns all scenarios. Those that do not depend on the revision are at the newest only.
 func Scenarios() []*Scenario {
 	http := []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
 	modern, legacy, sse := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}, []peer.Face{peer.SSE}
 	stdio, shared := []peer.Face{peer.ModernStdio, peer.LegacyStdio}, []peer.Face{peer.SSE, peer.ModernStdio, peer.LegacyStdio}
 	newest, oldest := []string{peer.R2511, peer.R2607}, []string{peer.R2411}
 	return []*Scenario{
-		{Name: "tools_call", Title: "A server that answers and does nothing else; over HTTP without sessions and streams", Faces: Faces(), slowEnd: true},
+		{Name: "tools_call", Title: "A server that only answers; over HTTP without sessions and streams", Faces: Faces(), slowEnd: true},
 		{Name: "sessions", Title: "A server with sessions that answers with JSON", Faces: legacy, sessions: true},
-		{Name: "streams", Title: "A server that answers with event streams, with all that may be in them", Faces: http, sessions: true, streams: true},
-		{Name: "streams", Title: "A stream with all that may be in it", Faces: sse, Revisions: oldest, streams: true},
-		{Name: "chatter", Title: "A server that says much before it answers, and more on its error output", Faces: stdio, Revisions: newest, streams: true},
+		{Name: "streams", Title: "A server that answers with event streams, with everything that they may contain", Faces: http, sessions: true, streams: true},
+		{Name: "streams", Title: "A stream with everything that it may contain", Faces: sse, Revisions: oldest, streams: true},
+		{Name: "chatter", Title: "A server that sends much before it answers, and writes more to its error output", Faces: stdio, Revisions: newest, streams: true},
 		{Name: "pages", Title: "A list in four pages, one of them empty, one cursor an empty text", Faces: http, pages: pages},
 		{Name: "pages", Title: "A list in four pages, one of them empty, one cursor an empty text", Faces: shared, Revisions: newest, pages: pages},
 		{Name: "lost-session", Title: "A server that has forgotten the session", Faces: legacy, sessions: true, loses: true},
 		{Name: "lost-stream", Title: "A stream that ends after the list of tools", Faces: sse, Revisions: oldest, loses: true},
 		{Name: "older-revision", Title: "A server that answers with an older revision than was asked for", Faces: legacy, Revisions: newest, sessions: true, older: peer.R2506},
-		{Name: "unknown-revision", Title: "A server that speaks a revision which no client does", Faces: Faces(), Revisions: newest, older: unknownRevision, refused: unknownRevision},
-		{Name: "asked", Title: "A server that asks its client, also what no client knows, before it answers", Faces: []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}, Revisions: newest, asks: true},
+		{Name: "unknown-revision", Title: "A server of a revision that no client supports", Faces: Faces(), Revisions: newest, older: unknownRevision, refused: unknownRevision},
+		{Name: "asked", Title: "A server that sends requests to its client before it answers, an unknown one included", Faces: []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}, Revisions: newest, asks: true},
 		{Name: "slow", Title: "A tool that takes a second: a client that knows the scenario cancels the call", Faces: shared, Revisions: newest, slow: true},
-		{Name: "sse-retry", Title: "A stream that ends before the response, and is to be taken up again", Faces: legacy, Revisions: newest, sessions: true, call: retried},
+		{Name: "sse-retry", Title: "A stream that ends before the response and must be resumed", Faces: legacy, Revisions: newest, sessions: true, call: retried},
 		{Name: "absolute-endpoint", Title: "A stream that names its endpoint by a whole URL, and a URL that answers POST with 404", Faces: sse, Revisions: oldest, endpoint: wholeURL, post: 404},
-		{Name: "relative-endpoint", Title: "A stream that names its endpoint from where it is itself, and a URL that answers POST with 400", Faces: sse, Revisions: oldest, endpoint: fromHere, post: 400},
+		{Name: "relative-endpoint", Title: "A stream that names its endpoint relative to its own URL, and a URL that answers POST with 400", Faces: sse, Revisions: oldest, endpoint: fromHere, post: 400},
 		{Name: "foreign-endpoint", Title: "A stream that names an endpoint of another origin", Faces: sse, Revisions: oldest, endpoint: elsewhere},
-		{Name: "odd-probe", Title: "A legacy server that answers what it does not know with an error code of its own", Faces: []peer.Face{peer.LegacyStdio}, Revisions: newest, probe: -31999},
+		{Name: "odd-probe", Title: "A legacy server that answers unknown methods with an error code of its own", Faces: []peer.Face{peer.LegacyStdio}, Revisions: newest, probe: -31999},
 		{Name: "silent-probe", Title: "A legacy server that answers nothing before initialize", Faces: []peer.Face{peer.LegacyStdio}, Revisions: newest, mute: true},
-		{Name: "lingers", Title: "A process that ends neither with its input nor by SIGTERM", Faces: stdio, Revisions: newest, lingers: true},
-		{Name: "crash", Title: "A process with two tools that ends while the first is called", Faces: []peer.Face{peer.ModernStdio}, tools: "[" + adding + "," + onSecond + "]", crashes: true},
+		{Name: "lingers", Title: "A process that exits neither at the end of its input nor by SIGTERM", Faces: stdio, Revisions: newest, lingers: true},
+		{Name: "crash", Title: "A process with two tools that exits during the first call", Faces: []peer.Face{peer.ModernStdio}, tools: "[" + adding + "," + onSecond + "]", crashes: true},
 		{Name: "questions", Title: "A tool that asks for input before it answers", Faces: []peer.Face{peer.ModernHTTP, peer.ModernStdio}, result: asking},
-		{Name: "mirrored-headers", Title: "Tools with a parameter that has to be repeated in the head, and with names that must be encoded there", Faces: modern, tools: "[" + mirrored + "," + adding + "," + accented + "]"},
-		{Name: "unknown-result", Title: "A tool that answers with a type of result that nobody knows", Faces: []peer.Face{peer.ModernHTTP, peer.ModernStdio}, result: unknown},
+		{Name: "mirrored-headers", Title: "Tools with parameters that must be mirrored in headers, and with a name that must be encoded there", Faces: modern, tools: "[" + mirrored + "," + adding + "," + accented + "]"},
+		{Name: "unknown-result", Title: "A tool that answers with an unknown type of result", Faces: []peer.Face{peer.ModernHTTP, peer.ModernStdio}, result: unknown},
 	}
 }
 
-// at reports whether the scenario is played at a face and revision.
+// at reports whether the scenario runs at a face and revision.
 func (s *Scenario) at(face peer.Face, revision string) bool {
 	return slices.Contains(s.Faces, face) && (len(s.Revisions) == 0 || slices.Contains(s.Revisions, revision))
 }
 
-// freely reports whether the client may end in any way, since the scenario gives it nothing to go on with.
-func (s *Scenario) freely() bool {
+// mayFail reports whether the client may fail, since the scenario gives it nothing to go on with.
+func (s *Scenario) mayFail() bool {
 	return slices.Contains([]string{"unknown-result", "unknown-revision", "foreign-endpoint", "lost-stream", "crash"}, s.Name)
 }
 
@@ -119,7 +119,7 @@ func pages(cursor string, first bool) string {
 // retryMS is the wait before a client resumes a stream, in milliseconds.
 const retryMS = 300
 
-// retried closes the stream of the first call after an event with an id; the answer is had by GET.
+// retried closes the stream of the first call after an event with an id. GET returns the answer.
 func retried(r *run, w http.ResponseWriter, h *received) bool {
 	if !r.first("call") {
 		return false
@@ -130,7 +130,7 @@ func retried(r *run, w http.ResponseWriter, h *received) bool {
 	return true
 }
 
-// asking asks for a name first, of clients that can be asked.
+// asking asks clients with elicitation for a name first.
 func asking(h *received) string {
 	params := h.message.Params()
 	if peer.Get(params, "_meta", peer.MetaCapabilities, "elicitation") == nil || params["requestState"] != nil {
@@ -196,7 +196,7 @@ func (r *run) called(h *received) string {
 	return "{" + members + "}"
 }
 
-// before are the notifications that may come before a response.
+// before returns the notifications that may come before a response.
 func (r *run) before(h *received) (messages []string) {
 	if token := peer.Get(h.message.Params(), "_meta", "progressToken"); token != nil {
 		messages = append(messages, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.5,"progressToken":`+peer.Encode(token)+`}}`)
@@ -212,8 +212,8 @@ func (r *run) pings(h *received) bool {
 	return r.scenario.streams && !r.face.Modern() && h.message.Method != "initialize" && h.message.Method != "server/discover"
 }
 
-// streamed is a response as a stream: everything that a client has to take there. It comes in two parts: between them the client has
-// time to answer what it was asked.
+// streamed returns a response as a stream with everything that a client must accept there, in two parts: between them the client can answer
+// the ping.
 func (r *run) streamed(h *received, response string) (first, rest string) {
 	var b strings.Builder
 	b.WriteString(": a comment\n\n")
@@ -227,7 +227,7 @@ func (r *run) streamed(h *received, response string) (first, rest string) {
 	if r.pings(h) {
 		b.WriteString(`data: ` + pingText + "\n\n")
 	}
-	// A message in two data lines, as the standard of event streams has it.
+	// A message in two data lines, which event streams allow.
 	before, after, _ := strings.Cut(response, `,"result"`)
 	return b.String(), "event: message\ndata: " + before + "\ndata: ,\"result\"" + after + "\n\n"
 }

@@ -14,7 +14,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// withHTTP starts the server of a scenario and has the client meet it at its URL.
+// withHTTP starts the server of a scenario and runs the client against its URL.
 func (r *run) withHTTP(ctx context.Context, o *Options) error {
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	var served sync.WaitGroup
@@ -48,7 +48,7 @@ func (r *run) withHTTP(ctx context.Context, o *Options) error {
 	return err
 }
 
-// enter counts a request that is answered; false: the run is over.
+// enter counts a request in progress. It returns false if the run is over.
 func (r *run) enter() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// get is the stream of a legacy session: it waits for the end, or brings what a stream had not yet brought.
+// get serves the stream of a legacy session until the end, or the rest of a stream that ended early.
 func (r *run) get(w http.ResponseWriter, q *http.Request, h *received) {
 	if r.scenario.Name == "tools_call" { // a server without a stream
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -159,7 +159,7 @@ func (r *run) post(w http.ResponseWriter, h *received, id string, forgotten bool
 	case h.message.Method == "tools/call" && r.scenario.call != nil && r.scenario.call(r, w, h):
 		return
 	case h.message.Method == "tools/call" && r.scenario.asks && r.first("asks"):
-		r.interviewed(w, h)
+		r.askDuring(w, h)
 		return
 	}
 	result := r.result(h)
@@ -179,7 +179,7 @@ func (r *run) post(w http.ResponseWriter, h *received, id string, forgotten bool
 	}
 }
 
-// modern demands what a modern server must, so that a client which leaves it out fails here as it does elsewhere.
+// modern refuses requests that a modern server must refuse.
 func (r *run) modern(w http.ResponseWriter, h *received) bool {
 	version := h.header.Get("Mcp-Protocol-Version")
 	body := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
@@ -197,7 +197,7 @@ func (r *run) modern(w http.ResponseWriter, h *received) bool {
 	return false
 }
 
-// open gives a new session its id, and the revision.
+// open opens a session with an id and a revision.
 func (r *run) open(w http.ResponseWriter, h *received) {
 	r.agree()
 	if !r.scenario.sessions {
@@ -212,8 +212,8 @@ func (r *run) open(w http.ResponseWriter, h *received) {
 	w.Header().Set("Mcp-Session-Id", id)
 }
 
-// interviewed asks the client on the stream of its call, and then answers that.
-func (r *run) interviewed(w http.ResponseWriter, h *received) {
+// askDuring sends requests to the client on the stream of its call, and then the response.
+func (r *run) askDuring(w http.ResponseWriter, h *received) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	say := func(text string) {
 		r.recordAnswer(h, text)

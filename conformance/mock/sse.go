@@ -19,7 +19,7 @@ const (
 	elsewhere                 // of another origin
 )
 
-// ssePath is the path of the stream, below which "messages" is if the endpoint is relative to it.
+// ssePath returns the path of the stream.
 func (s *Scenario) ssePath() string {
 	if s.endpoint == fromHere {
 		return "/base/sse"
@@ -43,7 +43,7 @@ func (r *run) announced(session string) string {
 	return path
 }
 
-// sse is the server of HTTP+SSE.
+// sse handles a request over HTTP+SSE.
 func (r *run) sse(w *recorder, q *http.Request, h *received) {
 	switch {
 	case q.Host != strings.TrimPrefix(r.origin, "http://"):
@@ -56,7 +56,7 @@ func (r *run) sse(w *recorder, q *http.Request, h *received) {
 	case q.Method == http.MethodPost && q.URL.Path == r.scenario.ssePath():
 		r.mu.Lock()
 		for _, d := range r.streams {
-			if !d.isClosed() && h.message.Method != "server/discover" { // a probe may come whenever it likes
+			if !d.isClosed() && h.message.Method != "server/discover" { // a probe may come at any time
 				h.stray = "the stream's own URL"
 			}
 		}
@@ -74,7 +74,7 @@ func (r *run) sse(w *recorder, q *http.Request, h *received) {
 	}
 }
 
-// stream opens a session, and holds its stream.
+// stream opens a session and serves its stream.
 func (r *run) stream(w *recorder, q *http.Request, h *received) {
 	d := &sseStream{w: w, left: make(chan struct{}), odd: r.scenario.streams}
 	r.mu.Lock()
@@ -93,7 +93,7 @@ func (r *run) stream(w *recorder, q *http.Request, h *received) {
 	d.close()
 }
 
-// posted takes a message; what is said to it comes on the stream.
+// posted handles a message; the answer goes to the stream.
 func (r *run) posted(w *recorder, q *http.Request, h *received) {
 	id := q.URL.Query().Get("sessionId")
 	r.mu.Lock()
@@ -117,10 +117,10 @@ func (r *run) posted(w *recorder, q *http.Request, h *received) {
 	r.work.Go(func() { r.handle(d, h) })
 }
 
-// sseStream is a stream that is open.
+// sseStream is an open stream.
 type sseStream struct {
 	left chan struct{}
-	odd  bool // messages come with all that may be in a stream
+	odd  bool // messages come with everything that a stream may contain
 
 	mu     sync.Mutex
 	w      http.ResponseWriter
@@ -192,7 +192,7 @@ func (r *run) speaksSSE() bool {
 
 var _, _ channel = (*sseStream)(nil), (*process)(nil)
 
-// recorder notes the status.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	r *run
@@ -207,7 +207,7 @@ func (w *recorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements http.ResponseWriter.

@@ -22,25 +22,25 @@ type process struct {
 	*run
 	n       int
 	conn    net.Conn
-	over    chan struct{} // closed when it has ended
+	over    chan struct{} // closed when it has exited
 	partial []byte
 
 	out sync.Mutex // for writing
 
-	// Under run.mu: what became of it.
+	// Its end, under run.mu.
 	closed   bool     // its input has ended
 	signals  []string // that came, "early " before them if the input had not ended
 	closedAt time.Duration
 	signalAt time.Duration // the first after the end of the input
 	overAt   time.Duration
-	bye      bool // it has ended by itself
+	bye      bool // it has exited by itself
 	early    bool // it was killed before its input had ended
-	outlives bool // it was there when the client had ended
+	outlives bool // it still ran after the exit of the client
 }
 
-// withProcesses has the client start mock servers.
+// withProcesses runs the client, which starts mock servers.
 func (r *run) withProcesses(ctx context.Context, o *Options) error {
-	dir, err := os.MkdirTemp("", "dragoman-mock-") // for its user alone, which is why the address is no secret
+	dir, err := os.MkdirTemp("", "dragoman-mock-") // only its user has access, so the address need not be secret
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *run) accept(l net.Listener) {
 	}
 }
 
-// settled waits for the processes when the client has ended, and notes which of them are still there.
+// settled waits for the processes after the exit of the client, and records those that still run.
 func (r *run) settled() {
 	late := time.NewTimer(r.settle)
 	defer late.Stop()
@@ -142,7 +142,7 @@ func (p *process) serve() {
 func (p *process) gone() {
 	defer p.happens("the end of process " + strconv.Itoa(p.n))
 	select {
-	case <-p.ended: // it is we who have let it go
+	case <-p.ended: // the run has ended it
 		return
 	default:
 	}
@@ -164,7 +164,7 @@ func (p *process) inputEnds() {
 	p.note("has come to the end of its input")
 	switch {
 	case p.scenario.lingers:
-	case p.scenario.slowEnd: // so that a signal that comes at once is seen
+	case p.scenario.slowEnd: // so that a signal right after the end of the input is received
 		p.work.Go(func() {
 			p.await(least*3/2, "the end of process "+strconv.Itoa(p.n))
 			p.terminate(0)
@@ -240,5 +240,5 @@ func (p *process) terminate(code int) {
 	p.send(frameLeave, []byte{byte(code)}) //nolint:gosec // G115: an exit code is a byte
 }
 
-// least is the minimum time for a process to end by itself.
+// least is the minimum time that a client must give a process to exit by itself.
 const least = 100 * time.Millisecond

@@ -8,10 +8,10 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// check is a requirement of clients: what is told of it, and how it is judged.
+// check is a requirement of clients.
 type check struct {
 	suite.Check
-	scenarios []string // where it is judged; nil: in all
+	scenarios []string // in which it is judged; nil: all
 	judge     func(v *verdict)
 }
 
@@ -28,7 +28,7 @@ func (v *verdict) fail(expected, format string, args ...any) {
 	}
 }
 
-// each calls for each request with a method, or skips the check where there is none.
+// each calls f for each request with a method, or skips the check if there is none.
 func (v *verdict) each(method string, f func(h *received)) {
 	all := v.requests(method)
 	if len(all) == 0 {
@@ -43,7 +43,7 @@ func (v *verdict) each(method string, f func(h *received)) {
 	}
 }
 
-// eachModern calls for each request of 2026-07-28, or skips the check where there is none.
+// eachModern calls f for each request of 2026-07-28, or skips the check if there is none.
 func (v *verdict) eachModern(f func(h *received)) {
 	v.skipped = "the client has sent no request of 2026-07-28"
 	for _, h := range v.requests("") {

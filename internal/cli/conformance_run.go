@@ -158,7 +158,7 @@ func (t *tester) here(c *suite.Check) bool { return slices.ContainsFunc(c.Faces,
 // meets reports whether the target, URLs or a command, may have a face.
 func (t *tester) meets(f suitepeer.Face) bool {
 	if t.Client {
-		return mock.Plays(t.Command, t.choice.faces, f)
+		return mock.Tests(t.Command, t.choice.faces, f)
 	}
 	return t.Proxy || slices.ContainsFunc(t.doors, func(d *door) bool { return f.Stdio() == (d.Program != nil) })
 }
