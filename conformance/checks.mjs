@@ -1,5 +1,5 @@
-// What the official suite reports, and how it is compared: used by suite.mjs (server scenarios) and client-suite.mjs.
-// Scenarios here are a map: scenario → { checks: id → status, messages: id → text }.
+// Reads and compares the reports of the official suite, for suite.mjs (server scenarios) and client-suite.mjs.
+// Scenarios are a map: scenario → { checks: id → status, messages: id → text }.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ export const CLI = path.join(HERE, 'node_modules/@modelcontextprotocol/conforman
 export const REVISIONS = ['2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'];
 const WORST_FIRST = ['FAILURE', 'WARNING', 'SKIPPED', 'SUCCESS'];
 
-/** The worst status of each check: a check may be reported several times. INFO lines judge nothing and are left out. */
+/** Returns the worst status of each check, which may be reported several times. INFO lines are no results and are left out. */
 export function statuses(checks) {
   const found = {};
   const messages = {};
@@ -22,10 +22,10 @@ export function statuses(checks) {
   return { checks: found, messages };
 }
 
-/** A scenario that gave no result gets the check `ran`, so that nothing passes by not having run. */
+/** Returns the failed check `ran` for a scenario without a result, so that a scenario cannot pass without running. */
 export const broken = why => ({ checks: { ran: 'FAILURE' }, messages: { ran: why } });
 
-/** The lines of differs.tsv: { line, what, scenario, check, revisions, cells, reason }. Throws where a line cannot be read. */
+/** Reads the lines of differs.tsv: { line, what, scenario, check, revisions, cells, reason }. Throws if a line is malformed. */
 function readDiffers(file) {
   if (!existsSync(file)) throw new Error(`${file}: not there`);
   const entries = [];
@@ -41,20 +41,20 @@ function readDiffers(file) {
   return entries;
 }
 
-/** The lines that concern a cell at a revision; none where no cell is named. */
+/** Returns the lines for a cell at a revision; none without a cell. */
 const linesFor = ({ differs, cell, revision }) =>
   (cell === undefined ? [] : readDiffers(differs).filter(e => e.revisions.includes(revision) && e.cells.test(cell)));
 
 const lineFor = (lines, scenario, check) => lines.find(e => e.scenario === scenario && (e.check === undefined || e.check === check));
 
-/** Every line of differs.tsv must name at least one of the given cells. */
+/** Checks that every line of differs.tsv names at least one of the given cells. */
 export function checkDiffers(file, cells) {
   const idle = readDiffers(file).filter(e => !cells.some(c => e.cells.test(c)));
   for (const e of idle) console.log(`STALE ${path.basename(file)}:${e.line} ${e.what}: names no cell there is`);
   return idle.length === 0;
 }
 
-/** All differences between a baseline and a run: { scenario, check, was, is, message }. */
+/** Returns all differences between a baseline and a run: { scenario, check, was, is, message }. */
 function differences(baseline, scenarios) {
   const list = [];
   for (const scenario of new Set([...Object.keys(baseline), ...Object.keys(scenarios)])) {
@@ -70,7 +70,7 @@ function differences(baseline, scenarios) {
 
 export const oneLine = text => (text ? `  ${String(text).replace(/\s+/g, ' ').slice(0, 220)}` : '');
 
-/** Compares a run with a baseline, check by check. Prints what differs; returns true when nothing unexpected was found. */
+/** Compares a run with a baseline, check by check. Prints the differences; returns true if all were expected. */
 export function compare(options, baseline, scenarios) {
   const lines = linesFor(options);
   const bad = new Set();
@@ -115,7 +115,7 @@ export function complete(options, required, scenarios) {
   return bad.size + stale.length === 0 && required.length > 0;
 }
 
-/** Records a run as a baseline. Returns whether nothing failed in it. */
+/** Records a run as a baseline. Returns true if nothing failed in it. */
 export function save(file, revision, scenarios) {
   const checks = Object.fromEntries(Object.keys(scenarios).sort().map(s => [s, scenarios[s].checks]));
   const version = JSON.parse(readFileSync(path.join(path.dirname(CLI), '../package.json'), 'utf8')).version;

@@ -33,7 +33,7 @@ async function names(revision) {
   return [...printed.matchAll(/^ *- (\S+)/gm)].map(m => m[1]).filter(n => !n.startsWith('auth/') && new RegExp(options.only).test(n));
 }
 
-/** Runs one scenario in a directory of its own; a client that ended badly where it should not is a failed check `client`. */
+/** Runs one scenario in its own directory. An unexpected failure of the client is the failed check `client`. */
 async function scenario(name, out) {
   const dir = path.join(out, name.replaceAll('/', '_'));
   mkdirSync(dir);
@@ -65,7 +65,7 @@ async function main() {
     const work = async () => { for (let n; (n = waiting.shift()) !== undefined;) scenarios[n] = await scenario(n, out); };
     await Promise.all(Array.from({ length: TOGETHER }, work));
     if (options.save) return save(options.save, options.revision, scenarios);
-    // What a client of another era should bring about at the mock is what the native one does.
+    // A client of another era should have the same results at the mock as a native one.
     const own = path.join(HERE, `baselines/client-${options.client.slice(0, 2)}.${options.revision}.json`);
     const baseline = readBaseline(existsSync(own) ? own : path.join(HERE, `baselines/client-v2.${options.revision}.json`));
     for (const n of Object.keys(baseline)) if (!new RegExp(options.only).test(n)) delete baseline[n];

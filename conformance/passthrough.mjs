@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// The control: takes Dragoman's command line and changes nothing of what passes through, so that whatever the tests find
-// behind it is the tests' own doing.
+// The control: takes Dragoman's command line and passes everything through unchanged, so that all failures behind it are those of
+// the tests.
 //
 //   passthrough.mjs serve --listen HOST:PORT [--admin off] URL     every path of the listener is that path at URL's host
 //   passthrough.mjs stdio -- COMMAND [ARG…]                        the command's own stdin and stdout
 //
-// BREAK=buffer (answers are held back until they are complete) and BREAK=deaf (the upstream does not learn that a client
-// has gone) make it worse on purpose: they show that the tests notice.
+// BREAK=buffer (answers are delayed until they are complete) and BREAK=deaf (the upstream does not learn that a client has
+// disconnected) are faults that the tests must notice.
 import { spawn } from 'node:child_process';
 import http from 'node:http';
 

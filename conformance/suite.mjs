@@ -19,7 +19,7 @@ function readOptions() {
   return { ...values, url: positionals[0], revision: positionals[1] };
 }
 
-/** Starts the suite; resolves to what it printed. Its raw results go to `out`, one directory a scenario. */
+/** Runs the suite; resolves to its output. Its raw results go to `out`, a directory for each scenario. */
 function runSuite({ url, revision, requirements }, out) {
   const which = requirements ? ['--requirements', revision] : ['--suite', 'all', '--spec-version', revision];
   const args = [CLI, 'server', '--url', url, ...which, '-o', out];
@@ -33,7 +33,7 @@ function runSuite({ url, revision, requirements }, out) {
   });
 }
 
-/** What the suite found. */
+/** Reads the results of the suite. */
 function collect(out, printed) {
   const scenarios = {};
   for (const [, name] of printed.matchAll(/^=== Running scenario: (.+?) ===/gm)) scenarios[name] = undefined;
@@ -51,7 +51,7 @@ function collect(out, printed) {
   return scenarios;
 }
 
-/** The scenarios that count: the suite runs some more along with a requirement set, and says at the end which. */
+/** Returns the scenarios that count: with a requirement set the suite runs others too, and names them at the end. */
 function required(scenarios, printed) {
   const [, unscored = ''] = printed.split(/^Not scored for /m);
   const spare = new Set([...unscored.matchAll(/^ +[✓✗] (\S+) \(/gm)].map(m => m[1]));

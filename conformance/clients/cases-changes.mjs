@@ -3,19 +3,19 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { allPages, legacyHttp, named, range, said, until, WATCHED } from './helpers.mjs';
 
-const SILENCE = 300; // how long nothing must come where nothing is wanted
+const SILENCE = 300; // ms without unwanted notices
 const PART = `${WATCHED}/part`;
 const touch = client => client.call('test_trigger_resource_update', {});
 
-/** What a client is told while the case runs: { updated: URIs, lists: kinds }. */
-function ear(client) {
-  const heard = { updated: [], lists: [] };
-  client.onUpdated(uri => heard.updated.push(uri));
-  client.onListChanged(kind => heard.lists.push(kind));
-  return heard;
+/** Records the notices to a client: { updated: URIs, lists: kinds }. */
+function notices(client) {
+  const seen = { updated: [], lists: [] };
+  client.onUpdated(uri => seen.updated.push(uri));
+  client.onListChanged(kind => seen.lists.push(kind));
+  return seen;
 }
 
-/** Runs `f` while `watches`, the promises of what `watch` or `watchLists` gives, last; ends them whatever becomes of it. */
+/** Runs `f` while `watches`, promises of `watch` or `watchLists`, last; ends them in any case. */
 async function during(watches, f) {
   const stops = await Promise.all(watches);
   try {
@@ -31,35 +31,35 @@ const resources = [
     assert.deepEqual([tools.listChanged, prompts.listChanged, r.listChanged, r.subscribe], [true, true, true, true]);
   } },
   { name: 'watch_resource', feature: 'subscriptions/resources updated', run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     await during([a.watch([WATCHED])], async () => {
       await touch(a);
-      await until('the update', () => heard.updated.length > 0);
-      assert.deepEqual(heard.updated, [WATCHED]);
+      await until('the update', () => seen.updated.length > 0);
+      assert.deepEqual(seen.updated, [WATCHED]);
     });
   } },
   { name: 'watch_ended', feature: 'subscriptions/unsubscribe silences', run: async ({ a }) => {
     await during([a.watch([WATCHED])], () => {});
     await pause(100);
-    const heard = ear(a);
+    const seen = notices(a);
     await touch(a);
     await pause(SILENCE);
-    assert.deepEqual(heard.updated, [], 'updates after the end of the subscription');
+    assert.deepEqual(seen.updated, [], 'updates after the end of the subscription');
   } },
   { name: 'watch_part', feature: 'subscriptions/sub-resources', run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     await during([a.watch([WATCHED])], async () => {
       await a.call('touch_part', {});
-      await until('the update of a part', () => heard.updated.includes(PART));
+      await until('the update of a part', () => seen.updated.includes(PART));
     });
   } },
   { name: 'watch_two', feature: 'subscriptions/several resources', run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     const told = async when => {
       await pause(100);
-      heard.updated.length = 0;
+      seen.updated.length = 0;
       await touch(a);
-      await until(`the update ${when}`, () => heard.updated.includes(WATCHED));
+      await until(`the update ${when}`, () => seen.updated.includes(WATCHED));
     };
     await during([a.watch([WATCHED])], async () => {
       await during([a.watch(['note://two'])], () => told('after a second subscription'));
@@ -67,17 +67,17 @@ const resources = [
     });
   } },
   { name: 'watch_later', feature: 'subscriptions/outside any call', run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     await during([a.watch([WATCHED])], async () => {
       await a.call('touch_later', { ms: 200 });
-      await until('the update when nobody calls', () => heard.updated.length > 0);
+      await until('the update when nobody calls', () => seen.updated.length > 0);
     });
   } },
 ];
 
-/** Flips what is listed only sometimes, and back; a notice of `kind` must follow each time, and the list must have changed. */
+/** Shows and hides the entry that is listed only sometimes. A notice of `kind` must follow each time, and the list must have changed. */
 async function flips(client, kind, tool) {
-  const heard = ear(client);
+  const seen = notices(client);
   const method = `${kind}/list`;
   const count = async () => {
     let all = 0;
@@ -91,9 +91,9 @@ async function flips(client, kind, tool) {
   const before = await count();
   await during([client.watchLists([kind])], async () => {
     for (const change of [1, 2]) {
-      heard.lists.length = 0;
+      seen.lists.length = 0;
       await client.call(tool, {});
-      await until(`${kind}/list_changed, ${change}`, () => heard.lists.includes(kind));
+      await until(`${kind}/list_changed, ${change}`, () => seen.lists.includes(kind));
       assert.equal(Math.abs(await count() - before), change === 1 ? 1 : 0, `${method} after change ${change}`);
     }
   });
@@ -108,22 +108,22 @@ const lists = [
 const apart = [
   { name: 'watch_apart', feature: 'subscriptions/two clients', run: async w => {
     const b = await w.second();
-    const [heardA, heardB] = [ear(w.a), ear(b)];
+    const [noticesA, noticesB] = [notices(w.a), notices(b)];
     await during([b.watch([WATCHED])], async () => {
       await touch(w.a);
-      await until('the update of the second client', () => heardB.updated.length > 0);
+      await until('the update of the second client', () => noticesB.updated.length > 0);
       await pause(SILENCE);
-      assert.deepEqual([heardA.updated, heardB.updated], [[], [WATCHED]]);
+      assert.deepEqual([noticesA.updated, noticesB.updated], [[], [WATCHED]]);
       await during([w.a.watch([WATCHED])], async () => {
         await pause(100);
-        heardA.updated.length = heardB.updated.length = 0;
+        noticesA.updated.length = noticesB.updated.length = 0;
         await touch(b);
-        await until('the update of both', () => heardA.updated.length > 0 && heardB.updated.length > 0);
+        await until('the update of both', () => noticesA.updated.length > 0 && noticesB.updated.length > 0);
       });
     });
   } },
   { name: 'listen_two', feature: 'subscriptions/several listens', era: 'modern', run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     const change = async () => {
       for (const _ of range(2)) await a.call('test_trigger_tool_change', {});
       await touch(a);
@@ -131,14 +131,14 @@ const apart = [
     await during([a.watch([WATCHED])], async () => {
       await during([a.watchLists(['tools'])], async () => {
         await change();
-        await until('both listens', () => heard.lists.length > 0 && heard.updated.length > 0);
+        await until('both listens', () => seen.lists.length > 0 && seen.updated.length > 0);
       });
       await pause(100);
-      heard.lists.length = heard.updated.length = 0;
+      seen.lists.length = seen.updated.length = 0;
       await change();
-      await until('the listen that is left', () => heard.updated.length > 0);
+      await until('the listen that is left', () => seen.updated.length > 0);
       await pause(SILENCE);
-      assert.deepEqual([heard.lists, heard.updated], [[], [WATCHED]], 'after one listen was closed');
+      assert.deepEqual([seen.lists, seen.updated], [[], [WATCHED]], 'after one listen was closed');
     });
   } },
 ];
@@ -163,23 +163,23 @@ const streams = [
     assert.deepEqual([all.map(said), cut.done(), steps], [['slept 900', 'Echo: meanwhile'], true, 1]);
   } },
   { name: 'resume_notices', feature: 'streams/resumption of notices', needs: legacyHttp, run: async ({ a }) => {
-    const heard = ear(a);
+    const seen = notices(a);
     await during([a.watch([WATCHED])], async () => {
       await touch(a);
-      await until('an update before the cut', () => heard.updated.length === 1);
+      await until('an update before the cut', () => seen.updated.length === 1);
       a.cutStanding();
       await touch(a);
-      await until('the update from before the reconnect', () => heard.updated.length === 2, 4000);
+      await until('the update from before the reconnect', () => seen.updated.length === 2, 4000);
     });
   } },
 ];
 
-/** The server from npm tells its subscribers about a resource from time to time. */
+/** Cases for the server from npm. */
 const npm = [
   { name: 'npm_progress', feature: 'requests/progress', run: async ({ a }) => {
     const seen = [];
     await a.call('trigger-long-running-operation', { duration: 0.6, steps: 3 }, { onprogress: p => seen.push(p.progress) });
-    // The last one may be lost to the client: it comes in one read with the result.
+    // The client may lose the last one, which comes in one read with the result.
     assert.deepEqual(seen.slice(0, 2), [1, 2]);
   } },
   { name: 'npm_pages', feature: 'lists/tools', run: async ({ a }) => assert.ok((await allPages(a, 'tools/list', 'tools', 1)).length > 8) },

@@ -34,8 +34,8 @@ const several = [
 ];
 
 /**
- * Lets the server ask outside any call, and looks for what came of it, at once or after `quiet` milliseconds without a call.
- * A modern client cannot be asked when it does not call: then the server must be told so, and not wait.
+ * Makes the server ask outside any call, and checks the outcome at once or after `quiet` milliseconds without a call.
+ * A modern client cannot be asked outside a call: then the server must get an error.
  */
 async function later(client, quiet) {
   const key = unique('later');
@@ -68,9 +68,9 @@ const lifetime = [
     abort.abort('no longer wanted');
     await call;
     assert.ok(Date.now() - begun < 1500, 'the call did not end when it was cancelled');
-    // A legacy client is told that the question is withdrawn; a modern one just does not retry.
+    // A legacy client gets a cancellation of the question; a modern one just does not retry.
     if (a.era === 'legacy') await until('the question is withdrawn', () => a.waiting() === 0);
-    a.letGo();
+    a.release();
     assert.equal(said(await a.call('ask_user', { question: 'who?' })), 'accept anna');
   } },
   { name: 'ask_progress', feature: 'questions/progress across rounds', run: async w => {
@@ -82,7 +82,7 @@ const lifetime = [
   } },
 ];
 
-/** The server from npm asks with tools of its own. */
+/** Cases for the server from npm, which has its own tools that ask. */
 const npm = [
   { name: 'npm_elicitation', feature: 'questions/elicitation form', run: async ({ a }) =>
     assert.match(said(await a.call('trigger-elicitation-request', {})), /provided the requested information/) },

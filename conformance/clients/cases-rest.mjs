@@ -1,4 +1,4 @@
-// The cases about a service that speaks the REST envelope (rest/service.py), which Dragoman makes a server of.
+// The cases about a service of the REST envelope (rest/service.py) behind Dragoman.
 import assert from 'node:assert/strict';
 import { failure, said } from './helpers.mjs';
 
@@ -45,14 +45,14 @@ const own = [
   } },
 ].map(test => ({ ...test, rest: true }));
 
-/** The cases for every server that can be passed at such a service, too: it has their tools, but no pages and no changes. */
+/** The cases for every server that such a service can pass: it has their tools, but no pages and no changes. */
 const TOO = new Set(['structured', 'content_kinds', 'no_arguments', 'mirrored_arguments', 'tool_fails', 'tool_bad_arguments', 'read_text',
   'read_blob', 'read_template', 'read_missing', 'prompt_plain', 'prompt_arguments', 'prompt_missing', 'complete_prompt', 'complete_template',
   'progress_order', 'progress_live', 'progress_parallel', 'log_levels', 'log_live', 'log_silent', 'cancel_quiet', 'cancel_streaming',
   'after_cancel', 'no_head_of_line', 'apart_progress', 'apart_logs', 'apart_logs_overlap', 'ask_user', 'ask_declined', 'ask_dismissed',
   'ask_model', 'ask_roots', 'ask_rounds', 'ask_at_once', 'ask_parallel', 'ask_apart', 'ask_resource', 'ask_abandoned']);
 
-/** Whether a case runs at a REST service. */
+/** Reports whether a case runs at a REST service. */
 export const atRest = test => Boolean(test.basic || test.rest || TOO.has(test.name));
 
 export const REST = own;

@@ -1,11 +1,10 @@
 // The cases, in the order in which they run. A case is { name, feature, run(world) } and may say
 //   era        legacy | modern: runs only for clients of that era
-//   needs      a function from the world to the reason why the case makes no sense there, or to nothing
+//   needs      a function of the world; it returns the reason why the case does not apply, or nothing
 //   basic      needs nothing from the server but an `echo` tool
 //   npm, tasks, rest    only for the server from npm, for that with tasks, for the REST service: they have tools of their own
-// `feature` is what a case is a part of, in the words of the matrix: a group, a slash, a name. `world.a` is a connected client,
-// `await world.second()` another one; `world.server` is the kind of server behind Dragoman. What a client offers is written
-// down in v2.mjs.
+// `feature` is the row of the matrix that a case belongs to: a group, a slash, a name. `world.a` is a connected client,
+// `await world.second()` another one; `world.server` is the kind of server behind Dragoman. v2.mjs documents the methods of a client.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CHANGES } from './cases-changes.mjs';
@@ -106,7 +105,7 @@ const documents = [
     assert.deepEqual((await a.complete({ type: 'ref/resource', uri: 'planet://{name}' }, { name: 'name', value: 'm' })).completion.values, ['mars', 'mercury']) },
 ];
 
-/** Calls a tool that waits at a gate, and opens the gate when the sign has come. The tool gives up after four seconds. */
+/** Calls a tool that waits at a gate, and opens the gate at the sign. The tool gives up after four seconds. */
 async function passGate(client, sign) {
   const name = unique('gate');
   let seen = false;
@@ -117,7 +116,7 @@ async function passGate(client, sign) {
   assert.equal(said(answer), 'the gate was opened', seen ? 'the sign came too late' : 'the sign never came');
 }
 
-/** Counts down on one client; returns the totals of the progress that was reported to this call. */
+/** Calls countdown; returns the progress that was reported to this call. */
 async function countdown(client, steps, pauseMs = 30) {
   const seen = [];
   const r = await client.call('countdown', { steps, pauseMs }, { onprogress: p => seen.push(p) });
@@ -147,7 +146,7 @@ const notifications = [
     assert.deepEqual(await logsOf(a, () => a.call('chat', { lines: 2, tag: 's' }), 0), [], 'messages that nobody asked for') },
 ];
 
-/** Cancels a sleeping call; the server must count it. With `sign` only after its first progress has come. */
+/** Cancels a sleeping call, with `sign` only after its first progress; the server must count the cancellation. */
 async function cancelled(client, sign) {
   const before = await stats(client);
   const abort = new AbortController();
@@ -180,7 +179,7 @@ const concurrency = [
   } },
 ];
 
-/** Lets the server log a number of lines for a client; returns what reached it, each line with its speaker's name. */
+/** Makes the server log a number of lines for a client; returns the received lines, each with the name of the client that called. */
 async function chat(client, lines, lossy = false) {
   await client.setLevel('info');
   const call = () => client.call('chat', { lines, tag: client.name }, { logLevel: 'info' });

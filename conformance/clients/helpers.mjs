@@ -1,4 +1,4 @@
-// What the cases are written with.
+// Functions for the cases.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -6,7 +6,7 @@ export const WATCHED = 'test://watched-resource';
 export const said = r => r.content?.[0]?.text;
 export const range = n => Array.from({ length: n }, (_, i) => i);
 
-/** Asks again until `f` gives something true. */
+/** Waits for a true value of `f`. */
 export async function until(what, f, ms = 2500) {
   for (const end = Date.now() + ms; ;) {
     const value = await f();
@@ -26,7 +26,7 @@ export async function failure(what, promise) {
   throw new Error(`${what}: no error`);
 }
 
-/** A tool call must be refused, by an error with a code or by a result that says so. */
+/** Checks that a tool call is refused, by an error with a code or by a result with isError. */
 export async function refused(promise) {
   try {
     assert.equal((await promise).isError, true, 'neither an error nor an error result');
@@ -36,7 +36,7 @@ export async function refused(promise) {
   }
 }
 
-/** Every item of a list, page by page; checks how many pages there were. */
+/** Returns all items of a list; checks the number of pages. */
 export async function allPages(client, method, member, pages) {
   const items = [];
   let cursor;
@@ -51,7 +51,7 @@ export async function allPages(client, method, member, pages) {
   return items;
 }
 
-/** Collects log messages while `f` runs and until `enough` have come; afterwards nobody listens any more. */
+/** Collects log messages while `f` runs and until `enough` have come. */
 export async function logsOf(client, f, enough) {
   const seen = [];
   client.onLog(p => seen.push(p));
@@ -66,7 +66,7 @@ export const lineNumbers = logs => logs.map(l => l.data.line);
 export const unique = what => `${what}-${process.pid}-${Math.random().toString(36).slice(2)}`;
 export const stats = async client => (await client.call('stats', {})).structuredContent;
 
-/** Marks cases as being about something that can be left out as a group. */
+/** Marks cases as a group that can be left out. */
 export const named = about => test => ({ ...test, about });
 
 // The reasons for which a case does not apply, for `needs`.

@@ -22,7 +22,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --results FILE          writes there, for each case: name, feature, result, note
   --timeout MS            for each case (default 10000)`;
 
-/** The options of a client's command line; ends the process where they make no sense. */
+/** Parses the command line of a client; ends the process if it is invalid. */
 export function readOptions() {
   const argv = process.argv.slice(2);
   const dashes = argv.indexOf('--');
@@ -54,13 +54,13 @@ const never = (signal, done) => new Promise((_, reject) => {
 });
 
 /**
- * How the client answers what servers ask; `name` shows up in the answers, so that mixed-up clients are seen.
- * What cases ask of it later is in `also`: the URLs that the user was sent to, and how many questions wait for ever.
+ * Answers questions of servers with `name`, so that mixed-up clients are noticed. `also` has the URLs that the user was sent to and the
+ * number of questions that wait without end.
  */
 export function answers(name) {
   const visited = [];
   let waiting = 0;
-  let release = new AbortController();
+  let released = new AbortController();
   const elicit = async (params, signal) => {
     if (params.mode === 'url') {
       visited.push(params.url);
@@ -68,7 +68,7 @@ export function answers(name) {
     }
     if (/wait/.test(params.message)) {
       waiting++;
-      await never(AbortSignal.any([signal, release.signal].filter(Boolean)), () => waiting--);
+      await never(AbortSignal.any([signal, released.signal].filter(Boolean)), () => waiting--);
     }
     if (/decline/.test(params.message)) return { action: 'decline' };
     if (/cancel/.test(params.message)) return { action: 'cancel' };
@@ -82,15 +82,15 @@ export function answers(name) {
     if (params.tools && last.type === 'text') return spoken({ type: 'tool_use', id: 'use-1', name: params.tools[0].name, input: { word: last.text } });
     return spoken({ type: 'text', text: `${name} heard ${last.type === 'tool_result' ? last.content[0].text : last.text}` });
   };
-  const letGo = () => { release.abort(); release = new AbortController(); };
-  return { elicit, sample, roots: () => ({ roots: [{ uri: `file:///home/${name}`, name }] }), also: { visited, waiting: () => waiting, letGo } };
+  const release = () => { released.abort(); released = new AbortController(); };
+  return { elicit, sample, roots: () => ({ roots: [{ uri: `file:///home/${name}`, name }] }), also: { visited, waiting: () => waiting, release } };
 }
 
 /**
- * A fetch whose event streams can be cut, as a bad network does it: `cutNext(n)` cuts the next answer to a POST after n messages,
+ * A fetch whose event streams can be cut, as by a bad network: `cutNext(n)` cuts the next answer to a POST after n messages,
  * `cutStanding()` the streams that were opened with GET.
  */
-export function scissors() {
+export function cuttableFetch() {
   const standing = new Set();
   let armed;
   const wrapped = (body, isGet) => {
@@ -160,7 +160,7 @@ function readKnown(options) {
   });
 }
 
-/** Whether a case is left out of this run altogether. */
+/** Reports whether a case is left out of this run. */
 function left(options, test) {
   if (test.name !== 'connect' && !new RegExp(options.only).test(test.name)) return true;
   if (new RegExp(options.skip).test(test.name)) return true;
@@ -171,13 +171,13 @@ function left(options, test) {
   return Boolean(test.npm || test.tasks || test.rest);
 }
 
-/** Why a case does not apply to this client at this server, or undefined. */
+/** Returns the reason why a case does not apply to this client at this server, or undefined. */
 function inapplicable(test, world) {
   if (test.era && world.a && test.era !== world.a.era) return `${test.era} clients only`;
   return test.needs?.(world);
 }
 
-/** Runs one case; resolves to what went wrong, or to undefined. */
+/** Runs one case; resolves to its error text, or to undefined. */
 async function attempt(test, world, ms) {
   try {
     if (test.name !== 'connect' && !world.a) throw new Error('not connected');
@@ -188,7 +188,7 @@ async function attempt(test, world, ms) {
   }
 }
 
-/** Runs one case and says so; resolves to { result, note }, result being ok, fail or baseline. */
+/** Runs one case and prints a line; resolves to { result, note }, where result is ok, fail or baseline. */
 async function judge(test, world, known) {
   const begun = performance.now();
   const wrong = await attempt(test, world, known ? Math.min(KNOWN_TIMEOUT, world.options.timeout) : world.options.timeout);

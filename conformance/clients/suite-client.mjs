@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// suite-client.mjs URL      a client for the official suite's client mode: it uses whatever the suite's mock server offers.
+// suite-client.mjs URL      a client for the official suite's client mode: it uses all that the suite's mock server offers.
 //   SUITE_CLIENT     v2-modern-http (default), v2-legacy-http, v1-http, or with -sse or -stdio at the end
-//   SUITE_DRAGOMAN   a binary to start in front of URL for this one run; without it the client meets the mock itself
-//   SUITE_ERA        the era that Dragoman is told the mock has; without it, it asks
-// Calls that fail are printed; the suite judges what came over the wire.
+//   SUITE_DRAGOMAN   a binary to start in front of URL for this one run; without it the client connects to the mock itself
+//   SUITE_ERA        the era of the mock in Dragoman's configuration; without it Dragoman probes
+// Failed calls are printed; the suite judges the requests.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -15,7 +15,7 @@ const upstream = [...(process.env.SUITE_ERA ? ['--era', process.env.SUITE_ERA] :
 // The suite may say which calls it wants, with which arguments.
 const wanted = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT || '{}').toolCalls;
 
-/** A value that fits a schema; a tool that takes a schema is given back the one that another tool was listed with. */
+/** Returns a value that fits a schema. The argument `schema` of a tool gets the inputSchema of another tool. */
 function fitting(name, schema, others) {
   if (schema.default !== undefined) return schema.default;
   if (schema.const !== undefined) return schema.const;
@@ -26,7 +26,7 @@ function fitting(name, schema, others) {
 }
 const filled = (properties, names, others = []) => Object.fromEntries(names.map(n => [n, fitting(n, properties[n] ?? {}, others)]));
 
-// Fields with defaults are left out of the answer: filling them in is up to the SDK (SEP-1034), and judged.
+// Fields with defaults are left out of the answer: the SDK must fill them in (SEP-1034), which the suite judges.
 const elicit = ({ requestedSchema: { properties } }) =>
   ({ action: 'accept', content: filled(properties, Object.keys(properties).filter(n => properties[n].default === undefined)) });
 const sample = () => ({ role: 'assistant', model: 'parrot', stopReason: 'endTurn', content: { type: 'text', text: 'word' } });
@@ -59,8 +59,8 @@ async function clientV1() {
 }
 
 /**
- * Starts Dragoman in front of URL; resolves to { url, stop }. It chooses its port itself and says which: one that was free a moment
- * ago may by now belong to the mock or the Dragoman of another scenario.
+ * Starts Dragoman in front of URL; resolves to { url, stop }. Dragoman chooses its port itself and prints it: a port that was free a
+ * moment ago may belong to another scenario now.
  */
 async function start() {
   const child = spawn(dragoman, ['serve', '--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json', ...upstream], { stdio: ['ignore', 'inherit', 'pipe'] });
@@ -84,7 +84,7 @@ async function attempt(what, f) {
   }
 }
 
-/** Uses tools, a prompt and a resource of the server, as far as it has them. */
+/** Uses the tools, a prompt and a resource of the server. */
 async function use(client) {
   const can = client.getServerCapabilities() ?? {};
   if (can.tools) {

@@ -8,7 +8,7 @@ import {
   CreateMessageRequestSchema, CreateTaskResultSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
   PromptListChangedNotificationSchema, ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { answers, readOptions, RECONNECTION, run, scissors } from './runner.mjs';
+import { answers, readOptions, RECONNECTION, run, cuttableFetch } from './runner.mjs';
 
 const options = readOptions();
 
@@ -36,7 +36,7 @@ async function connect(name) {
   client.setRequestHandler(ElicitRequestSchema, (r, { signal }) => answer.elicit(r.params, signal));
   client.setRequestHandler(CreateMessageRequestSchema, r => answer.sample(r.params));
   client.setRequestHandler(ListRootsRequestSchema, () => answer.roots());
-  const cut = scissors();
+  const cut = cuttableFetch();
   const wire = transport(cut);
   await client.connect(wire);
   return {

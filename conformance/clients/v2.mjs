@@ -2,7 +2,7 @@
 // A client on the TypeScript SDK v2: modern, legacy, or whichever the server speaks. runner.mjs describes the options.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { answers, readOptions, RECONNECTION, run, scissors } from './runner.mjs';
+import { answers, readOptions, RECONNECTION, run, cuttableFetch } from './runner.mjs';
 
 const MODERN = '2026-07-28';
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
@@ -21,7 +21,7 @@ const negotiation = {
   auto: { mode: 'auto', probe: { timeoutMs: 4000 } },
 };
 
-/** Opens a listen stream (subscriptions/listen) and checks that the server honours what was asked. */
+/** Opens a subscriptions/listen and checks that the server honours its filter. */
 async function listen(client, filter) {
   const subscription = await client.listen(filter);
   const missing = Object.keys(filter).filter(k => !subscription.honoredFilter[k]);
@@ -36,7 +36,7 @@ async function connect(name) {
   client.setRequestHandler('elicitation/create', (r, ctx) => answer.elicit(r.params, ctx?.mcpReq?.signal));
   client.setRequestHandler('sampling/createMessage', r => answer.sample(r.params));
   client.setRequestHandler('roots/list', () => answer.roots());
-  const cut = scissors();
+  const cut = cuttableFetch();
   const wire = transport(cut);
   await client.connect(wire);
   const era = client.getProtocolEra();

@@ -1,5 +1,5 @@
-// Makes clients on Node.js send the API key of with.sh to whatever is on this machine; loaded by --import. Whoever has a credential
-// of its own keeps it.
+// Adds the API key of with.sh to the requests of Node.js clients to this machine; loaded by --import. Requests with a credential of
+// their own keep it.
 import http from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 

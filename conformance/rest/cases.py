@@ -1,5 +1,5 @@
-"""What is asked of every server through the envelope. Servers name their tools as they like: a case takes the first of several
-that the server lists, and is not offered where it lists none of them."""
+"""The cases that run against every server through the envelope. Servers name their tools as they like: a case takes the first of
+several names that the server lists, and is not offered if it lists none of them."""
 import concurrent.futures
 import re
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from envelope import check_health, check_tools, new_id, same, want
 
 
 class NotOffered(Exception):
-    """The server has nothing of the kind."""
+    """The server does not offer what the case needs."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a server of some making cannot do, whoever calls it: there another outcome is expected, and no other is right."""
+    """A limit of a server's implementation, with any client: the case must have the outcome named here and no other."""
     kind: str   # a pattern for the kind's name
     eras: tuple
     cases: str  # a pattern for the case's name
@@ -36,14 +36,14 @@ LIMITS = [
 
 @dataclass
 class Server:
-    """One server, as the cases see it."""
+    """The server under test."""
     kind: object
     rest: object
     tools: dict  # name → input_schema
     note: str = ""
 
     def pick(self, *candidates):
-        """The first (tool, …) that is listed and, if it names an era, for this one."""
+        """Returns the first (tool, …) that is listed and that names no other era than the server's."""
         spoken = "legacy" if self.kind.era == "legacy" else "modern"
         for tool, *more in candidates:
             name, _, era = tool.partition("@")
@@ -55,7 +55,7 @@ class Server:
         return next((limit for limit in LIMITS if limit.holds(self.kind, case)), None)
 
 
-# What Dragoman is told at every server: to wait as long as it may for questions that are asked at once, since tests make machines busy.
+# Dragoman's settings for every server. It waits for simultaneous questions as long as it can be configured to: tests make machines busy.
 SETTINGS = {"questions.settle": "50ms"}
 
 CASES = []
@@ -75,13 +75,13 @@ def body_of(tool, arguments, **more):
 
 
 def at_once(number, run):
-    """Runs run(0), run(1) … at the same time; the first failure is this one's."""
+    """Runs run(0), run(1) … concurrently and raises the first failure."""
     with concurrent.futures.ThreadPoolExecutor(number) as pool:
         for done in [pool.submit(run, n) for n in range(number)]:
             done.result()
 
 
-# --- what there is -----------------------------------------------------------------------------------------------------------
+# --- lists and documents -----------------------------------------------------------------------------------------------------------
 
 @case
 def tools(s):
@@ -190,7 +190,7 @@ def echo(s):
 
 @case
 def echo_otherwise(s):
-    """By `name`, by the tool's own operation, by the method's name; with the caller's id."""
+    """Calls by `name`, by the tool's own operation and by the method's name, with the caller's id."""
     tool, argument = s.pick(*ECHO)
     request_id = new_id()
     first = s.rest.call("/call-tool", {"name": tool, "arguments": {argument: "a"}, "request_id": request_id})
@@ -203,7 +203,7 @@ def echo_otherwise(s):
 
 @case
 def wrong_arguments(s):
-    """Of the wrong type: the path names the argument. Missing: the error names it."""
+    """The error names an argument of the wrong type by its path, and a missing one by its name."""
     tool, name = s.pick(*ECHO, ("test_sampling", "prompt"), ("test_elicitation", "message"))
     e = s.rest.call("/call-tool", body_of(tool, {name: 5}), "INVALID_ARGUMENTS")
     cause = e["meta"]["cause"]
@@ -218,7 +218,7 @@ def wrong_arguments(s):
 
 @case
 def refused(s):
-    """What is no call at all."""
+    """Requests that are not calls."""
     s.rest.call("/call-tool", body_of("no_such_tool", {}), "TOOL_NOT_FOUND")
     s.rest.call("/tools/no_such_tool", {}, "TOOL_NOT_FOUND")
     for body in (b"{", b"[]", b"", {"arguments": {}}, {"tool": 5, "arguments": {}}, {"tool": "x"}, {"tool": "x", "arguments": []},
@@ -260,7 +260,7 @@ LOGS = [("chat", {"lines": 3, "tag": "rest"}), ("log", {"count": 3}), ("test_too
 
 @case
 def progress(s):
-    """Three reports, counted, in order, and none of another call."""
+    """Three reports of progress, in order, and none of another call."""
     tool, arguments = s.pick(*PROGRESS)
     with s.rest.stream("/call-tool", body_of(tool, arguments, request_id=(token := new_id()), client_capabilities={})) as stream:
         told, e = stream.rest_of_it()
@@ -284,7 +284,7 @@ def json_of(value):
 
 @case
 def progress_parallel(s):
-    """Four calls at once: each hears of itself alone, by its own token."""
+    """Of four concurrent calls each gets its own progress only, by its own token."""
     tool, arguments = s.pick(*PROGRESS[:2])
     if limit := s.limit("progress"):
         raise NotOffered(limit.why)
@@ -299,14 +299,14 @@ def progress_parallel(s):
 
 @case
 def progress_unasked(s):
-    """Without a stream only the result is told."""
+    """Without a stream only the result is sent."""
     tool, arguments = s.pick(*PROGRESS)
     want(text_of(s.rest.call("/call-tool", body_of(tool, arguments, client_capabilities={}))["data"]), "no result")
 
 
 @case
 def logs(s):
-    """Three lines at info; a caller that wants errors only hears nothing."""
+    """Three lines at info; a caller that wants errors only gets none."""
     tool, arguments = s.pick(*LOGS)
     for level, number in ((None, 3), ("error", 0)):
         more = {"log_level": level} if level else {}
@@ -333,7 +333,7 @@ def logs_debug(s):
 
 @case
 def live(s):
-    """What is told reaches the caller while the tool still waits for him."""
+    """Progress reaches the caller while the tool still waits for the caller."""
     s.pick(("gate",))
     for sign, event in (("progress", "progress"), ("log", "log")):
         body = body_of("gate", {"name": (name := new_id()), "sign": sign}, client_capabilities={})
@@ -346,12 +346,13 @@ def live(s):
 # --- the end of a call -------------------------------------------------------------------------------------------------------
 
 def counted(s):
-    """What the server says of its calls. Nothing can be asked, so that it need not keep the call apart from others."""
+    """Returns the server's statistics of its calls. The call declares no capabilities, so it needs no connection of its own."""
     return s.rest.call("/call-tool", body_of("stats", {}, client_capabilities={}))["data"]["structuredContent"]
 
 
 def sleeps(s):
-    """A function that tells whether one call more sleeps at the server: it says so, or it counts calls, this question among them."""
+    """Returns a function that reports whether one more call sleeps at the server, by its statistics of sleeping calls or of all calls,
+    which include the request for the statistics."""
     asked, before = 0, counted(s)
 
     def asleep():

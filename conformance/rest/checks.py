@@ -1,4 +1,4 @@
-"""A check of Schemathesis's: where tools fail with 500, that is all that does."""
+"""A check for Schemathesis: only failures of tools have the status 500."""
 import schemathesis
 
 

@@ -1,4 +1,4 @@
-"""client.py URL: uses the generated client (demo_client, on PYTHONPATH) as a program would: typed arguments in, typed answers out."""
+"""client.py URL: uses the generated client (demo_client, on PYTHONPATH) with typed arguments and typed answers."""
 import pkgutil
 import sys
 import uuid
@@ -28,7 +28,7 @@ total = call_add.sync(client=client, body=models.AddArguments(a=2, b=40))
 assert isinstance(total, models.AddResponse) and total.success is True, total
 assert isinstance(total.data, models.AddResult) and total.data.structured_content.sum_ == 42, total.data
 
-# The same by name, with a request_id, which comes back.
+# The same call by name, with a request_id, which the answer repeats.
 request_id = uuid.uuid4()
 arguments = models.ToolRequestArguments.from_dict({"message": "grüße"})
 answer = call_tool.sync_detailed(client=client, body=models.ToolRequest(tool="echo", arguments=arguments, request_id=request_id))
@@ -41,7 +41,7 @@ key = str(uuid.uuid4())
 twice = [call_add.sync_detailed(client=client, body=models.AddArguments(a=1, b=1), idempotency_key=key) for _ in range(2)]
 assert twice[1].headers["Idempotent-Replayed"] == "true" and "Idempotent-Replayed" not in twice[0].headers, twice
 
-# What goes wrong is typed as well.
+# Errors are typed as well.
 wrong = call_tool.sync_detailed(client=client, body=models.ToolRequest(tool="add", arguments=models.ToolRequestArguments.from_dict({"a": "x"})))
 assert wrong.status_code == HTTPStatus.BAD_REQUEST and isinstance(wrong.parsed, models.ErrorEnvelope), wrong
 assert wrong.parsed.code == models.ErrorCode.INVALID_ARGUMENTS and "/a" in wrong.parsed.error, wrong.parsed
@@ -50,7 +50,7 @@ assert unknown.status_code == HTTPStatus.NOT_FOUND and unknown.parsed.code == mo
 failed = call_fail.sync_detailed(client=client, body=models.FailArguments())
 assert failed.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and failed.parsed.code == models.ErrorCode.EXECUTION_ERROR, failed
 
-# A question is data of its own shape, and the next call answers it.
+# A question has a type of its own, and the next call answers it.
 asked = call_ask_user.sync(client=client, body=models.AskUserArguments(question="Who?"))
 assert isinstance(asked.data, models.InputRequired), asked
 key = next(iter(asked.data.input_requests.additional_properties))

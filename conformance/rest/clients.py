@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """clients.py [options] [CLIENT_RE]      MCP clients at a service of the REST envelope, through Dragoman
 
-service.py is the service; before it stands `dragoman serve --transport rest`, or a client starts `dragoman stdio --transport rest`
-itself. The clients are those of clients.tsv: the official suite, which finds the tools that it calls in suite_tools.py. Or others:
+service.py is the service. `dragoman serve --transport rest` runs in front of it, or a client starts `dragoman stdio --transport rest`
+itself. The clients are those of clients.tsv: the official suite, whose tools are in suite_tools.py. Options name others:
 
-  --clients FILE    a line for each client, in two columns parted by a tab: its name, and the shell command that runs it, in which
+  --clients FILE    a line for each client, in two columns separated by a tab: its name, and the shell command that runs it, in which
                       {URL}      stands for http://localhost:PORT/mcp, {SSE} for the same with /sse
-                      {STDIO}    for the command line of a stdio server: dragoman stdio, before the service
+                      {STDIO}    for the command line of a stdio server: dragoman stdio, in front of the service
                       {HERE}     for the directory of clients.py
                     A client prints a line `PASS CASE …` or `FAIL CASE …` for each of its cases, and exits with 0 when none failed
-  --tools FILE      what the service offers: the tools that these clients want to find
-  --known FILE      cases that fail by what the envelope is; a line for each, in columns parted by tabs: patterns for the whole name of
-                    client and case, and the reason. A line that is not needed is told as STALE, and fails
+  --tools FILE      the tools of the service: those that these clients call
+  --known FILE      cases that fail because of the envelope; a line for each, in columns separated by tabs: patterns for the whole name
+                    of client and case, and the reason. A line that is not needed is printed as STALE, and fails
   --timeout S       seconds for each client (default 180)
   --keep            keeps the logs of a run that passed
 
@@ -38,7 +38,7 @@ VERDICT = re.compile(r"^(PASS|FAIL)\s+(\S+)\s*(.*)$")
 
 @dataclass
 class Found:
-    """What came of one client."""
+    """The results of one client."""
     passed: list = field(default_factory=list)
     failed: list = field(default_factory=list)  # (case, what it said)
     known: list = field(default_factory=list)
@@ -93,7 +93,7 @@ def arguments():
 
 
 def columns(number):
-    """A reader of files with so many columns."""
+    """Returns a function that reads files with this number of columns."""
     def read(path):
         with open(path) as file:
             lines = [line.rstrip("\n").split("\t") for line in file if line.strip() and not line.startswith("#")]
@@ -104,7 +104,7 @@ def columns(number):
 
 
 def begin(dragoman, options, place, running):
-    """Starts service and Dragoman; what stands for them in a command."""
+    """Starts the service and Dragoman. Returns the replacements for a command."""
     running.append(Process(["python3", str(REST / "service.py"), "--tools", str(options.tools.resolve())], place / "service.log", r"listening on (\S+)"))
     service = running[-1].wait(20)
     upstream = ["--transport", "rest", service]
@@ -114,7 +114,7 @@ def begin(dragoman, options, place, running):
 
 
 def run(name, command, targets, place, seconds):
-    """Runs a client to its end; what it printed."""
+    """Runs a client to its end. Returns its output."""
     for key, value in targets.items():
         command = command.replace(key, value)
     log, found = place / f"{name}.log", Found()
@@ -140,7 +140,7 @@ def run(name, command, targets, place, seconds):
 
 
 def excuse(name, found, known, needed):
-    """Parts what is known from what failed."""
+    """Separates known failures from others."""
     for case, note in found.failed[:]:
         for i, (client, pattern, why) in enumerate(known):
             if re.fullmatch(client, name) and re.fullmatch(pattern, case):

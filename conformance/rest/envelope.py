@@ -1,6 +1,6 @@
-"""What a REST caller does and what it may expect: requests, event streams, and the rules of the envelope (seed 000, entities 1 to 7).
+"""A REST caller: requests, event streams, and the rules of the envelope (docs/rest.md).
 
-Whatever is not as the rules have it raises Wrong, which says what and shows the beginning of the answer.
+A deviation from the rules raises Wrong, whose text names it and shows the beginning of the answer.
 """
 import http.client
 import json
@@ -17,7 +17,7 @@ STATUS = {"TOOL_NOT_FOUND": 404, "INVALID_ARGUMENTS": 400, "EXECUTION_ERROR": 50
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 SEMVER = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
-# Member of meta → what its value must be.
+# Member of meta → the test of its value.
 META = {
     "execution_time_ms": lambda v: whole(v) and v >= 0,
     "rate_limit_remaining": lambda v: whole(v) and v >= 0,
@@ -30,7 +30,7 @@ META = {
 
 
 class Wrong(Exception):
-    """Something is not as it should be."""
+    """A deviation from the rules."""
 
 
 def want(good, what, got=None):
@@ -61,7 +61,7 @@ def parsed(text):
 
 
 def members(value, required, optional, what):
-    """An object with just these members."""
+    """Checks that a value is an object with just these members."""
     want(isinstance(value, dict), f"{what} is no object", value)
     missing, strange = set(required) - set(value), set(value) - set(required) - set(optional)
     want(not missing, f"{what} lacks {', '.join(sorted(missing))}", value)
@@ -75,7 +75,7 @@ def check_time(text):
 
 
 def check_health(health):
-    """HealthResponse."""
+    """Checks a HealthResponse."""
     members(health, ("status", "service", "version", "uptime_seconds", "dependencies", "timestamp"), (), "the health")
     want(health["status"] in ("healthy", "degraded", "unavailable"), "status of the health", health)
     want(health["service"] and SEMVER.fullmatch(health["version"]), "service and version of the health", health)
@@ -89,7 +89,7 @@ def check_health(health):
 
 
 def check_tools(listed):
-    """ToolsResponse, of ToolSchema."""
+    """Checks a ToolsResponse with its ToolSchemas."""
     members(listed, ("service", "version", "tools"), (), "the list of tools")
     want(listed["service"] and isinstance(listed["service"], str), "service", listed)
     want(SEMVER.fullmatch(listed["version"]), "version is not semantic", listed["version"])
@@ -102,12 +102,12 @@ def check_tools(listed):
     want(len(set(names)) == len(names), "two tools of one name", names)
 
 
-# What policies/with.sh has callers show.
+# The credential that policies/with.sh gives to callers.
 CREDENTIAL = {"Authorization": f"Bearer {os.environ['POLICIES_KEY']}"} if os.environ.get("POLICIES_KEY") else {}
 
 
 class Rest:
-    """A REST caller of one Dragoman. Every request has a connection of its own; every envelope is checked."""
+    """A caller of one Dragoman. It opens a connection for every request and checks every envelope."""
 
     def __init__(self, base, patience):
         self.host = base.removeprefix("http://")
@@ -125,7 +125,7 @@ class Rest:
             raise Wrong(f"no answer to {method} {path}: {e!r}") from None
 
     def bare(self, method, path, body=None, status=200):
-        """An answer that is no envelope: its JSON."""
+        """Returns the JSON of an answer that is not an envelope."""
         connection, response = self.send(method, path, body)
         try:
             text = response.read()
@@ -138,7 +138,7 @@ class Rest:
         return value
 
     def call(self, path, body=None, code=None):
-        """The checked envelope of a POST, or of a GET without a body; code is what it must fail with."""
+        """Returns the checked envelope of a POST, or of a GET without a body. code is the error that it must have."""
         connection, response = self.send("GET" if body is None else "POST", path, body)
         try:
             text = response.read()
@@ -154,7 +154,7 @@ class Rest:
         return e
 
     def check(self, e, body=None, code=None):
-        """ResponseEnvelope, ErrorCode; that it failed with code, or did not fail."""
+        """Checks a ResponseEnvelope and its ErrorCode: that it failed with code, or did not fail."""
         kind = ("data",) if isinstance(e, dict) and e.get("success") else ("error", "code")
         members(e, ("success", *kind, "request_id", "timestamp", "meta"), (), "the envelope")
         want(isinstance(e["success"], bool), "success is no boolean", e)
@@ -189,7 +189,7 @@ class Rest:
         return lambda: hang_up(connection)
 
     def until(self, what, condition):
-        """The first true value of condition, within the patience."""
+        """Returns the first true value of condition. Without one in time it raises Wrong."""
         end = time.monotonic() + self.patience
         while not (value := condition()):
             want(time.monotonic() < end, f"{what}: not within {self.patience} s")
@@ -198,7 +198,7 @@ class Rest:
 
 
 class Stream:
-    """A call whose answer is an event stream. Used with `with`, at the end of which the connection is closed, come what may."""
+    """A call whose answer is an event stream. `with` closes the connection at its end in any case."""
 
     def __init__(self, rest, path, body):
         self.rest, self.body = rest, body
@@ -220,7 +220,7 @@ class Stream:
         hang_up(self.connection, self.response)
 
     def event(self):
-        """The next (name, data); None at the end."""
+        """Returns the next (name, data); None at the end."""
         name, data = "message", []
         while True:
             try:
@@ -240,7 +240,7 @@ class Stream:
                 data.append(value.removeprefix(" "))
 
     def rest_of_it(self, code=None):
-        """All events up to the result, by name, and the checked envelope in that. Nothing may follow it."""
+        """Returns all events up to the result, by name, and the checked envelope of the result, which must be the last event."""
         want(self.whole is None, "the answer is no event stream", str(self.whole))
         told = {"progress": [], "log": []}
         while True:

@@ -1,4 +1,4 @@
-"""The servers that Dragoman is put before: the fixtures of this repository, or whatever another program starts."""
+"""The servers behind Dragoman: the fixtures of this repository, or those that another program starts."""
 import os
 import pathlib
 import re
@@ -22,7 +22,7 @@ class Kind:
 
 
 class Process:
-    """A process group of ours, with its output in a file; line by line it is searched for what it announces."""
+    """A process group with its output in a file, in which it announces where it listens."""
 
     def __init__(self, command, log, announces=None, env=None):
         self.log, self.announced, self.found = log, threading.Event(), None
@@ -41,7 +41,7 @@ class Process:
         self.announced.set()
 
     def wait(self, seconds):
-        """What it announces."""
+        """Waits for the announcement and returns it."""
         self.announced.wait(seconds)
         if self.found is None:
             with open(self.log, errors="replace") as log:
@@ -49,7 +49,7 @@ class Process:
         return self.found
 
     def stop(self):
-        """Ends the group, by force where it does not go in time."""
+        """Ends the group, by force if it does not end in time."""
         for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
             try:
                 os.killpg(self.process.pid, number)
@@ -64,7 +64,7 @@ class Process:
 
 
 class Fixtures:
-    """Those of this repository, and a server from npm."""
+    """The fixtures of this repository and a server from npm."""
 
     KINDS = [Kind(f"{era}-{transport}", era, transport) for era, transport in (
         ("modern", "http"), ("legacy", "http"), ("legacy", "stdio"), ("modern", "stdio"), ("legacy", "sse"), ("dual", "http"),
@@ -76,7 +76,7 @@ class Fixtures:
         return self.KINDS
 
     def start(self, kind, directory):
-        """The arguments of `dragoman serve`, and what ends the server."""
+        """Starts a server. Returns the arguments of `dragoman serve` and an object whose stop ends the server."""
         fixture = ["node", str(CONFORMANCE / "fixtures" / "everything.mjs"), "--era", kind.era]
         shared = ["--state", str(directory / "state")]
         if kind.name == "npm-stdio":
@@ -100,7 +100,7 @@ class Fixtures:
 
 
 class Collection:
-    """Those of another program: `--list` prints a line for each (name, era, transport), `--cmd KIND` the command line of one that
+    """The servers of another program: `--list` prints a line for each (name, era, transport), `--cmd KIND` the command line of one that
     speaks over stdio, KIND starts another and prints its URL, `--down KIND` ends it."""
 
     def __init__(self, command):
@@ -126,7 +126,7 @@ class Collection:
 
 
 class Started:
-    """What `--down` ends."""
+    """A server that `--down` ends."""
 
     def __init__(self, collection, kind):
         self.collection, self.kind = collection, kind

@@ -1,4 +1,5 @@
-"""What a service of the REST envelope offers. service.py serves it; a file of tools (tools.py is one) fills the registers below."""
+"""The registers of a service of the REST envelope: tools, resources and prompts. A file such as tools.py fills them, service.py serves
+them."""
 import threading
 
 PIXELS = ("iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mM4UaEBRAwQCgAp7gWhZAhhBwAAAABJRU5ErkJggg==")
@@ -8,7 +9,7 @@ STATUS = {"TOOL_NOT_FOUND": 404, "INVALID_ARGUMENTS": 400, "EXECUTION_ERROR": 50
 
 
 class Failure(Exception):
-    """What becomes an envelope without success."""
+    """A failure of a call, which becomes an envelope without success."""
 
     def __init__(self, code, text, **meta):
         super().__init__(text)
@@ -20,7 +21,7 @@ class Left(Exception):
 
 
 class World:
-    """What all calls share."""
+    """The state that all calls share."""
 
     def __init__(self):
         self.lock = threading.Condition()
@@ -74,12 +75,12 @@ def prompt(*arguments, optional=()):
 
 
 def said(*blocks):
-    """A result as MCP has it: a service may give those as data, too."""
+    """Returns a result in the form of MCP, which a service may give as data too."""
     return {"content": [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]}
 
 
 def user(*blocks):
-    """Messages of the user."""
+    """Returns messages of the user."""
     return [{"role": "user", "content": b} for b in said(*blocks)["content"]]
 
 

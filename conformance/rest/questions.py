@@ -1,12 +1,13 @@
-"""Questions over the envelope: data.result_type is input_required, and the same call goes on with input_responses and request_state."""
+"""Cases with questions: data.result_type is input_required, and the same call goes on with input_responses and request_state."""
 from cases import NotOffered, at_once, body_of, case, text_of
 from envelope import Wrong, members, new_id, same, want
 
 ASK, MODEL, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
-# What a caller declares who can be asked so. Nothing else is: of roots, say, some servers ask as soon as they may.
+# The capabilities of a caller that answers such questions. It declares no others: some servers ask for roots, for example, whenever they
+# can.
 DECLARED = {ASK: {"elicitation": {"form": {}, "url": {}}}, MODEL: {"sampling": {"tools": {}}}, ROOTS: {"roots": {}}}
 
-# What asks, by what it asks for: (tool, or tool@era where it does so in one era only; arguments).
+# Tools that ask, by the kind of question: (tool, or tool@era if it asks in one era only; arguments).
 ASKS_USER = [("ask_user", {"question": "who?"}), ("test_elicitation@legacy", {"message": "who?"}), ("test_input_required_result_elicitation", {}),
              ("trigger-elicitation-request", {})]
 ASKS_MODEL = [("ask_model", {"prompt": "speak"}), ("ask_llm", {"prompt": "speak"}), ("test_sampling@legacy", {"prompt": "speak"}),
@@ -19,7 +20,7 @@ VALUES = {"string": "ada", "boolean": True, "integer": 30, "number": 30.5}
 
 
 def filled(schema):
-    """A form, filled in: what is needed, and no more."""
+    """Returns a form with its required fields filled in."""
     properties = schema.get("properties", {})
     return {name: VALUES[properties[name]["type"]] for name in schema.get("required", properties)}
 
@@ -48,7 +49,7 @@ def by_stream(s, path, body):
 
 
 def asked(envelope):
-    """The questions of an envelope, by key; None if it has none. The member request_state may be missing, says the protocol."""
+    """Returns the questions of an envelope by key; None if it has none. The protocol allows request_state to be missing."""
     data = envelope["data"]
     if "result_type" not in data:
         return None
@@ -59,7 +60,7 @@ def asked(envelope):
 
 
 def dialogue(s, path, body, rounds, action="accept", send=by_envelope, case=None):
-    """Goes through the rounds, each a list of the methods that are to be asked at once; the data at the end."""
+    """Answers the questions of all rounds, each a list of methods that are asked together. Returns the data of the final answer."""
     can = {name: value for methods in rounds for method in methods for name, value in DECLARED[method].items()}
     body = {"client_capabilities": can, **body}
     again = {}
@@ -125,7 +126,8 @@ def ask_two_rounds(s):
 
 @case
 def ask_at_once(s):
-    """In one round. A legacy server pushes its questions, and they are gathered for a moment, which a busy machine may miss."""
+    """Asks several questions in one round. A legacy server sends them one by one; Dragoman collects them for a short time, which may be too
+    short on a busy machine."""
     tool, arguments, methods = s.pick(*ASKS_AT_ONCE)
     tries = 5 if s.kind.era == "legacy" else 1
     for left in reversed(range(tries)):
@@ -139,7 +141,7 @@ def ask_at_once(s):
 
 @case
 def ask_streaming(s):
-    """Each round on a stream of its own."""
+    """Each round has its own stream."""
     tool, arguments, then = s.pick(*ASKS_TWICE)
     if limit := s.limit("ask_streaming"):
         raise NotOffered(limit.why)
@@ -171,7 +173,7 @@ def ask_resource(s):
 
 @case
 def ask_parallel(s):
-    """Four calls ask at once; each gets its own answers."""
+    """Four concurrent calls ask; each gets its own answers."""
     tool, arguments = s.pick(*ASKS_USER)
     if limit := s.limit("ask_parallel"):
         raise NotOffered(limit.why)
@@ -180,7 +182,7 @@ def ask_parallel(s):
 
 @case
 def ask_nobody(s):
-    """A caller that cannot be asked: a modern server says what he lacks, a legacy one fails in its own words."""
+    """For a caller without capabilities a modern server names the missing one, and a legacy server fails with a text of its own."""
     tool, arguments = s.pick(*ASKS_USER)
     body = body_of(tool, arguments, client_capabilities={})
     if limit := s.limit("ask_nobody"):

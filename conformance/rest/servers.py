@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""servers.py [options] [KIND_RE]      calls through the REST envelope, before real servers, one after the other
+"""servers.py [options] [KIND_RE]      calls real servers through the REST envelope, one after the other
 
-Dragoman stands before each server, and a caller without MCP does what there is to do: lists, calls, calls that fail, progress and
-logs on a stream, questions in rounds, cancellation by closing the connection, which the server itself must count. Every answer is
-held against the rules of the envelope, member by member. The servers are the fixtures of this repository, one from npm and a REST
-service; or those of another collection:
+Dragoman runs in front of each server, and a caller without MCP makes lists, calls, calls that fail, calls with progress and logs on a
+stream, questions in rounds, and cancellations by closing the connection, which the server itself must count. Every member of every
+answer is checked against the rules of the envelope. The servers are the fixtures of this repository, one from npm and a REST service,
+or those of another collection:
 
   --kinds COMMAND   a program that starts servers. `COMMAND --list` prints a line for each: name, era, transport (http, sse or stdio),
                     and whatever follows; `COMMAND --cmd KIND` the command line of a stdio server; `COMMAND KIND` starts another and
                     prints its URL; `COMMAND --down KIND` ends that
-  --known FILE      what these servers are known to do otherwise; a line for each, in columns parted by tabs: patterns for server and
-                    case, and the reason. Such a case has to fail: a line that is not needed is told as STALE, and fails
+  --known FILE      known deviations of these servers; a line for each, in columns separated by tabs: patterns for server and case, and
+                    the reason. Such a case has to fail: a line that is not needed is printed as STALE, and fails
   --only RE         only the cases whose names match
   --jobs N          how many servers at once (default 2)
-  --patience S      seconds for an answer, and for what has to come about (default 30)
+  --patience S      seconds for an answer, and for an effect (default 30)
   --brief           a line for each server, and what failed
   --keep            keeps the logs of a run that passed
   --list            the cases, and the servers
 
-PASS, FAIL, none (the server offers nothing of the kind) or known stand before server and case. What a server of some making cannot do,
-whoever calls it, is written down with the reason (LIMITS in cases.py) and is then expected. DRAGOMAN is the binary (default: dragoman
-at the root of the repository). Last line: `N passed, M failed`.
+A line is PASS, FAIL, none (the server does not offer it) or known, then server and case. LIMITS in cases.py lists what some
+implementations of servers cannot do with any client, with the reason; that outcome is expected. DRAGOMAN is the binary (default:
+dragoman at the root of the repository). Last line: `N passed, M failed`.
 """
 import argparse
 import concurrent.futures
@@ -93,7 +93,7 @@ def read_known(path):
 
 
 class Total:
-    """What all servers together have come to; prints a server's lines together."""
+    """The totals of all servers. Prints the lines of a server together."""
 
     def __init__(self, brief):
         self.brief, self.lock = brief, threading.Lock()
@@ -112,7 +112,7 @@ class Total:
 
 
 class Try:
-    """One server, with Dragoman before it."""
+    """A run against one server behind Dragoman."""
 
     def __init__(self, source, dragoman, place, options, total, chosen):
         self.source, self.dragoman, self.place, self.options, self.total, self.chosen = source, dragoman, place, options, total, chosen
@@ -143,7 +143,7 @@ class Try:
             found.append(self.judge(kind, name, *outcome(run, s)))
 
     def judge(self, kind, name, verdict, note):
-        """The outcome, in the light of what is known."""
+        """Returns the outcome of a case, known deviations considered."""
         why = next((why for k, c, why in self.options.known if re.search(k, kind.name) and re.fullmatch(c, name)), None)
         if why is None or verdict == "none":
             return verdict, name, note
@@ -153,7 +153,7 @@ class Try:
 
 
 def outcome(run, s):
-    """The verdict of one case at one server, and what there is to say."""
+    """Runs a case. Returns its result and a note."""
     try:
         run(s)
         return "PASS", s.note
@@ -166,7 +166,7 @@ def outcome(run, s):
 
 
 def healthy(rest):
-    """Whether the service has got to know its server."""
+    """Reports whether the service has connected to its server."""
     connection, response = rest.send("GET", "/health")
     try:
         return response.status == 200 and response.read()
@@ -175,7 +175,7 @@ def healthy(rest):
 
 
 def settings(kind):
-    """What Dragoman is told at a server, as environment variables."""
+    """Returns Dragoman's settings for a server, as environment variables."""
     told = dict(cases.SETTINGS)
     for limit in cases.LIMITS:
         if re.search(limit.kind, kind.name) and kind.era in limit.eras:

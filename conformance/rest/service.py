@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A service that speaks the REST envelope (seed 000) and knows nothing of MCP: what stands behind `transport = "rest"` in the
-tests. Python's standard library only.
+"""A service of the REST envelope (docs/rest.md) that knows nothing of MCP: the upstream of `transport = "rest"` in the tests. It needs
+Python's standard library only.
 
     service.py [--port N] [--tools FILE]    prints `listening on http://127.0.0.1:PORT`; ends with SIGTERM or at the end of its stdin
                                             (--stdin)
 
 Its tools, resources and prompts are those of tools.py, or of another file that fills the registers of offer.py. They report progress
-and log (Accept: text/event-stream), ask (data.result_type), and notice when their caller leaves. GET /seen lists what they noticed;
-POST /state sets what GET /health says.
+and log (Accept: text/event-stream), ask (data.result_type), and notice that their caller disconnects. GET /seen lists what they noticed;
+POST /state sets the answer to GET /health.
 """
 import argparse
 import base64
@@ -101,7 +101,7 @@ def call_tool(call, body):
 
 
 def seal(answers):
-    """A state that the caller carries and cannot change."""
+    """Returns a state that the caller cannot change unnoticed."""
     raw = json.dumps(answers).encode()
     return base64.urlsafe_b64encode(hmac.digest(KEY, raw, hashlib.sha256) + raw).decode()
 
@@ -117,7 +117,7 @@ def unseal(state):
 
 
 class Asked(Exception):
-    """A question that the caller is to answer first."""
+    """Questions that the caller has to answer first."""
 
     def __init__(self, requests, answers):
         super().__init__("input required")
@@ -126,7 +126,7 @@ class Asked(Exception):
 
 
 class Call:
-    """One POST, as its handler sees it."""
+    """One POST."""
 
     def __init__(self, handler, body):
         self.handler, self.round = handler, 0
@@ -136,7 +136,7 @@ class Call:
             self.answers.append(body["input_responses"])
 
     def ask(self, requests):
-        """The answers to some questions; the first time the call ends with them."""
+        """Returns the answers to questions. Without answers the call ends with the questions."""
         self.round += 1
         if len(self.answers) >= self.round and all(k in self.answers[self.round - 1] for k in requests):
             return self.answers[self.round - 1]
@@ -178,7 +178,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def event(self, name, data):
-        """One event, if the caller wants them: the first one makes the answer a stream."""
+        """Sends an event, if the caller accepts events. The first one makes the answer a stream."""
         if not self.live:
             return
         if not self.streaming:
@@ -207,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
                 "request_id": request_id, "timestamp": now, "meta": meta}
 
     def serve(self, work, request_id=None):
-        """Runs some work and envelops what comes of it."""
+        """Runs a handler and sends its result or failure in an envelope."""
         begun, request_id = time.monotonic(), request_id or str(uuid.uuid4())
         try:
             self.answer(self.envelope(begun, request_id, work()))

@@ -1,4 +1,4 @@
-"""What the official conformance suite calls by name, offered by a service of the REST envelope: service.py --tools suite_tools.py."""
+"""The tools, resources and prompts that the official conformance suite uses by name: service.py --tools suite_tools.py."""
 from offer import (NUMBER, PIXELS, RESOURCES, SOUND, TEMPLATES, TEXT, WHOLE, WORDS, Failure, embedded, form, generate, image, named, places,
                    prompt, roots, said, spoken, tool, user)
 

@@ -1,5 +1,5 @@
-"""The tools of service.py, with its resources and prompts: results of every shape, progress and log, questions, failures with every
-code, and calls that notice when their caller leaves."""
+"""The tools, resources and prompts of service.py: results of every shape, progress and logs, questions, failures with every code, and
+calls that notice that their caller disconnects."""
 from offer import (PIXELS, RESOURCES, SOUND, STATUS, TEMPLATES, TEXT, NUMBER, WHOLE, WORDS, WORLD, Failure, Left, embedded, form, generate,
                    image, named, places, prompt, roots, said, spoken, tool, user)
 

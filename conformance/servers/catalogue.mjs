@@ -1,15 +1,15 @@
-// The servers. Of each:
-//   name, make (what it is built on), launcher (what stands between Dragoman and it), version
-//   command     of places (below), the command line; also `env`, `cwd`, and `before`, which prepares places.dir
-//   era         what it must be found to speak: legacy, modern; or `both`
-//   tools, resources, prompts    what must be in the lists; not there: the list is not looked into
-//   calls       what is called and must be in the result: { tool | uri | prompt, args, expect (a regular expression), error, once }; ${WHO}
-//               becomes the session's name; `once`: only one session makes it
-//   silent      it does not answer the probe: how long Dragoman waits is set low
-//   inTurn      its calls disturb each other, whoever makes them: the sessions take turns
-//   slow        a call that takes long, to be cancelled and to be in flight when Dragoman goes; hold: one only for the latter
-//   note        what is worth knowing about it
-//   short       part of the short form; needs: a program without which it is left out
+// The servers. Members of each:
+//   name, make (SDK or language), launcher (the program that Dragoman starts), version
+//   command     a function of the places (below) that returns the command line; also `env`, `cwd`, and `before`, which prepares places.dir
+//   era         the era that Dragoman must find: legacy, modern or `both`
+//   tools, resources, prompts    items that the lists must have; without them the list is not checked
+//   calls       calls and their results: { tool | uri | prompt, args, expect (a regular expression), error, once }; ${WHO} stands for the
+//               name of the session; only one session makes a call with `once`
+//   silent      the server does not answer the probe, so Dragoman's timeout for it is short
+//   inTurn      calls of different sessions disturb each other, so the sessions take turns
+//   slow        a long call, which is cancelled, and in flight when Dragoman ends; hold: a long call only for the latter
+//   note        a remark
+//   short       part of the short form; needs: the program without which the server is left out
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -178,7 +178,7 @@ export const SERVERS = [
   },
 ];
 
-/** A server with everything filled in, for a directory of its own and a web site to look at. */
+/** Returns a server with its functions of the places resolved: its own directory, and the URL of a web site. */
 export function resolve(server, at) {
   mkdirSync(at.dir, { recursive: true });
   server.before?.(at);

@@ -1,4 +1,4 @@
-// Starting, asking and ending one `dragoman serve`, and the clients that use it.
+// Starts, queries and ends a `dragoman serve` and its clients.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { Watch } from './processes.mjs';
 export const IDLE = 2; // seconds of sessions.idle_ttl and idle_exit
 const CLIENT_TIME = 300_000;
 
-/** Waits until `f` gives something true, at most `ms`; resolves to it or to undefined. */
+/** Waits for a true value of `f`, at most `ms`; resolves to it or to undefined. */
 export async function until(f, ms) {
   for (const end = performance.now() + ms; ;) {
     const value = await f();
@@ -20,7 +20,7 @@ export async function until(f, ms) {
   }
 }
 
-/** The options that Dragoman takes from a file: short times, so that a run is short. A pinned era saves the probes. */
+/** Writes the configuration of Dragoman. Its times are short, so that a run is short; with an era there is no probe. */
 function configure(file, server, era) {
   const upstream = {
     command: server.command, cwd: server.cwd ?? server.dir, env: server.env ?? {}, probe_timeout: '30s', stop_grace: '1s', kill_grace: '1s',
@@ -32,19 +32,19 @@ function configure(file, server, era) {
 
 const running = new Set();
 
-/** Ends a Dragoman, and whoever it has left. */
+/** Ends a Dragoman and the processes that it has left. */
 export function end(dragoman) {
   running.delete(dragoman);
   dragoman.child.kill('SIGKILL');
   dragoman.watch.end();
 }
 
-/** Ends all of them. */
+/** Ends all Dragomans. */
 export function endAll() { for (const dragoman of running) end(dragoman); }
 
 let started = 0;
 
-/** Starts Dragoman in front of a server, at a port that it chooses itself; resolves to { url, child, watch, said, ended }, for `end`. */
+/** Starts Dragoman in front of a server, at a free port; resolves to { url, child, watch, said, ended }, which `end` ends. */
 export async function serve(binary, server, label, era) {
   const config = path.join(server.dir, `${label}.json`);
   const log = path.join(server.dir, `${label}.log`);
@@ -83,7 +83,7 @@ function run(clients, url, spec, ...more) {
 
 const lastError = ({ errors }) => errors.split('\n').find(line => /^\S*Error/.test(line)) ?? errors.trim().split('\n').at(-1);
 
-/** The clients' processes: those on JavaScript share one, of Python each has its own. */
+/** The processes of the clients: one for all JavaScript clients, one for each Python client. */
 export const processesOf = clients => [clients.filter(c => !python(c)).join(','), ...clients.filter(python)].filter(Boolean);
 
 /** Runs clients (names with commas) to their end; resolves to their lines, each [word, client, check, detail]. */
@@ -97,7 +97,7 @@ export async function use(clients, url, spec) {
   return lines;
 }
 
-/** Opens a session of each client and leaves it open; resolves to how to end them. */
+/** Opens a session of each client and leaves it open; resolves to a function that ends them. */
 export async function hold(clients, url, spec) {
   const { child, out } = run(clients, url, spec, '--hold');
   const held = await until(() => /^holding$/m.test(out.text) || child.exitCode !== null, 120_000);

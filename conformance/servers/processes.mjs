@@ -1,8 +1,8 @@
-// Who of a Dragoman's descendants is alive, read from /proc (Linux). A process counts as a descendant when it was one at any look, or
-// when its environment has the mark; so it stays known after its parents are gone, and whatever it does to its environment.
+// Finds the living descendants of a Dragoman in /proc (Linux). A process counts as a descendant if it was one at any poll, or if its
+// environment has the mark: so it stays known when its parents have ended or its environment has changed.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-const LOOK = 100; // ms between two looks
+const LOOK = 100; // ms between two polls
 
 function stat(pid) {
   try {
@@ -19,7 +19,7 @@ const program = pid => { try { return readlinkSync(`/proc/${pid}/exe`).replace(/
 const snapshot = () => readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(name => stat(Number(name))).filter(Boolean);
 const keyOf = p => `${p.pid}:${p.begun}`;
 
-/** A watch over the descendants of process `root`, itself left out, and over all with `mark` in their environment. */
+/** Tracks the descendants of process `root`, without `root`, and all processes with `mark` in their environment. */
 export class Watch {
   constructor(root, mark) {
     this.root = root;
@@ -31,10 +31,10 @@ export class Watch {
     this.look();
   }
 
-  /** One look: answers the known processes that are there now, zombies too. `thorough` reads every environment again. */
+  /** Polls /proc and returns the known processes that exist, zombies included. `thorough` reads every environment again. */
   look(thorough = false) {
     const all = snapshot();
-    this.program = program(this.root) || this.program; // what was started may have been a script that has become Dragoman
+    this.program = program(this.root) || this.program; // the started program may be a script that executes Dragoman
     const byPid = new Map(all.map(p => [p.pid, p]));
     const ours = p => p && (this.seen.has(keyOf(p)) || p.pid === this.root);
     for (let found = true; found;) { // until no more are found: parents may come after their children
@@ -51,24 +51,24 @@ export class Watch {
     return here;
   }
 
-  /** Whether this is a process of the server's, and alive: not Dragoman's own, such as its reaper. */
+  /** Reports whether a process is alive and belongs to the server, not to Dragoman, as its reaper does. */
   serves(p) {
     return !/[ZX]/.test(p.state) && program(p.pid) !== this.program;
   }
 
-  /** Those of the server that are alive. */
+  /** Returns the living processes of the server. */
   servers() { return this.sure(p => this.serves(p)); }
 
-  /** All that are alive, Dragoman's helpers too. */
+  /** Returns all living processes, Dragoman's helpers included. */
   alive() { return this.sure(p => !/[ZX]/.test(p.state)); }
 
-  /** Reads every environment, which is slow, only before it says that nobody is there. */
+  /** Returns the matching processes. It reads every environment, which is slow, only if it would return none. */
   sure(f) {
     const found = this.look().filter(f);
     return found.length ? found : this.look(true).filter(f);
   }
 
-  /** Those that have ended and that Dragoman, or who lives below it, has not reaped. */
+  /** Returns the processes that have ended and that Dragoman or its descendants have not reaped. */
   zombies() {
     const here = this.look();
     const near = new Set([this.root, ...here.map(p => p.pid)]);
@@ -78,7 +78,7 @@ export class Watch {
   /** `pid command` of each, for messages. */
   names(list) { return list.map(p => `${p.pid} ${(this.seen.get(keyOf(p)) ?? p.name).slice(0, 60)}`).join('; '); }
 
-  /** Ends everybody who is left, and the looking. */
+  /** Ends all processes that are left, and stops polling. */
   end() {
     clearInterval(this.timer);
     for (const p of this.alive()) try { process.kill(p.pid, 'SIGKILL'); } catch { /* gone meanwhile */ }

@@ -40,7 +40,7 @@ function readOptions() {
   }
 }
 
-/** A web site for those servers that look at pages: /slow never answers. */
+/** Starts a web site for servers that fetch pages: /slow never answers. */
 function website() {
   const server = createServer((request, response) => {
     if (request.url === '/slow') return;
@@ -51,7 +51,7 @@ function website() {
   return new Promise(done => { server.on('listening', () => done(`http://127.0.0.1:${server.address().port}`)); });
 }
 
-/** Everybody that clients left behind must be gone after the idle time, with Dragoman running. */
+/** Checks that all processes of abandoned sessions end within the idle time, while Dragoman runs. */
 async function abandoned(dragoman, say) {
   const { watch } = dragoman;
   const begun = performance.now();
@@ -63,7 +63,7 @@ async function abandoned(dragoman, say) {
   say('dragoman', 'zombies', zombies.length ? `not reaped: ${watch.names(zombies)}` : undefined);
 }
 
-/** Dragoman is ended while sessions are open and calls run: nobody may live on. */
+/** Checks that no process survives when Dragoman is ended while sessions are open and calls run. */
 async function ended(dragoman, spec, signal, say) {
   const { child, watch, url } = dragoman;
   const name = `${signal} with open sessions`;
@@ -92,7 +92,7 @@ function judgeVerdict(dragoman, server, say) {
   say('dragoman', 'verdict', found && right.test(found[1]) ? undefined : `found ${found?.[1] ?? 'nothing'}, want ${server.era}`, found && `${found[1]}, revision ${found[2]}`);
 }
 
-/** Everything about one server. `say(client, check, wrong, detail)` takes the results. */
+/** Runs all checks of a server. `say(client, check, wrong, detail)` gets the results. */
 async function examine(binary, server, clients, say) {
   const spec = path.join(server.dir, 'spec.json');
   writeFileSync(spec, JSON.stringify(server));
@@ -115,7 +115,7 @@ async function examine(binary, server, clients, say) {
   }
 }
 
-/** Runs one server and answers what it has to say, with its count of failures. */
+/** Runs one server; resolves to its output and its number of failures. */
 async function one(binary, server, clients, at) {
   const lines = [];
   const count = { passed: 0, failed: 0 };

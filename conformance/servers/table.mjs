@@ -1,4 +1,4 @@
-// How each server takes the probe of the eras: asked directly, as a client would on its stdin, and by `dragoman probe`.
+// Finds how each server answers the probe of the eras: sent directly to its stdin, as a client would, and by `dragoman probe`.
 import { execFile, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -16,7 +16,7 @@ const DISCOVER = {
 
 const parsed = line => { try { return JSON.parse(line); } catch { return undefined; } };
 
-/** Asks a fresh process, closes its stdin, and waits for its end. */
+/** Sends a request to a new process, closes its stdin, and waits for its end. */
 async function ask(server, request) {
   const [program, ...args] = server.command;
   const begun = performance.now();
@@ -53,7 +53,7 @@ function told({ answer, exit, left }) {
   return `${answer.result.supportedVersions?.at(0) ?? 'a result'}`;
 }
 
-/** The verdict of `dragoman probe`, and how long it took, start of the processes included. */
+/** Returns the result of `dragoman probe` and its duration, with the start of the processes. */
 async function probe(binary, server) {
   const begun = performance.now();
   const env = Object.entries(server.env ?? {}).flatMap(([name, value]) => ['--env', `${name}=${value}`]);
@@ -66,7 +66,7 @@ async function probe(binary, server) {
   }
 }
 
-/** Asks one server after the other, so that the times are those of a machine with nothing else to do. */
+/** Probes one server after the other, so that the times are those of an idle machine. */
 export async function writeTable(binary, queue, file) {
   const rows = [['server', 'version', 'make', 'launcher', 'server/discover', 'after', 'noise on stdout', 'notifications before', 'lines on stderr', 'gone after EOF', 'verdict', 'after', 'note']];
   for (const [server, at] of queue) {

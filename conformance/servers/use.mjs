@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 // use.mjs CLIENTS URL SPEC [--hold]: three sessions of each SDK client at a server, as SPEC (JSON, see catalogue.mjs) says; use.py is
-// the same in Python. A line for each check: `ok|FAIL<TAB>client<TAB>check<TAB>detail`. Leaves without a word: no DELETE, no close.
-// With --hold: one session of each, with a call in it that takes long where the server has one; says `holding` and stays until stdin
-// ends.
+// the same in Python. A line for each check: `ok|FAIL<TAB>client<TAB>check<TAB>detail`. It exits without closing its sessions: no DELETE.
+// With --hold: one session of each, with a long call if the server has one; prints `holding` and runs until stdin ends.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,7 +19,7 @@ async function version1(kind, info) {
   return { client, call: (tool, args, o) => client.callTool({ name: tool, arguments: args }, undefined, { ...PATIENCE, ...o }) };
 }
 
-/** The SDK v2, in the era that the client's name says. */
+/** The SDK v2, in the era of the client's name. */
 async function version2(kind, info) {
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
   const versionNegotiation = { 'v2-modern': { mode: { pin: '2026-07-28' } }, 'v2-legacy': { mode: 'legacy' }, 'v2-auto': { mode: 'auto', probe: { timeoutMs: 60_000 } } }[kind];
@@ -35,7 +34,7 @@ async function connect(kind, name) {
 
 const fill = (value, who) => JSON.parse(JSON.stringify(value).replaceAll('${WHO}', who));
 
-/** Makes one call and checks its text; ${WHO} in it is this session's, so that mixed-up sessions are seen. */
+/** Makes one call and checks its text. ${WHO} in it is the name of the session, so that mixed-up sessions are noticed. */
 async function check({ client, call, name }, of) {
   const one = fill(of, `${name}${process.pid}`);
   let result;
@@ -46,7 +45,7 @@ async function check({ client, call, name }, of) {
   assert.equal(Boolean(result.isError), Boolean(one.error), `${one.tool}: isError`);
 }
 
-/** Every list that the server offers, with what the specification of the test wants in it. */
+/** Checks the lists that the server offers for the items that SPEC names. */
 async function lists({ client }) {
   const able = client.getServerCapabilities() ?? {};
   const counts = [];
@@ -59,7 +58,7 @@ async function lists({ client }) {
   return counts.join(', ');
 }
 
-/** A call that is cancelled fails at once, and the session goes on. */
+/** Checks that a cancelled call fails at once and that the session goes on. */
 async function cancelled(session) {
   const { tool, args } = fill(spec.slow ?? spec.calls.find(c => c.tool), 'cancelled');
   const abort = new AbortController();
@@ -91,7 +90,7 @@ async function judge(kind, name, f) {
   console.log(`${word}\t${kind}\t${name}\t${text ? `${text}, ` : ''}${Math.round(performance.now() - begun)} ms`);
 }
 
-/** All checks with one kind of client. */
+/** Runs all checks with one kind of client. */
 async function use(kind) {
   const again = spec.calls.filter(c => !c.once);
   const all = [];
@@ -109,7 +108,7 @@ async function use(kind) {
   await judge(kind, 'cancel', () => cancelled(all[0]));
 }
 
-/** Opens a session, and leaves a call running in it. */
+/** Opens a session and leaves a call running in it. */
 async function stay(kind) {
   const session = await connect(kind, 'held');
   await check(session, spec.calls.find(c => c.tool && !c.once));

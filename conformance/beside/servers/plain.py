@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A server without an SDK: the standard library, and what its author has read of the revisions 2025-06-18 and 2025-11-25. It
-has sessions and answers with JSON, never with a stream, so it asks nothing and tells nothing between answers.
+"""A server of the revisions 2025-06-18 and 2025-11-25 without an SDK, on the standard library. It has sessions and answers with JSON,
+never with a stream, so it sends neither requests nor notifications.
 
     plain.py PORT
 """
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(status, {"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
 
     def admitted(self):
-        """Whether the request comes from this machine, and no foreign web page has made it."""
+        """Reports whether the request comes from this machine and not from a foreign web page."""
         origin, host = self.headers.get("Origin"), self.headers.get("Host", "").rsplit(":", 1)[0]
         if host in ("localhost", "127.0.0.1") and (not origin or origin.split("//")[-1].rsplit(":", 1)[0] in ("localhost", "127.0.0.1")):
             return True
@@ -126,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def session(self):
-        """The session of the request; None: it was refused."""
+        """Returns the session of the request, or None if the request was refused."""
         name = self.headers.get("Mcp-Session-Id")
         if name in sessions:
             return name

@@ -19,7 +19,7 @@ def result(method, params):
     if method == "tools/list":
         return {"tools": TOOLS}
     if method == "tools/call":
-        # U+2028 and U+2029 end no line of the transport, whatever some readers of lines think.
+        # U+2028 and U+2029 do not end a line of the transport, though some readers of lines split there.
         return {"content": [{"type": "text", "text": params["arguments"]["text"].upper() + "\u2028\u2029|"}]}
     if method in ("ping", "logging/setLevel"):
         return {}
