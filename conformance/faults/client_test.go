@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// clientKinds are what meets Dragoman: streamable HTTP in both eras, HTTP+SSE, a started process in both eras, and a caller of the
-// REST envelope.
+// clientKinds are the kinds of clients: streamable HTTP in both eras, HTTP+SSE, a started process in both eras, and a caller of the REST
+// envelope.
 var clientKinds = []string{"modern", "legacy", "sse", "stdio", "modern-stdio", "rest"}
 
-// outcome is what came of a call, as its client saw it.
+// outcome is the result of a call for its client.
 type outcome struct {
-	Code    string // of Dragoman's table, or of the envelope; empty if the call was answered well
+	Code    string // of Dragoman's table, or of the envelope; empty if the call succeeded
 	Message string
-	Broken  bool // there was no answer that a client can use: a fault of the upstream must not lead to that
-	Over    bool // the session has ended, and the client was told so in the way of its transport
+	Broken  bool // there was no answer that a client can use, which a fault of the upstream must not cause
+	Over    bool // the session has ended, as the transport reports it
 	took    time.Duration
 }
 
-// client has one conversation with Dragoman.
+// client has one connection to Dragoman.
 type client interface {
-	// call calls a tool, and waits patiently. load is so many bytes of arguments.
+	// call calls a tool with load bytes of arguments.
 	call(tool, tag string, load int) outcome
-	// open begins a session, the first or another; who has none does nothing.
+	// open begins a session, the first or another. Clients without sessions do nothing.
 	open() outcome
 	close()
 }
@@ -54,14 +54,14 @@ func newClient(t *testing.T, kind string, d *dragoman) client {
 	return newStdio(d, kind == "modern-stdio")
 }
 
-// arguments are those of a call.
+// arguments returns the arguments of a call.
 func arguments(tag string, load int) string {
 	return fmt.Sprintf(`{"tag":%q,"load":%q}`, tag, strings.Repeat("z", load))
 }
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
 
-// request is a tools/call; its id is the tag.
+// request returns a tools/call whose id is the tag.
 func request(modern bool, tool, tag string, load int) string {
 	meta := fmt.Sprintf(`"progressToken":%q`, tag)
 	if modern {
@@ -97,7 +97,7 @@ func judge(raw []byte) (o outcome) {
 	return outcome{}
 }
 
-// httpClient is what clients over HTTP share.
+// httpClient is the common part of clients over HTTP.
 type httpClient struct {
 	t    *testing.T
 	d    *dragoman
@@ -106,7 +106,7 @@ type httpClient struct {
 
 func (c *httpClient) close() { c.http.CloseIdleConnections() }
 
-// post answers the status, and the message in the answer: its body, or the last event of it.
+// post returns the response and its message: the body, or its last event.
 func (c *httpClient) post(path, body string, header ...string) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patient)
 	defer cancel()
@@ -137,7 +137,7 @@ func (c *httpClient) post(path, body string, header ...string) (*http.Response, 
 	return res, raw, err
 }
 
-// timed takes the time of a call.
+// timed measures the time of a call.
 func timed(call func() outcome) outcome {
 	began := time.Now()
 	o := call()
@@ -187,7 +187,7 @@ func (c *restClient) call(tool, tag string, load int) outcome {
 	})
 }
 
-// legacyClient has a session, and its stream open all the time.
+// legacyClient has a session and keeps its stream open.
 type legacyClient struct {
 	*httpClient
 	session string
@@ -263,17 +263,17 @@ func (c *legacyClient) close() {
 	c.httpClient.close()
 }
 
-// talk finds the responses in what comes on one channel.
-type talk struct {
+// inbox matches the responses on a channel with their requests.
+type inbox struct {
 	mu      sync.Mutex
 	waiting map[string]chan []byte
 	ended   chan struct{}
 }
 
-func newTalk() *talk { return &talk{waiting: map[string]chan []byte{}, ended: make(chan struct{})} }
+func newInbox() *inbox { return &inbox{waiting: map[string]chan []byte{}, ended: make(chan struct{})} }
 
-// await says that a response to the id is wanted.
-func (k *talk) await(id string) <-chan []byte {
+// await registers a request and returns the channel of its response.
+func (k *inbox) await(id string) <-chan []byte {
 	ch := make(chan []byte, 1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -281,7 +281,7 @@ func (k *talk) await(id string) <-chan []byte {
 	return ch
 }
 
-func (k *talk) heard(raw []byte) {
+func (k *inbox) deliver(raw []byte) {
 	var m struct{ ID, Method string }
 	if json.Unmarshal(raw, &m) != nil || m.Method != "" {
 		return
@@ -294,8 +294,8 @@ func (k *talk) heard(raw []byte) {
 	}
 }
 
-// response waits for what await has announced.
-func (k *talk) response(ch <-chan []byte) outcome {
+// response waits for a response that await has registered.
+func (k *inbox) response(ch <-chan []byte) outcome {
 	select {
 	case raw := <-ch:
 		return judge(raw)
@@ -313,7 +313,7 @@ func (k *talk) response(ch <-chan []byte) outcome {
 
 type sseClient struct {
 	*httpClient
-	talk     *talk
+	inbox    *inbox
 	stream   *http.Response
 	endpoint string
 }
@@ -325,10 +325,10 @@ func (c *sseClient) open() outcome {
 	if err != nil {
 		return broken(err)
 	}
-	posts, talk := make(chan string, 1), newTalk()
-	c.stream, c.talk = stream, talk
+	posts, inbox := make(chan string, 1), newInbox()
+	c.stream, c.inbox = stream, inbox
 	go func() { // ends with the stream
-		defer close(talk.ended)
+		defer close(inbox.ended)
 		r, name := bufio.NewReader(stream.Body), ""
 		for {
 			line, err := r.ReadString('\n')
@@ -341,7 +341,7 @@ func (c *sseClient) open() outcome {
 			if data, ok := strings.CutPrefix(line, "data: "); ok && name == "endpoint" {
 				posts <- strings.TrimSpace(data)
 			} else if ok {
-				talk.heard([]byte(strings.TrimSpace(data)))
+				inbox.deliver([]byte(strings.TrimSpace(data)))
 			}
 		}
 	}()
@@ -350,11 +350,11 @@ func (c *sseClient) open() outcome {
 	case <-time.After(patient):
 		return broken(errors.New("no endpoint"))
 	}
-	ch := talk.await("open")
+	ch := inbox.await("open")
 	if _, _, err := c.post(c.endpoint, initialize("2024-11-05")); err != nil {
 		return broken(err)
 	}
-	if o := talk.response(ch); o.Code != "" {
+	if o := inbox.response(ch); o.Code != "" {
 		return o
 	}
 	if _, _, err := c.post(c.endpoint, initialized); err != nil {
@@ -365,14 +365,14 @@ func (c *sseClient) open() outcome {
 
 func (c *sseClient) call(tool, tag string, load int) outcome {
 	return timed(func() outcome {
-		ch := c.talk.await(tag)
+		ch := c.inbox.await(tag)
 		res, raw, err := c.post(c.endpoint, request(false, tool, tag, load))
 		if err != nil {
 			return broken(err)
 		}
 		switch res.StatusCode {
 		case http.StatusAccepted:
-			return c.talk.response(ch)
+			return c.inbox.response(ch)
 		case http.StatusNotFound:
 			return over(string(raw))
 		}
@@ -384,7 +384,7 @@ func (c *sseClient) call(tool, tag string, load int) outcome {
 func (c *sseClient) leave() {
 	if c.stream != nil {
 		_ = c.stream.Body.Close()
-		<-c.talk.ended
+		<-c.inbox.ended
 		c.stream = nil
 	}
 }
@@ -394,24 +394,24 @@ func (c *sseClient) close() {
 	c.httpClient.close()
 }
 
-// stdioClient speaks to a Dragoman that it has started.
+// stdioClient is the client of a Dragoman that it has started.
 type stdioClient struct {
 	d      *dragoman
-	talk   *talk
+	inbox  *inbox
 	modern bool
 }
 
 func newStdio(d *dragoman, modern bool) *stdioClient {
-	c := &stdioClient{d: d, talk: newTalk(), modern: modern}
+	c := &stdioClient{d: d, inbox: newInbox(), modern: modern}
 	go func() { // ends with Dragoman's output
-		defer close(c.talk.ended)
+		defer close(c.inbox.ended)
 		r := bufio.NewReader(d.out)
 		for {
 			line, err := r.ReadBytes('\n')
 			if err != nil {
 				return
 			}
-			c.talk.heard(line)
+			c.inbox.deliver(line)
 		}
 	}()
 	return c
@@ -422,11 +422,11 @@ func (c *stdioClient) open() outcome {
 	if c.modern {
 		return outcome{}
 	}
-	ch := c.talk.await("open")
+	ch := c.inbox.await("open")
 	if _, err := io.WriteString(c.d.in, initialize("2025-11-25")+"\n"); err != nil {
 		return broken(err)
 	}
-	if o := c.talk.response(ch); o.Code != "" {
+	if o := c.inbox.response(ch); o.Code != "" {
 		return o
 	}
 	if _, err := io.WriteString(c.d.in, initialized+"\n"); err != nil {
@@ -437,15 +437,15 @@ func (c *stdioClient) open() outcome {
 
 func (c *stdioClient) call(tool, tag string, load int) outcome {
 	return timed(func() outcome {
-		ch := c.talk.await(tag)
+		ch := c.inbox.await(tag)
 		if _, err := io.WriteString(c.d.in, request(c.modern, tool, tag, load)+"\n"); err != nil {
 			return broken(err)
 		}
-		return c.talk.response(ch)
+		return c.inbox.response(ch)
 	})
 }
 
 func (c *stdioClient) close() {
 	_ = c.d.in.Close()
-	<-c.talk.ended
+	<-c.inbox.ended
 }

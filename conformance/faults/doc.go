@@ -1,9 +1,8 @@
-// Package faults puts a bad network between Dragoman and a server, and writes down what each kind of client sees of it.
+// Package faults puts a bad network between Dragoman and a server and records the outcome for each kind of client.
 //
-// Dragoman is the binary, as it is shipped: `dragoman serve`, or `dragoman stdio` for clients that start a process. Between it and a
-// scripted server lie Toxiproxy, which delays, slices, throttles, swallows and cuts what goes either way, and a gate on each of
-// its sides, for what Toxiproxy does not do: resets of connections that are open already, closing of one direction, refusing.
-// Each case has all of these to itself, so that none is judged by what another has left behind.
+// Dragoman is the released binary: `dragoman serve`, or `dragoman stdio` for clients that start a process. Between it and a scripted
+// server are Toxiproxy, which delays, slices, throttles, drops and cuts data in both directions, and a gate on each side of it for what
+// Toxiproxy cannot do: reset open connections, close one direction, refuse connections. Each case has its own of all of these.
 //
-// It is a module of its own, with tests only: Toxiproxy and what it needs do not belong to the requirements of Dragoman.
+// It is a module of its own, with tests only, so that Dragoman does not depend on Toxiproxy.
 package faults

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// binary is the Dragoman that is tried.
+// binary returns the path of the Dragoman under test.
 func binary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("DRAGOMAN")
@@ -36,7 +36,7 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// Short limits, so that what never comes is soon known not to come.
+// Short limits, so that a test need not wait long for an answer that never comes.
 const (
 	toolTimeout  = 4 * time.Second
 	requestTime  = 12 * time.Second
@@ -60,7 +60,7 @@ health_check_interval = "10s"
 health_check_timeout = "1s"
 `
 
-// dragoman is one running.
+// dragoman is a running Dragoman.
 type dragoman struct {
 	t           *testing.T
 	cmd         *exec.Cmd
@@ -136,7 +136,7 @@ func (d *dragoman) listening() {
 	})
 }
 
-// end stops it and looks how it went.
+// end stops Dragoman and checks its exit and its log.
 func (d *dragoman) end() {
 	d.t.Helper()
 	if d.in != nil {
@@ -178,7 +178,7 @@ func (d *dragoman) get(url string) []byte {
 	return raw
 }
 
-// state is how Dragoman says that its upstream is; of one without listener the last that it logged.
+// state returns the state of the upstream from /health, or without a listener from the log.
 func (d *dragoman) state() string {
 	d.t.Helper()
 	if d.base == "" {
@@ -197,7 +197,7 @@ func (d *dragoman) state() string {
 
 var stateLine = regexp.MustCompile(`"from":"[A-Z]*","to":"([A-Z]*)"[^\n]*"message":"state of the upstream"`)
 
-// usage is what may leak.
+// usage counts the resources that may leak.
 type usage struct{ goroutines, files, running, inFlight, leases int }
 
 var sample = regexp.MustCompile(`(?m)^([a-z_]+)(\{[^}]*\})? ([0-9.e+]+)$`)

@@ -15,14 +15,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	zerolog.SetGlobalLevel(zerolog.Disabled) // Toxiproxy tells of each interruption
+	zerolog.SetGlobalLevel(zerolog.Disabled) // Toxiproxy logs each interruption
 	os.Exit(m.Run())
 }
 
-// patient is how long a case waits for what must happen; longer than any limit of the configuration.
+// patient is the timeout of a case for an event. It is longer than any limit of the configuration.
 const patient = 30 * time.Second
 
-// slack is what a busy machine may add to a limit.
+// slack is the time that a busy machine may add to a limit.
 const slack = 4 * time.Second
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -43,7 +43,7 @@ func within(d time.Duration, cond func() bool) bool {
 	return false
 }
 
-// network is what lies between Dragoman and a server: a gate, Toxiproxy, another gate.
+// network is the path between Dragoman and a server: a gate, Toxiproxy, another gate.
 type network struct {
 	front, behind *gate
 	proxy         *toxiproxy.Proxy
@@ -72,7 +72,7 @@ func (n *network) add(t *testing.T, toxics ...string) {
 	}
 }
 
-// heal ends whatever is wrong. What was cut stays so.
+// heal ends all faults. Connections that were cut stay so.
 func (n *network) heal(t *testing.T) {
 	t.Helper()
 	healed := make(chan struct{})
@@ -93,8 +93,8 @@ func (n *network) heal(t *testing.T) {
 	}
 }
 
-// TestFaults tries every fault with every kind of client before every kind of server, or with -short a part of that in which
-// every fault meets every kind. FAULTS_RESULTS names the file to write the table to.
+// TestFaults combines every fault with every kind of client and server. With -short it runs a part of the combinations, in which every
+// fault occurs with every kind. FAULTS_RESULTS names the file for the table.
 func TestFaults(t *testing.T) {
 	out := newTable()
 	t.Run("cases", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// trial is one case under way.
+// trial is a running case.
 type trial struct {
 	t      *testing.T
 	f      fault
@@ -132,8 +132,8 @@ type trial struct {
 	anew   int  // sessions that the client had to begin
 }
 
-// call makes one call under a tag of its own, in a session that is begun anew if the last has ended, as a client of that transport
-// would. No call is ever run twice.
+// call makes one call with its own tag, in a new session if the last has ended, as a client of that transport would. It checks that the
+// server runs no call twice.
 func (c *trial) call(tool string, load int) (outcome, int) {
 	c.t.Helper()
 	if c.over {
@@ -170,10 +170,10 @@ func (c *trial) unbroken(what string, o outcome) {
 	}
 }
 
-// stateful tells whether the server forgets a session when a connection ends.
+// stateful reports whether the server forgets a session when a connection ends.
 func (c *trial) stateful() bool { return c.server.kind == "sse" || c.server.kind == "legacy-lines" }
 
-// try has one client meet one fault before one server, and gives the line of the table.
+// try runs one fault with one client and one server, and returns the cell of the table.
 func try(t *testing.T, f fault, serverKind, clientKind string) (r result) {
 	c := &trial{t: t, f: f, server: newServer(t, serverKind)}
 	c.net = newNetwork(t, c.server.addr)
@@ -223,8 +223,8 @@ func (c *trial) suffer(r *result) {
 	r.state = c.settled(first.Code == "")
 }
 
-// judge holds an outcome against what the fault may lead to. Later calls may find the server down; one that has to connect anew,
-// has it found out again what the server speaks, and opens a session, is not bounded by tool_timeout alone.
+// judge checks an outcome against the codes that the fault allows. Later calls may find the server down. A call that has to connect again,
+// probe the server and open a session may take longer than tool_timeout.
 func (c *trial) judge(what string, o outcome, later bool) {
 	c.t.Helper()
 	allowed, limit := slices.Clone(c.f.codes), toolTimeout
@@ -249,7 +249,7 @@ func (c *trial) judge(what string, o outcome, later bool) {
 	}
 }
 
-// settled is the upstream's state once checks have had their say; that it is tried again while in error is no other state.
+// settled returns the upstream's state after the health checks. CONNECTING, a retry of an upstream in error, counts as ERROR.
 func (c *trial) settled(fine bool) (state string) {
 	limit := 2 * checkTimeout
 	if c.f.dead {
@@ -265,7 +265,7 @@ func (c *trial) settled(fine bool) (state string) {
 	return state
 }
 
-// recover heals the network, and sees how long it takes until calls are answered again, with no doing of the client.
+// recover heals the network and measures the time until calls succeed again, without an action of the client.
 func (c *trial) recover(r *result) {
 	c.t.Helper()
 	c.net.heal(c.t)
@@ -294,7 +294,7 @@ func (c *trial) usage() usage {
 	return c.d.usage()
 }
 
-// leaks looks whether anything is left. Two connections, and what serves them, may be pooled since.
+// leaks checks that no resources are left. Two connections with their goroutines may be pooled since.
 func (c *trial) leaks(before usage) {
 	c.t.Helper()
 	var now usage

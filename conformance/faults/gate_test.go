@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// ending is what a gate makes of the end of what comes from the server's side.
+// ending is the effect of a gate when the server's side of a connection ends.
 type ending int
 
 const (
 	ends   ending = iota // the connection is closed
 	resets               // it is reset
-	halves               // its sending side is closed; what the other side says is taken, and goes nowhere
+	halves               // its sending side is closed; data from the other side is discarded
 )
 
-// gate passes connections on. Unlike Toxiproxy it can reset connections that were opened before, and close them by halves.
+// gate forwards connections. Unlike Toxiproxy it can reset open connections and close one direction of them.
 type gate struct {
 	t        *testing.T
 	addr, to string
@@ -26,7 +26,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	ln       net.Listener
-	open     map[*net.TCPConn]*net.TCPConn // from whom, to whom
+	open     map[*net.TCPConn]*net.TCPConn // by the accepted connection, the dialled one
 	ending   ending
 	cutAsked bool // the sending side towards `to` is closed after the next bytes
 }
@@ -40,7 +40,7 @@ func newGate(t *testing.T, to string) *gate {
 	return g
 }
 
-// listen opens the gate, again under the address that it had.
+// listen opens the gate, again at its address.
 func (g *gate) listen() {
 	g.t.Helper()
 	var ln net.Listener
@@ -63,7 +63,7 @@ func (g *gate) listen() {
 	})
 }
 
-// refuse closes the gate: what is open is reset, and nobody is let in.
+// refuse closes the gate: open connections are reset, new ones refused.
 func (g *gate) refuse() {
 	g.mu.Lock()
 	_ = g.ln.Close()
@@ -81,7 +81,7 @@ func (g *gate) cut() {
 	}
 }
 
-// set says what becomes of connections from now on, also of those that are open.
+// set sets the effect for all connections, open ones included.
 func (g *gate) set(e ending, cutAsked bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,7 +123,7 @@ func (g *gate) pass(from *net.TCPConn) {
 	g.mu.Unlock()
 }
 
-// ask copies what is sent towards the server. When that is to be cut, the server sees an end, and who sends does not notice.
+// ask copies data towards the server. With cutAsked the server sees the end of it, which the sender does not notice.
 func (g *gate) ask(from, to *net.TCPConn) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// heldAddress is one of this machine where nobody listens, until the test ends: a socket is bound to it that never does. The test may
-// listen there, stop and begin again; the system gives the port to nobody else, neither to a listener nor to a connection. The
-// product's tests have the same; another module cannot import tests.
+// heldAddress returns an address of this machine that no other process can use until the test ends: a socket is bound to it that never
+// listens. The test may listen there, stop and listen again. internal/testkit has the same function; another module cannot import it.
 func heldAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// heldAddress is one of this machine where nobody listens just now. Elsewhere than on Linux two cannot be bound to it.
+// heldAddress returns a free address of this machine. Other systems than Linux do not bind two sockets to it.
 func heldAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -25,7 +25,7 @@ const (
 	eventTime = 50 * time.Millisecond
 )
 
-// server is scripted; it counts how often each call of a tool was run. Tools: echo answers at once, big with a large text, stream
+// server is a scripted server that counts the runs of each call of a tool. Tools: echo answers at once, big with a large text, stream
 // with events before the result.
 type server struct {
 	kind   string
@@ -68,7 +68,7 @@ func newServer(t *testing.T, kind string) *server {
 	return s
 }
 
-// url is how the server is written in Dragoman's configuration, if it is reached at addr.
+// url returns the server's URL in Dragoman's configuration, if it is reached at addr.
 func (s *server) url(addr string) string {
 	switch s.kind {
 	case "sse":
@@ -79,14 +79,14 @@ func (s *server) url(addr string) string {
 	return "tcp://" + addr
 }
 
-// ran tells how often the call with the tag was run.
+// ran returns the number of runs of the call with the tag.
 func (s *server) ran(tag string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs[tag]
 }
 
-// message is what is read of one.
+// message has the members of a message that the server reads.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -103,7 +103,7 @@ type message struct {
 const tools = `[{"name":"echo","inputSchema":{"type":"object"}},{"name":"big","inputSchema":{"type":"object"}},{"name":"stream","inputSchema":{"type":"object"}},` +
 	`{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]`
 
-// answer answers a request: with events first, and then one response. It is not told whether they arrive.
+// answer answers a request with events and then one response.
 func (s *server) answer(raw []byte, say func(string)) {
 	var m message
 	_ = json.Unmarshal(raw, &m)
@@ -200,7 +200,7 @@ func (s *server) respond(w http.ResponseWriter, body []byte, streams bool) {
 	}
 	s.answer(body, func(text string) {
 		if !streams {
-			if !s.legacy { // else the body comes in chunks, and its end is known in another way
+			if !s.legacy { // else the body is chunked
 				w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 			}
 			_, _ = io.WriteString(w, text)
@@ -236,7 +236,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// posted takes a POST of an SSE client; the answer goes to its stream, if there still is one.
+// posted handles a POST of an SSE client. The answer goes to its stream, if it is still open.
 func (s *server) posted(w http.ResponseWriter, r *http.Request, body []byte, request bool) {
 	s.mu.Lock()
 	ch := s.channels[r.URL.Query().Get("s")]

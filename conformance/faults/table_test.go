@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// result is what a client saw.
+// result is the outcome for a client.
 type result struct {
 	code, message   string
 	ran             int
 	took, recovered time.Duration
 	state           string
 	calls           int  // until one succeeded again
-	loose           bool // only what became of the first call is the same in each run
+	loose           bool // only the outcome of the first call is the same in each run
 	over            bool // the client's session has ended with it
 	last            string
 }
@@ -36,7 +36,7 @@ func (b *table) put(fault, server, client string, r result) {
 	b.all[[3]string{fault, server, client}] = r
 }
 
-// changing is what differs from run to run in a message.
+// changing are the parts of a message that differ from run to run.
 var changing = []struct {
 	what *regexp.Regexp
 	with string
@@ -48,7 +48,7 @@ var changing = []struct {
 	{regexp.MustCompile(`tried again in \S+`), "tried again in TIME"},
 }
 
-// cell is a result, coarsely enough to be the same in each run.
+// cell returns a result as text that is the same in each run.
 func (r result) cell() string {
 	text := "answered"
 	if r.code != "" {
@@ -80,17 +80,17 @@ const head = `# What clients see when the network to the server is bad
 
 Written by ` + "`make faults`" + ` in its long form, with a time-out (` + "`tool_timeout`" + `) of 4 s.
 
-Between Dragoman and a server lies Toxiproxy, with a gate on each side for what it does not do. Every case is a Dragoman of its
-own: the client calls twice, then the network goes bad, the client calls three times, the network is healed, and the client calls
-until it is answered. Whatever a cell says, the run has made sure that every call was answered within its
-time, that no call was run twice by the server, that the upstream's state is CONNECTED again, that nothing is left behind
-(requests, leases, goroutines, files), and that Dragoman ends in order. Servers are named by era and transport: ` + "`sse`" + ` is
+Between Dragoman and a server is Toxiproxy, with a gate on each side for what Toxiproxy cannot do. Every case has its own Dragoman:
+the client calls twice, then the network becomes bad, the client calls three times, the network recovers, and the client calls
+until a call succeeds. In every case the run has checked that every call was answered in time, that the server ran no call twice,
+that the upstream's state is CONNECTED again, that nothing is left (requests, leases, goroutines, files), and that Dragoman exits
+without an error. Servers are named by era and transport: ` + "`sse`" + ` is
 HTTP+SSE, ` + "`…-lines`" + ` is a TCP socket.
 
-A cell says what the first call got, whether the server ran it, in which state the upstream was after three such calls if not
-CONNECTED, and, if the first call after the fault was not answered well, that a later one was. "Session over" is that the server's
-session ended with its connection and so did the client's, who opens another one by himself, as clients do: only a server that
-forgets sessions with connections (` + "`sse`, `legacy-lines`" + `) may lead to that.
+A cell has the outcome of the first call, whether the server ran it, the state of the upstream after three such calls if it is not
+CONNECTED, and, if the first call after the fault failed, that a later one succeeded. "Session over" means that the server's session
+ended with its connection and so did the client's, which then opens another one, as clients do: only a server that forgets sessions
+with connections (` + "`sse`, `legacy-lines`" + `) may lead to that.
 `
 
 func (b *table) markdown() string {
@@ -115,7 +115,7 @@ func (b *table) markdown() string {
 			out.WriteString("\n")
 		}
 	}
-	out.WriteString("\n## What they were told\n\n")
+	out.WriteString("\n## Messages to the clients\n\n")
 	for _, m := range slices.Sorted(maps.Keys(messages)) {
 		fmt.Fprintf(&out, "- %s\n", m)
 	}

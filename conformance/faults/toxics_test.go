@@ -2,28 +2,28 @@ package faults
 
 import "time"
 
-// fault is one way in which a network is bad.
+// fault is a fault of the network.
 type fault struct {
 	name   string
-	what   string   // in words, for the table
+	what   string   // description for the table
 	tool   string   // that is called meanwhile
 	load   int      // bytes of its arguments
 	toxics []string // of Toxiproxy
-	ending ending   // what Dragoman sees of the end of a connection
+	ending ending   // of connections, towards Dragoman
 	begin  func(n *network)
-	once   bool // it happens once, not as long as it is not taken back
+	once   bool // it happens once instead of lasting until heal
 
-	loose bool     // later calls come upon a connection that is about to end, or do not: the table tells of the first only
-	dead  bool     // checks fail as well: the upstream gets into error, sooner or later
+	loose bool     // later calls may or may not use a connection that is about to end: the table has the first only
+	dead  bool     // health checks fail as well, so that the upstream gets into error
 	ok    bool     // calls may be answered
-	codes []string // what they may be answered with else
+	codes []string // the other codes that they may be answered with
 }
 
-// aWhile passes between what happens to idle connections and the next call. Where less does, the call may be written to a connection
-// that is gone already, and is lost or not: one or the other, but not the same in each run.
+// aWhile is the time between a fault of idle connections and the next call. After less time the call may be written to a connection that
+// has ended, and whether it is lost differs from run to run.
 const aWhile = 500 * time.Millisecond
 
-// What may become of a call when the connection is cut, and when nothing comes.
+// The codes of calls whose connection is cut, and of calls without an answer.
 var (
 	cut    = []string{"upstream_lost", "upstream_unreachable"}
 	silent = []string{"upstream_timeout"}
@@ -74,7 +74,7 @@ func faults() []fault {
 	}
 }
 
-// envelopeCode is what a row of Dragoman's table is for callers of the REST envelope.
+// envelopeCode returns the code of the REST envelope for a row of Dragoman's table.
 func envelopeCode(name string) string {
 	if name == "upstream_timeout" {
 		return "TIMEOUT (504)"

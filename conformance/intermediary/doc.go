@@ -1,6 +1,6 @@
-// Package intermediary tests what stands between clients and servers: a proxy, a bridge, a gateway. It starts servers of its own behind
-// it, one of each kind, and is the client in front, at every face that it finds there.
+// Package intermediary tests a proxy, a bridge or a gateway between clients and servers. It starts its own servers behind the
+// intermediary, one of each kind, and is the client in front of it, at every face that it finds there.
 //
-// The checks are those of servers: who meets an intermediary meets a server. What they have to find is what they find at the same
-// server with nothing in between; what that server itself does not keep is not held against what stands before it.
+// The checks are those of servers, since an intermediary is a server for its clients. The expected outcome is that of the same server
+// without the intermediary: a deviation of that server is not a fault of the intermediary.
 package intermediary

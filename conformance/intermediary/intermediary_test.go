@@ -92,8 +92,8 @@ func built(t *testing.T) string {
 	return file
 }
 
-// Dragoman is an intermediary that keeps what its servers keep: here for clients that start it, with servers over HTTP behind it. With
-// everything else conformance/self.sh meets it.
+// Dragoman is a conforming intermediary, here for clients that start it, with servers over HTTP behind it. conformance/self.sh has the
+// other combinations.
 func TestDragoman(t *testing.T) {
 	file := built(t)
 	cells, err := Run(t.Context(), Options{Argv: []string{file, "stdio", "--log-level", "error", "{upstream}"}, Fixture: []string{file, "demo", "--log-level", "error"},
@@ -108,7 +108,6 @@ func TestDragoman(t *testing.T) {
 			}
 		}
 		for _, f := range cell.Findings {
-			// A note is no fault.
 			if f.Outcome != suite.Passed && f.Outcome != suite.Skipped && f.Outcome != suite.Noted {
 				t.Errorf("%s behind: %s %s %s %v", cell.Behind.Name, f.Key(), f.Outcome, f.Reason, f.Problems)
 			}
@@ -116,7 +115,7 @@ func TestDragoman(t *testing.T) {
 	}
 }
 
-// What cannot be started, or ends, says so, with its last words.
+// A command that cannot be started or ends is an error with its last output.
 func TestNotReady(t *testing.T) {
 	_, err := Run(t.Context(), Options{Argv: []string{"sh", "-c", "echo no >&2; exit 4", "{listen}", "{command}"}, Fixture: []string{"true"}})
 	if err == nil || !strings.Contains(err.Error(), "a modern-stdio server behind it: sh has ended before it listened") || !strings.Contains(err.Error(), "it said last: no") {

@@ -11,17 +11,17 @@ import (
 
 // Kind is one kind of server that is started behind an intermediary.
 type Kind struct {
-	Name string // as a face of it is called
-	Era  string // as the fixture is told it
+	Name string // the face of the fixture
+	Era  string // for the fixture's option --era
 	HTTP bool   // over streamable HTTP, else over stdio
 }
 
-// Kinds are all there are.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{{"modern-http", "modern", true}, {"legacy-http", "legacy", true}, {"modern-stdio", "modern", false}, {"legacy-stdio", "legacy", false}}
 }
 
-// beyond are checks of modern servers that no intermediary can make a legacy server pass, and why.
+// beyond are checks of modern servers that a legacy server cannot pass behind any intermediary, with the reasons.
 var beyond = map[string]string{
 	"mrtr.capability-error": legacyDecides,
 	"mrtr.capability-data":  legacyDecides,
@@ -29,7 +29,7 @@ var beyond = map[string]string{
 
 const legacyDecides = "a legacy server that cannot ask its client answers as it likes, and nobody else knows that it would have asked"
 
-// excuse takes back what was found where it is beyond any intermediary.
+// excuse skips a finding that is beyond any intermediary.
 func (k Kind) excuse(f *suite.Finding) {
 	why, ok := beyond[f.Check.ID]
 	if ok && k.Era == "legacy" && f.Face.Modern() && f.Outcome != suite.Passed {
@@ -37,14 +37,14 @@ func (k Kind) excuse(f *suite.Finding) {
 	}
 }
 
-// What stands in a command for what is known only when it is started.
+// Placeholders in a command.
 const (
-	listenWord   = "{listen}"   // the HOST:PORT where clients are expected; without it they are on its stdin
+	listenWord   = "{listen}"   // the HOST:PORT for clients; without it the client is on its stdin
 	upstreamWord = "{upstream}" // the URL of the server behind it
 	commandWord  = "{command}"  // the words of the command that starts the server behind it, in place of this one
 )
 
-// Check returns an error unless a command can be an intermediary's, and otherwise the kinds of server that can stand behind it.
+// Check returns the kinds of servers that can run behind an intermediary's command, or an error if the command is not one.
 func Check(argv []string) ([]Kind, error) {
 	url := slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, upstreamWord) })
 	command := slices.Contains(argv, commandWord)
@@ -60,7 +60,7 @@ func Check(argv []string) ([]Kind, error) {
 	return kinds, nil
 }
 
-// fill puts the words of one run into a command.
+// fill replaces the placeholders of a command.
 func fill(argv []string, listen, upstream string, command []string) []string {
 	var out []string
 	for _, word := range argv {
@@ -78,7 +78,7 @@ func listens(argv []string) bool {
 	return slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, listenWord) })
 }
 
-// fronts returns the URLs of the intermediary: those given, with the address in them, or the usual path.
+// fronts returns the URLs of the intermediary: those given, with the address filled in, or the default.
 func fronts(given []string, listen string) []string {
 	if len(given) == 0 {
 		given = []string{"http://" + listenWord + "/mcp"}

@@ -11,17 +11,17 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Options are those of a run.
+// Options configures a run.
 type Options struct {
 	Argv    []string    // the intermediary's command, with {listen}, {upstream} and {command} in it
-	Fronts  []string    // where clients find it, with {listen} in it; empty: http://{listen}/mcp
-	Fixture []string    // the command of the fixture that stands behind it: --era ERA and --http HOST:PORT are added
+	Fronts  []string    // its URLs, with {listen} in them; empty: http://{listen}/mcp
+	Fixture []string    // the command of the fixture behind it, to which --era ERA and --http HOST:PORT are added
 	Headers peer.Fields // of clients' requests to the intermediary
 	TLS     *tls.Config // towards it
 	Timeout time.Duration
 	Faces   []peer.Face // empty: all
 	Suite   suite.Options
-	// Began is told of each kind before it is tried; nil: nobody is.
+	// Began is called for each kind before its checks run; may be nil.
 	Began func(k Kind, offers []*suite.Offer)
 }
 
@@ -29,12 +29,12 @@ type Options struct {
 type Cell struct {
 	Behind   Kind
 	Offers   []*suite.Offer
-	Tried    []string // faces that it has not, and what came there
+	Tried    []string // faces that it does not have, with the errors
 	Findings []*suite.Finding
 }
 
-// Run tries each kind in turn. An error is one of the fixture, or of an intermediary that cannot be started; what an intermediary does
-// wrong once it runs is in the findings.
+// Run tests the intermediary with each kind in turn. It returns an error if the fixture or the intermediary cannot be started; faults of a
+// running intermediary are findings.
 func Run(ctx context.Context, o Options) ([]*Cell, error) {
 	kinds, err := Check(o.Argv)
 	if err != nil {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) ([]*Cell, error) {
 	return cells, nil
 }
 
-// cell tries one kind.
+// cell tests the intermediary with one kind.
 func (o *Options) cell(ctx context.Context, k Kind, alone *direct) (*Cell, error) {
 	upstream, end, err := o.fixture(ctx, k)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *Options) cell(ctx context.Context, k Kind, alone *direct) (*Cell, error
 	return cell, nil
 }
 
-// front tries all that is found at one place in front.
+// front runs the checks at all faces of one target in front.
 func (o *Options) front(ctx context.Context, cell *Cell, target *peer.Target, alone *direct) error {
 	offers, tried := suite.Discover(ctx, target, o.Faces, nil)
 	cell.Tried = append(cell.Tried, tried...)
@@ -109,8 +109,8 @@ func (o *Options) front(ctx context.Context, cell *Cell, target *peer.Target, al
 	return nil
 }
 
-// compare judges what was found behind an intermediary by what the same check finds without one; nil: nothing, for no face of the
-// fixture's own is of this kind.
+// compare judges a finding behind an intermediary by the finding of the same check without one, which is nil if the fixture does not have
+// this face.
 func compare(f, alone *suite.Finding) {
 	if alone == nil {
 		return
@@ -125,7 +125,7 @@ func compare(f, alone *suite.Finding) {
 	}
 }
 
-// direct returns the findings at the fixture itself, by face. It runs the checks once.
+// direct runs the checks at the fixture itself, once for each face.
 type direct struct {
 	options Options
 
@@ -133,7 +133,7 @@ type direct struct {
 	known map[peer.Face]map[string]*suite.Finding
 }
 
-// at gives the findings at a face, by key; none for a face that the fixture has not.
+// at returns the findings at a face, by key; none for a face that the fixture does not have.
 func (d *direct) at(ctx context.Context, face peer.Face) (map[string]*suite.Finding, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +167,7 @@ func (d *direct) at(ctx context.Context, face peer.Face) (map[string]*suite.Find
 	return found, nil
 }
 
-// fixture starts a server of a kind over HTTP, and gives its URL; over stdio there is nothing to start.
+// fixture starts a server of a kind over HTTP and returns its URL. Over stdio it starts nothing.
 func (o *Options) fixture(ctx context.Context, k Kind) (url string, end func(), err error) {
 	if !k.HTTP {
 		return "", func() {}, nil

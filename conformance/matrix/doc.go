@@ -1,4 +1,3 @@
 // Package matrix turns the results of a conformance run into a document: every kind of client at every kind of server,
-// feature by feature. It reads and writes text, and knows nothing of how the results came about; what was not run is
-// shown as not run.
+// feature by feature. It only reads and writes text. Combinations that were not run are shown as not run.
 package matrix

@@ -9,7 +9,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/MATRIX.md")
 
-// The document of a small run, as it should be.
+// The document of a small run equals the golden file.
 func TestRender(t *testing.T) {
 	f, err := os.Open("testdata/results.tsv")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// What cells say; above all, that nothing is said of what was not run.
+// A cell never shows an outcome of a feature that was not run.
 func TestCell(t *testing.T) {
 	f := func(outcomes string, features int, want string) {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestNothingRun(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading it ends, and what was read can be rendered.
+// Reading ends for any file, and its results can be rendered.
 func FuzzRead(f *testing.F) {
 	f.Add(Header + "\na\tb\tc/d\tok\t|\n")
 	f.Add(Header + "\r\n")

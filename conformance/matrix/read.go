@@ -27,7 +27,7 @@ type Result struct {
 	Server  string // the kind of server
 	Feature string // GROUP/NAME, or a group of its own
 	Outcome Outcome
-	Note    string // why, for people; a baseline has one
+	Note    string // the reason, which a baseline must have
 }
 
 // group is the heading of a feature.
@@ -36,7 +36,7 @@ func (r *Result) group() string {
 	return group
 }
 
-// Header is the first line of a results file: the names of its columns, parted by tabs.
+// Header is the first line of a results file: the names of its columns, separated by tabs.
 const Header = "client\tserver\tfeature\tresult\tnote"
 
 var columns = strings.Split(Header, "\t")
@@ -47,9 +47,9 @@ const (
 	maxLines = 100_000
 )
 
-// Read reads a results file: [Header], then a line for each client, server and feature. Errors name line and column:
-// a header or a number of columns that is not as it should be, an empty name, an unknown result, a baseline without a
-// note, a line that says again what another says, a line of more than 64 KiB, more than 100 000 lines.
+// Read reads a results file: [Header], then a line for each client, server and feature. Errors name line and column: a wrong
+// header or number of columns, an empty name, an unknown result, a baseline without a note, a duplicate line, a line of more
+// than 64 KiB, more than 100 000 lines.
 func Read(r io.Reader) ([]Result, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxLine)
@@ -90,7 +90,7 @@ func Read(r io.Reader) ([]Result, error) {
 	return out, nil
 }
 
-// parse reads one line behind the header.
+// parse reads one line after the header.
 func parse(text string) (Result, error) {
 	cells := strings.Split(text, "\t")
 	if len(cells) != len(columns) {

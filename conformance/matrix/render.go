@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Render makes the document: a table of clients and servers for all features together and for each group of them, a
-// legend, the totals, and what failed or stands in the baseline, line by line. Kinds and groups stand in the order in
-// which they first occur. The same results give the same bytes.
+// Render returns the document: a table of clients and servers for all features together and for each group of them, a
+// legend, the totals, and a line for each failure and each baseline. Kinds and groups are in the order of their first
+// occurrence. Equal results give equal bytes.
 func Render(results []Result) []byte {
 	var b strings.Builder
 	b.WriteString("# Every client at every server\n\nMade by `dragoman conformance --matrix` of what a run wrote down; a change by hand is lost.\n")
@@ -73,7 +73,7 @@ func (t Totals) String() string {
 	return text
 }
 
-// kinds are the different values of a column, in the order in which they first occur.
+// kinds returns the distinct values of a column, in the order of their first occurrence.
 func kinds(results []Result, column func(*Result) string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -156,8 +156,8 @@ func list(b *strings.Builder, title string, results []Result, outcome Outcome) {
 	}
 }
 
-// meant are the characters that Markdown would take for its own in a cell of a table.
+// meant escapes the characters with a meaning in a cell of a Markdown table.
 var meant = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "&", "&amp;", "[", `\[`)
 
-// text is a name or note as text of a Markdown table.
+// text returns a name or note as text of a Markdown table.
 func text(s string) string { return meant.Replace(strings.TrimSpace(s)) }

@@ -1,4 +1,4 @@
-// Package official runs the official conformance suite, an npm package, at a server over HTTP, and gives what it finds as findings like
+// Package official runs the official conformance suite, an npm package, at a server over HTTP and returns its results as findings like
 // those of our own checks.
 package official
 
@@ -21,16 +21,16 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Version is the suite's version that is run unless another is asked for.
+// Version is the version of the suite, unless Options.Command names another.
 const Version = "0.2.0-alpha.12"
 
-// Prefix begins the id of each of its checks.
+// Prefix is the prefix of the ids of its checks.
 const Prefix = "official."
 
-// maxResults bounds a file of results, in bytes.
+// maxResults is the maximum size of a file of results, in bytes.
 const maxResults = 32 << 20
 
-// Options are those of a run.
+// Options configures a run.
 type Options struct {
 	URL      string   // streamable HTTP; write localhost, not 127.0.0.1: the suite derives from it which Host fields are the server's own
 	Revision string   // at which it is run
@@ -51,7 +51,7 @@ type result struct {
 	} `json:"specReferences"`
 }
 
-// Run runs the suite. An error is that of a suite which cannot be started, or that ran nothing.
+// Run runs the suite. It returns an error if the suite cannot be started or ran nothing.
 func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	if len(o.Command) == 0 {
 		o.Command = []string{"npx", "--yes", "@modelcontextprotocol/conformance@" + Version}
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 // maxPrinted limits the lines of the suite's output that are kept.
 const maxPrinted = 20000
 
-// run runs a command to its end and gives what it has printed.
+// run runs a command to its end and returns its output.
 func (o *Options) run(ctx context.Context, argv []string) (printed []string, err error) {
 	child, err := peer.StartChild(ctx, peer.Command{Argv: argv, Grace: time.Second}, nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *Options) run(ctx context.Context, argv []string) (printed []string, err
 			if ctx.Err() != nil {
 				return printed, fmt.Errorf("official: the suite did not end in time: %w", ctx.Err())
 			}
-			child.Close() // its last words may come after the end of its output
+			child.Close() // stderr may end after the output
 			return append(printed, child.Stderr()...), nil
 		}
 		if len(printed) < maxPrinted {
@@ -108,8 +108,8 @@ var (
 	running   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^=== Running scenario: (.+?) ===`) })
 )
 
-// Read reads the results that the suite has written into a directory: a finding for each check of each scenario, its worst where it was
-// reported several times, a skipped one for each scenario that judged nothing, and a broken one for each that was begun and left no result.
+// Read reads the results that the suite has written into a directory. It returns a finding for each check of each scenario, the worst one if
+// the check was reported several times, a skipped one for each scenario without judgements, and a broken one for each without a result.
 func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 		}
 		seen[m[1]] = true
 		found := findings(m[1], revision, results)
-		if len(results) > 0 && len(found) == 0 { // it has but told something, as of a server that has no sessions
+		if len(results) > 0 && len(found) == 0 { // INFO lines only, such as for a server without sessions
 			found = []*suite.Finding{{Check: whole(m[1]), Face: face(revision), Revision: revision, Outcome: suite.Skipped, Reason: "the scenario judged nothing"}}
 		}
 		out = append(out, found...)
@@ -175,13 +175,13 @@ func face(revision string) peer.Face {
 	return peer.LegacyHTTP
 }
 
-// outcomes maps the suite's words. INFO is no judgement.
+// outcomes maps the suite's statuses. INFO is no judgement.
 var outcomes = map[string]suite.Outcome{"SUCCESS": suite.Passed, "FAILURE": suite.Failed, "WARNING": suite.Warned, "SKIPPED": suite.Skipped}
 
 // worse orders outcomes.
 var worse = []suite.Outcome{suite.Skipped, suite.Passed, suite.Warned, suite.Failed}
 
-// findings are those of one scenario.
+// findings returns the findings of one scenario.
 func findings(scenario, revision string, results []result) (out []*suite.Finding) {
 	byID := make(map[string]*suite.Finding)
 	for _, r := range results {
@@ -207,12 +207,12 @@ func findings(scenario, revision string, results []result) (out []*suite.Finding
 	return out
 }
 
-// whole stands for all checks of a scenario.
+// whole returns a check that stands for all checks of a scenario.
 func whole(scenario string) *suite.Check {
 	return describe(scenario, result{ID: "scenario", Name: scenario, Description: "The scenario " + scenario})
 }
 
-// describe is a check of the suite as one of ours.
+// describe returns a check of the suite as one of ours.
 func describe(scenario string, r result) *suite.Check {
 	c := &suite.Check{ID: Prefix + scenario + ":" + r.ID, Title: r.Name, Level: suite.Must, Statement: r.Description, Faces: []peer.Face{peer.ModernHTTP, peer.LegacyHTTP},
 		Why: "The official suite finds it.", Fix: "See what the suite says, and the page."}

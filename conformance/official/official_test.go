@@ -27,7 +27,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// results is a directory as the suite leaves it.
+// results returns a directory with results of the suite.
 func results(t *testing.T, scenarios map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A suite that cannot be started, runs nothing or does not end says so. The suite itself is met by `make test`.
+// A suite that cannot be started, runs nothing or does not end is an error that says so. `make test` runs the suite itself.
 func TestSuiteThatDoesNotRun(t *testing.T) {
 	for want, command := range map[string][]string{"needs Node.js": {"/no/such/npx"}, "ran nothing; it said last: no network": {"sh", "-c", "echo no network >&2; exit 1"}, "did not end in time": {"sh", "-c", "exec sleep 60"}} {
 		o := Options{URL: "http://localhost:1/mcp", Revision: "2026-07-28", Command: command}

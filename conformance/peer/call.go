@@ -23,7 +23,7 @@ func (c *Call) take(m Message) {
 	c.mu.Unlock()
 }
 
-// fail ends the call; err is the reason, nil after the regular end of its stream.
+// fail ends the call. err is the reason, nil after the regular end of its stream.
 func (c *Call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,14 +123,14 @@ func (c *Call) Over() bool {
 	}
 }
 
-// Leave closes the call's own stream, as a client does that has gone. On shared streams there is nothing to close.
+// Leave closes the call's own stream, as a client does that disconnects. On a shared stream it does nothing.
 func (c *Call) Leave() {
 	if c.stop != nil {
 		c.stop()
 	}
 }
 
-// Cancel cancels the call as its face has it: by closing the stream of a modern HTTP request, by a notification elsewhere.
+// Cancel cancels the call in the way of its face: it closes the stream of a modern HTTP request, and sends a notification elsewhere.
 func (c *Call) Cancel() {
 	if c.conn.Face == ModernHTTP {
 		c.Leave()

@@ -14,9 +14,9 @@ import (
 	"dragoman/adapters/stdio/process"
 )
 
-// Spawner starts a program that speaks lines. It is an interface so that a test can stand between.
+// Spawner starts a program that reads and writes lines.
 type Spawner interface {
-	// Spawn starts it, and gives its lines.
+	// Spawn starts the program and returns its lines.
 	Spawn(ctx context.Context, stderr func(line string)) (Lines, error)
 }
 
@@ -24,17 +24,18 @@ type Spawner interface {
 type Lines interface {
 	// Write sends a line, without its end.
 	Write(line []byte) error
-	// ReadLine gives the next line, valid until the next call.
+	// ReadLine returns the next line, which is valid until the next call.
 	ReadLine() ([]byte, error)
-	// Stop closes its input, waits for it, and then makes it end. It tells how it ended, and whether it had to be made to.
+	// Stop closes the input of the program, waits for its exit, and kills it if it does not exit. It returns how the program ended, and
+	// whether it was killed.
 	Stop() (end string, forced bool)
 }
 
-// Command starts a server as a child process of ours. Nothing of it is left behind by Stop.
+// Command starts a server as a child process. Stop leaves none of its processes.
 type Command struct {
 	Argv  []string
-	Env   []string      // KEY=value; nil: what the tester itself has
-	Dir   string        // empty: ours
+	Env   []string      // KEY=value; nil: the environment of the tester
+	Dir   string        // empty: the current directory
 	Grace time.Duration // after its input has ended; 0: 5 s
 }
 
@@ -59,14 +60,14 @@ type child struct {
 	grace time.Duration
 }
 
-// lastWords is the time that the end of a program's output waits for its exit, and so for its stderr, which is another pipe.
-const lastWords = time.Second
+// exitTime is how long the end of a program's output waits for its exit, and so for the end of its stderr.
+const exitTime = time.Second
 
 // ReadLine implements Lines.
 func (p *child) ReadLine() ([]byte, error) {
 	line, err := p.Process.ReadLine()
 	if errors.Is(err, io.EOF) {
-		t := time.NewTimer(lastWords)
+		t := time.NewTimer(exitTime)
 		defer t.Stop()
 		select {
 		case <-p.Done():
@@ -90,19 +91,19 @@ func (p *child) Stop() (end string, forced bool) {
 // maxWaiting limits the unread lines; at the limit the child's output is no longer read.
 const maxWaiting = 4096
 
-// Child is a program that runs: a raw client of lines. Close it.
+// Child is a running program: a raw client of lines. Close ends it.
 type Child struct {
 	lines  Lines
 	watch  Watcher
-	coming chan string
-	ended  chan struct{} // nobody reads the program any more
+	unread chan string
+	ended  chan struct{} // closed when reading has ended
 	closed chan struct{}
 	once   sync.Once
 	spoke  atomic.Bool
 
 	mu     sync.Mutex
 	stderr []string // the last lines
-	why    error    // of the end of its output
+	why    error    // the error that ended its output
 
 	end    string
 	forced bool
@@ -113,8 +114,8 @@ const keptStderr = 20
 
 // StartChild starts a program and reads what it writes.
 func StartChild(ctx context.Context, s Spawner, watch Watcher) (*Child, error) {
-	c := &Child{watch: watch, coming: make(chan string, maxWaiting), ended: make(chan struct{}), closed: make(chan struct{})}
-	lines, err := s.Spawn(ctx, c.said)
+	c := &Child{watch: watch, unread: make(chan string, maxWaiting), ended: make(chan struct{}), closed: make(chan struct{})}
+	lines, err := s.Spawn(ctx, c.keepStderr)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func StartChild(ctx context.Context, s Spawner, watch Watcher) (*Child, error) {
 	return c, nil
 }
 
-func (c *Child) said(line string) {
+func (c *Child) keepStderr(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stderr = append(c.stderr, line); len(c.stderr) > keptStderr {
@@ -131,7 +132,7 @@ func (c *Child) said(line string) {
 	}
 }
 
-// Stderr is the last of what it said on the side.
+// Stderr returns the last lines of the program's stderr.
 func (c *Child) Stderr() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,7 @@ func (c *Child) Stderr() []string {
 
 func (c *Child) read() {
 	defer close(c.ended)
-	defer close(c.coming)
+	defer close(c.unread)
 	for {
 		line, err := c.lines.ReadLine()
 		if err != nil {
@@ -155,7 +156,7 @@ func (c *Child) read() {
 		c.spoke.Store(true)
 		show(c.watch, '<', "stdout", string(line))
 		select {
-		case c.coming <- string(line):
+		case c.unread <- string(line):
 		case <-c.closed:
 			return
 		}
@@ -173,7 +174,7 @@ func (c *Child) Write(line string) error {
 	return err
 }
 
-// over returns the error of an ended program, with its last stderr.
+// over returns the error of an ended program, with the last lines of its stderr.
 func (c *Child) over() error {
 	if said := c.Stderr(); len(said) > 0 {
 		return fmt.Errorf("the program has ended its output; it said last: %s", strings.Join(said, " | "))
@@ -181,10 +182,10 @@ func (c *Child) over() error {
 	return errors.New("the program has ended its output")
 }
 
-// Next is the next line that it writes; an error when there is none any more, or ctx ends.
+// Next returns the next line of the program, or an error at the end of its output or of ctx.
 func (c *Child) Next(ctx context.Context) (string, error) {
 	select {
-	case line, ok := <-c.coming:
+	case line, ok := <-c.unread:
 		if ok {
 			return line, nil
 		}
@@ -196,7 +197,7 @@ func (c *Child) Next(ctx context.Context) (string, error) {
 	}
 }
 
-// Patience returns the timeout for an answer; limit is that of a running program. One that has not written anything yet may still be starting.
+// Patience returns the timeout for an answer. limit is that of a program that has written something; others may still be starting.
 func (c *Child) Patience(limit time.Duration) time.Duration {
 	if c.spoke.Load() {
 		return limit
@@ -204,7 +205,7 @@ func (c *Child) Patience(limit time.Duration) time.Duration {
 	return 3 * limit
 }
 
-// Close ends the program: its input first, then by force. It tells how the program ended, and whether force was needed.
+// Close closes the input of the program and kills it if it does not exit. It returns how the program ended, and whether it was killed.
 func (c *Child) Close() (end string, forced bool) {
 	c.once.Do(func() {
 		close(c.closed)

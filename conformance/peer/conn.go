@@ -12,26 +12,27 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Conn is a conversation. Its methods may be called from any goroutine; Close it.
+// Conn is a connection of a client in the sense of the protocol: a legacy session, a program, or requests to an endpoint. Its methods may be
+// called from any goroutine. Close ends it.
 type Conn struct {
 	Settings
 	target *Target
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup // what reads
+	work   sync.WaitGroup // readers
 
 	child   *Child // of a stdio face
-	post    string // where a client of HTTP+SSE posts to
-	Session string // of a legacy HTTP session; empty: the server gave none
+	post    string // endpoint of HTTP+SSE
+	Session string // id of a legacy HTTP session; empty: none
 	Server  Object // the result of initialize
-	Agreed  string // the revision that the server has answered initialize with; that of Settings for a modern one
+	Agreed  string // the revision in the result of initialize; that of Settings for a modern server
 
 	mu     sync.Mutex
 	last   int
-	calls  map[string]*Call // by id, those that are not answered
-	other  []Message        // what belongs to no call
-	more   chan struct{}    // closed when something is added to other
-	ended  error            // of the one stream that all share; nil: it goes on
+	calls  map[string]*Call // unanswered, by id
+	other  []Message        // messages that belong to no call
+	more   chan struct{}    // closed when other grows
+	ended  error            // why the shared stream has ended; nil: it has not
 	listen bool             // a GET stream is open
 }
 
@@ -44,24 +45,24 @@ func newConn(ctx context.Context, t *Target, s Settings) *Conn {
 	return c
 }
 
-// Call is a request that was sent.
+// Call is a request.
 type Call struct {
-	ID     string // as it stands in the request
+	ID     string // JSON
 	Method string
 	Sent   string // the message
 	conn   *Conn
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
-	got    []Message // all that has come for it, in order; notifications and questions on its own stream too
-	answer int       // of got, the response; -1: none yet
-	err    error     // why there will be none
+	got    []Message // its messages in order, those on its own stream included
+	answer int       // index in got of the response; -1: none yet
+	err    error     // why there is no response
 	more   chan struct{}
-	Status int // of HTTP; 0 elsewhere, or while none has come
+	Status int // of HTTP; 0 elsewhere and before the response
 	ended  chan struct{}
 }
 
-// Start sends a request. params is a JSON object, or empty for none; what a modern request needs in _meta is added unless it has it.
+// Start sends a request. params is a JSON object, or empty for none. Start adds the _meta of a modern request unless params has it.
 func (c *Conn) Start(method, params string, more ...Field) (*Call, error) {
 	c.mu.Lock()
 	c.last++
@@ -70,7 +71,7 @@ func (c *Conn) Start(method, params string, more ...Field) (*Call, error) {
 	return c.StartAs(id, method, params, more...)
 }
 
-// StartAs is Start with an id, as it is to be written. more sets or drops fields of an HTTP request's head.
+// StartAs is Start with an id, which is JSON. more sets or drops fields of an HTTP request's head.
 func (c *Conn) StartAs(id, method, params string, more ...Field) (*Call, error) {
 	params = c.meta(params)
 	text := `{"jsonrpc":"2.0","id":` + id + `,"method":` + Encode(method)
@@ -89,7 +90,7 @@ func (c *Conn) StartAs(id, method, params string, more ...Field) (*Call, error) 
 	return call, nil
 }
 
-// meta adds what 2026-07-28 wants of each request.
+// meta adds the _meta that 2026-07-28 requires of each request.
 func (c *Conn) meta(params string) string {
 	if !c.Face.Modern() {
 		return params
@@ -100,7 +101,7 @@ func (c *Conn) meta(params string) string {
 	}
 	object, ok := v.(Object)
 	if err != nil || !ok {
-		return params // it is wrong on purpose
+		return params // malformed on purpose
 	}
 	if _, there := object["_meta"]; there && Get(object, "_meta", MetaVersion) != nil {
 		return params
@@ -127,7 +128,7 @@ func (c *Conn) Request(method, params string) (Message, error) {
 	return call.Wait()
 }
 
-// Result is Request for a result; an error response is an ErrRefused.
+// Result is Request, but returns the result. An error response is an ErrRefused.
 func (c *Conn) Result(method, params string) (Object, error) {
 	m, err := c.Request(method, params)
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *Conn) WaitOther(wanted func(Message) bool) (Message, error) {
 	}
 }
 
-// take sorts a message that came. on is the call on whose own stream it came; nil: a stream that all share.
+// take dispatches a received message. on is the call whose own stream it came on; nil: the shared stream.
 func (c *Conn) take(on *Call, m Message) {
 	if m.Kind() == IsRequest {
 		c.work.Go(func() { c.respond(m) })
@@ -217,7 +218,7 @@ func (c *Conn) take(on *Call, m Message) {
 	}
 }
 
-// owner is the call that a notification on a shared stream names: by its progress token, which is the id as text.
+// owner returns the call of a notification on a shared stream, by its progress token, which is the id as text.
 func (c *Conn) owner(m Message) *Call {
 	if m.Method != "notifications/progress" {
 		return nil
@@ -225,7 +226,7 @@ func (c *Conn) owner(m Message) *Call {
 	return c.calls[idKey(Text(m.Object, "params", "progressToken"))]
 }
 
-// idKey is an id as a map's key: however a text is escaped, it is the same id.
+// idKey returns the key of an id, which does not depend on escapes in it.
 func idKey(id string) string {
 	if !strings.Contains(id, `\`) {
 		return id
@@ -236,7 +237,7 @@ func idKey(id string) string {
 	return id
 }
 
-// respond answers a question of the server's.
+// respond answers a request of the server.
 func (c *Conn) respond(m Message) {
 	var answer string
 	switch {
@@ -252,7 +253,7 @@ func (c *Conn) respond(m Message) {
 	}
 }
 
-// lost tells all calls that their shared stream has ended.
+// lost fails all calls, since their shared stream has ended.
 func (c *Conn) lost(err error) {
 	c.mu.Lock()
 	c.ended = err
@@ -266,7 +267,7 @@ func (c *Conn) lost(err error) {
 	}
 }
 
-// Close ends the conversation: the session, the program, all streams.
+// Close ends the session, the program and all streams.
 func (c *Conn) Close() (end string, forced bool) {
 	if c.Session != "" && c.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
@@ -283,7 +284,7 @@ func (c *Conn) Close() (end string, forced bool) {
 	return end, forced
 }
 
-// Child is the program of a stdio face; nil elsewhere.
+// Child returns the program of a stdio face; nil elsewhere.
 func (c *Conn) Child() *Child { return c.child }
 
 // handshake opens a legacy session.

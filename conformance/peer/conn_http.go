@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// fields are those of each request of the conversation.
+// fields returns the fields of each request.
 func (c *Conn) fields() Fields {
 	f := Fields{{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"}}
 	switch {
@@ -29,7 +29,7 @@ func (c *Conn) fields() Fields {
 	return f
 }
 
-// begin opens what the face needs before a word is said.
+// begin opens the child or the stream that the face needs before the first message.
 func (c *Conn) begin() error {
 	switch {
 	case c.Face.Stdio():
@@ -45,7 +45,7 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// readChild sorts what the program writes.
+// readChild dispatches the lines of the program.
 func (c *Conn) readChild() {
 	for {
 		line, err := c.child.Next(c.ctx)
@@ -111,7 +111,7 @@ func (c *Conn) openSSE() error {
 	}
 }
 
-// openListening opens the GET stream of a legacy session, if the server has one.
+// openListening opens the GET stream of a legacy session, if the server offers one.
 func (c *Conn) openListening() {
 	res, err := c.target.HTTP.Send(c.ctx, Request{Method: "GET", Header: c.fields().With(Field{"Accept", "text/event-stream"}, Drop("Content-Type"))}, c.Watch)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Conn) openListening() {
 // Listens reports whether the server has opened a GET stream for the session.
 func (c *Conn) Listens() bool { return c.listen }
 
-// ofEvent reads the message of an event; false: the event is none, as a priming event.
+// ofEvent reads the message of an event; false if it has none, as a priming event.
 func ofEvent(e Event, where string, status int) (Message, bool) {
 	if !e.IsMessage() {
 		return Message{}, false
@@ -200,7 +200,7 @@ func nameOf(method, params string) (string, bool) {
 	return name, ok
 }
 
-// HeaderValue is a name as Mcp-Name and Mcp-Param-* carry it: as it is, or as Base64 where a head cannot hold it ([2026-07-28 http §Value
+// HeaderValue returns a name for Mcp-Name and Mcp-Param-*: unchanged, or in Base64 if a field cannot hold it ([2026-07-28 http §Value
 // Encoding]).
 func HeaderValue(name string) string {
 	plain := strings.TrimSpace(name) == name && !(strings.HasPrefix(name, "=?base64?") && strings.HasSuffix(name, "?="))
@@ -213,7 +213,7 @@ func HeaderValue(name string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(name)) + "?="
 }
 
-// exchange posts and sorts what comes back.
+// exchange posts a request and dispatches the messages of the response.
 func (c *Conn) exchange(ctx context.Context, call *Call, r Request) error {
 	res, err := c.target.HTTP.Send(ctx, r, c.Watch)
 	if err != nil {
@@ -269,7 +269,7 @@ func (c *Conn) postSSE(text string) error {
 	return nil
 }
 
-// Say sends a message that gets no response: a notification, an answer, or what is wrong on purpose. status is that of HTTP.
+// Say sends a text that gets no response: a notification, an answer, or malformed JSON. status is that of HTTP.
 func (c *Conn) Say(text string) (status int, err error) {
 	if c.child != nil {
 		return 0, c.child.Write(text)

@@ -2,7 +2,7 @@ package peer
 
 import "strings"
 
-// Face is a transport and an era: one way to reach a server. --face of the command line names them.
+// Face is a transport and an era. The command line names faces with --face.
 type Face string
 
 // The faces. A server may have several.
@@ -15,7 +15,7 @@ const (
 	REST        Face = "rest"         // the REST envelope
 )
 
-// Faces lists them.
+// Faces lists all faces.
 func Faces() []Face { return []Face{ModernHTTP, LegacyHTTP, SSE, ModernStdio, LegacyStdio, REST} }
 
 // Modern reports whether every request carries its revision.
@@ -33,7 +33,7 @@ const (
 	R2607 = "2026-07-28"
 )
 
-// Revisions lists those that a face can speak, oldest first.
+// Revisions lists the revisions of a face, oldest first.
 func (f Face) Revisions() []string {
 	switch {
 	case f.Modern():

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// maxBody bounds an answer that is read whole, and an event, in bytes.
+	// maxBody is the maximum size of a body that is read whole, and of an event, in bytes.
 	maxBody = 64 << 20
-	// connectTime is for the connection alone.
+	// connectTime is the timeout for connecting.
 	connectTime = 10 * time.Second
 )
 
-// Field is one line of a request's head. Lines of the same name are sent one by one, in order.
+// Field is one line of a request's head. Lines of the same name are sent separately, in order.
 type Field struct{ Name, Value string }
 
-// Fields are lines of a head.
+// Fields are the lines of a head.
 type Fields []Field
 
-// With gives the fields with some set: each replaces all of its name, and one without a value (Drop) goes.
+// With returns the fields with some set. Each replaces all fields of its name; Drop removes them.
 func (f Fields) With(more ...Field) Fields {
 	out := make(Fields, 0, len(f)+len(more))
 	for _, x := range f {
@@ -46,7 +46,7 @@ func (f Fields) With(more ...Field) Fields {
 
 const dropped = "\x00"
 
-// Drop stands for a field that is to be left out.
+// Drop returns a field for With that removes all fields of its name.
 func Drop(name string) Field { return Field{name, dropped} }
 
 func has(fields []Field, name string) bool {
@@ -58,7 +58,7 @@ func has(fields []Field, name string) bool {
 	return false
 }
 
-// Watcher is shown what goes out (>) and comes in (<), and over which stream.
+// Watcher sees all sent (>) and received (<) data, with the name of the stream.
 type Watcher func(direction byte, where, text string)
 
 // HTTP is an endpoint. Its methods may be called from any goroutine.
@@ -68,8 +68,8 @@ type HTTP struct {
 	client *http.Client
 }
 
-// NewHTTP makes an endpoint. always are fields of every request, such as credentials. Nothing is cached, no redirect followed, no
-// cookie kept; proxies are those of the environment, as for the clients that users have.
+// NewHTTP returns an endpoint. always are fields of every request, such as credentials. It caches nothing, follows no redirects and keeps
+// no cookies. Like the clients of users it uses the proxies of the environment.
 func NewHTTP(url string, always Fields, tlsConfig *tls.Config) *HTTP {
 	return &HTTP{URL: url, always: always, client: &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, DisableCompression: true, MaxIdleConnsPerHost: 8,
@@ -78,7 +78,7 @@ func NewHTTP(url string, always Fields, tlsConfig *tls.Config) *HTTP {
 	}}
 }
 
-// Always is the first value of a field that every request carries; false: none does.
+// Always returns the first value of a field of every request; false if there is none.
 func (h *HTTP) Always(name string) (value string, ok bool) {
 	for _, f := range h.always {
 		if strings.EqualFold(f.Name, name) {
@@ -88,7 +88,7 @@ func (h *HTTP) Always(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Bare is the same endpoint for requests that do without a field which every request carries otherwise; without all of them for "".
+// Bare returns the same endpoint without one of the fields of every request, for "" without all of them.
 func (h *HTTP) Bare(name string) *HTTP {
 	out := &HTTP{URL: h.URL, client: h.client}
 	if name != "" {
@@ -97,10 +97,10 @@ func (h *HTTP) Bare(name string) *HTTP {
 	return out
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (h *HTTP) Close() { h.client.CloseIdleConnections() }
 
-// Request is an HTTP request, sent exactly as given.
+// Request is an HTTP request, which is sent exactly as given.
 type Request struct {
 	Method string // empty: POST
 	URL    string // empty: the endpoint's
@@ -109,7 +109,7 @@ type Request struct {
 	Body   string
 }
 
-// String shows it as evidence, without what is always sent: that may be secret.
+// String returns the request as evidence, without the fields of every request, which may be secret.
 func (r Request) String() string {
 	var b strings.Builder
 	b.WriteString(r.method())
@@ -135,7 +135,7 @@ func (r Request) method() string {
 	return r.Method
 }
 
-// Response is an HTTP response. It is for one goroutine at a time, and must be closed.
+// Response is an HTTP response for one goroutine at a time. It must be closed.
 type Response struct {
 	Status int
 	Header http.Header
@@ -153,7 +153,7 @@ type Response struct {
 	Patience time.Duration
 }
 
-// Send sends a request and waits for the head of its response. ctx holds for all of the response: when it ends, so does the stream.
+// Send sends a request and waits for the head of its response. The end of ctx ends the whole response, its stream included.
 func (h *HTTP) Send(ctx context.Context, r Request, watch Watcher) (*Response, error) {
 	url := r.URL
 	if url == "" {
@@ -189,7 +189,7 @@ func (h *HTTP) Send(ctx context.Context, r Request, watch Watcher) (*Response, e
 	return out, nil
 }
 
-// head shows the lines of a head that matter here.
+// head returns the lines of a head that are evidence.
 func head(res *http.Response) string {
 	var b strings.Builder
 	b.WriteString(res.Status)
@@ -210,7 +210,7 @@ func show(watch Watcher, direction byte, where, text string) {
 // Streams reports whether the response is an event stream.
 func (r *Response) Streams() bool { return r.Type == "text/event-stream" }
 
-// Text is the whole body. It waits for the end of the body; an error is that of a body cut short, or too long.
+// Text reads and returns the whole body. It returns an error if the body is cut short or too long.
 func (r *Response) Text() (string, error) {
 	if r.whole {
 		return r.text, r.cut
@@ -234,10 +234,10 @@ func (r *Response) Text() (string, error) {
 type Event struct {
 	Name, Data, ID string
 	HasID, HasData bool
-	Retry          int // milliseconds; -1: it does not say
+	Retry          int // milliseconds; -1: none
 }
 
-// Next is the next event of a stream; io.EOF at its end, io.ErrUnexpectedEOF if it was cut.
+// Next returns the next event of a stream; io.EOF at its end, io.ErrUnexpectedEOF if it was cut.
 func (r *Response) Next() (Event, error) {
 	var late *time.Timer
 	if r.Patience > 0 {
@@ -264,7 +264,7 @@ func (r *Response) Next() (Event, error) {
 // IsMessage reports whether an event carries a message. One without data, such as a priming event, does not.
 func (e Event) IsMessage() bool { return e.Data != "" && (e.Name == "" || e.Name == "message") }
 
-// String shows an event as evidence.
+// String returns the event as evidence.
 func (e Event) String() string {
 	var b strings.Builder
 	if e.Name != "" {
@@ -285,7 +285,7 @@ func (e Event) String() string {
 // Whole reports whether the body was read.
 func (r *Response) Whole() bool { return r.whole }
 
-// Close ends the response, whether or not its end was read.
+// Close ends the response, read or not.
 func (r *Response) Close() {
 	r.cancel()
 	_ = r.body.Close()

@@ -9,14 +9,14 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Object is a JSON object, decoded with its numbers as they are written.
+// Object is a decoded JSON object with numbers as json.Number.
 type Object = map[string]any
 
 // Message is a received message.
 type Message struct {
 	Raw    string
-	Object Object          // nil: it is no JSON object
-	ID     json.RawMessage // as it is written; nil: it has none
+	Object Object          // nil: not a JSON object
+	ID     json.RawMessage // JSON; nil: none
 	Method string
 	Where  string // over which stream: "the response", "the GET stream", "the SSE stream", "stdout"
 	Event  Event  // of an event stream
@@ -34,7 +34,7 @@ const (
 	IsResponse
 )
 
-// ReadMessage decodes a message. What is none is given too, with the error that says why.
+// ReadMessage decodes a message. If raw is not a message, it returns one with Raw alone, and an error.
 func ReadMessage(raw string) (Message, error) {
 	m := Message{Raw: raw}
 	var members map[string]json.RawMessage
@@ -54,7 +54,7 @@ func ReadMessage(raw string) (Message, error) {
 	return m, nil
 }
 
-// Decode gives a JSON text as trees of Object, []any, string, json.Number, bool and nil.
+// Decode decodes JSON into Object, []any, string, json.Number, bool and nil.
 func Decode(raw string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(raw))
 	d.UseNumber()
@@ -65,7 +65,7 @@ func Decode(raw string) (any, error) {
 	return v, nil
 }
 
-// Encode writes a value as JSON, without escapes that it does not need. It is for values that the tester makes itself.
+// Encode returns a value as JSON without HTML escapes. It is for values that can be encoded; for others it returns null.
 func Encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -94,13 +94,13 @@ func (m Message) Kind() Kind {
 	return Neither
 }
 
-// Result is the result of a response; nil: it has none, or it is no object.
+// Result returns the result of a response; nil if it has none that is an object.
 func (m Message) Result() Object { o, _ := m.Object["result"].(Object); return o }
 
-// Params are those of a request or a notification; nil: there are none, or they are no object.
+// Params returns the params of a request or a notification; nil if it has none that are an object.
 func (m Message) Params() Object { o, _ := m.Object["params"].(Object); return o }
 
-// Error is the error of a response: code 0 and an empty message where there is none.
+// Error returns the error of a response; the code is 0 if there is none.
 func (m Message) Error() (code int, message string, data any) {
 	e, _ := m.Object["error"].(Object)
 	if n, ok := e["code"].(json.Number); ok {
@@ -114,7 +114,7 @@ func (m Message) Error() (code int, message string, data any) {
 // Failed reports whether the message is an error response.
 func (m Message) Failed() bool { _, ok := m.Object["error"]; return ok }
 
-// Get walks into a value by member names and, as text, positions in arrays; nil: there is no such place.
+// Get returns the value at a path of member names and decimal indices of arrays; nil if there is none.
 func Get(v any, path ...string) any {
 	for _, name := range path {
 		switch x := v.(type) {
@@ -133,8 +133,8 @@ func Get(v any, path ...string) any {
 	return v
 }
 
-// Text is Get for a string; empty: there is none.
+// Text is Get for a string; "" if there is none.
 func Text(v any, path ...string) string { s, _ := Get(v, path...).(string); return s }
 
-// List is Get for an array; nil: there is none.
+// List is Get for an array; nil if there is none.
 func List(v any, path ...string) []any { s, _ := Get(v, path...).([]any); return s }

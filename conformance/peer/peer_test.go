@@ -43,8 +43,8 @@ func TestReadMessage(t *testing.T) {
 	}
 }
 
-// A legacy session: the id that the server gives goes with each request, what the server asks is answered, messages are sorted by
-// where they came and what they belong to, and the session is ended.
+// In a legacy session each request has the session id, requests of the server are answered, messages are dispatched by stream and call,
+// and Close ends the session.
 func TestLegacySession(t *testing.T) {
 	var mu sync.Mutex
 	var heard []string
@@ -156,7 +156,7 @@ func (p *pipe) ReadLine() ([]byte, error) {
 	return []byte(line), nil
 }
 
-// Lines of a shared stream are sorted by what they belong to; what can belong to none is kept; the end is told to who waits.
+// Lines of a shared stream are dispatched to their calls; others are kept; its end fails the waiting calls.
 func TestLinesAreSorted(t *testing.T) {
 	p := &pipe{in: make(chan string, 8), out: make(chan string, 8)}
 	target := &Target{Program: p, Timeout: 5 * time.Second}
@@ -199,7 +199,7 @@ func TestLinesAreSorted(t *testing.T) {
 	}
 }
 
-// A program that says nothing costs the time-out and no more; one that cannot be started says why.
+// A silent program costs no more than the timeout; one that cannot be started is an error.
 func TestSilence(t *testing.T) {
 	p := &pipe{in: make(chan string, 8), out: make(chan string, 8)}
 	if _, err := (&Target{Program: p, Timeout: 20 * time.Millisecond}).Open(t.Context(), Settings{Face: LegacyStdio, Revision: R2511}); err == nil || !strings.Contains(err.Error(), "initialize: nothing came within 60ms") {
@@ -213,7 +213,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A real child: what it says on the side is told, and it is gone at the end.
+// The error of a real child has its stderr, and Close returns its exit code.
 func TestChild(t *testing.T) {
 	c, err := (&Target{Program: Command{Argv: []string{"sh", "-c", `echo oops >&2; read x; exit 3`}}, Timeout: 5 * time.Second}).Open(t.Context(), Settings{Face: ModernStdio, Revision: R2607})
 	if err != nil {

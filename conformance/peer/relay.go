@@ -12,16 +12,16 @@ import (
 	"sync"
 )
 
-// Relay passes all that it gets on loopback to an endpoint, with what every request to that carries: for testers that can neither send
-// fields of their own nor trust other roots. It changes nothing else. Close it.
+// Relay listens on loopback and forwards all requests to an endpoint with the fields of every request to it. It is for testers that cannot
+// send own fields or trust own roots. It changes nothing else. Close ends it.
 type Relay struct {
-	// URL is the endpoint, as reached through the relay.
+	// URL is the URL of the endpoint through the relay.
 	URL    string
 	server *http.Server
 	work   sync.WaitGroup
 }
 
-// NewRelay starts one. Its host is named localhost.
+// NewRelay starts a relay. The host in its URL is localhost.
 func NewRelay(to *HTTP) (*Relay, error) {
 	target, err := url.Parse(to.URL)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewRelay(to *HTTP) (*Relay, error) {
 		Rewrite: func(p *httputil.ProxyRequest) { to.rewrite(p, target) },
 	}
 	handle := func(w http.ResponseWriter, r *http.Request) {
-		// Were it read while the server answers already, net/http would cut off the body, and the answer with it.
+		// net/http would cut the body and the answer off if the server answered before the body was read.
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
@@ -51,14 +51,14 @@ func NewRelay(to *HTTP) (*Relay, error) {
 		pass.ServeHTTP(w, r)
 	}
 	r := &Relay{URL: at.String(), server: &http.Server{ReadHeaderTimeout: connectTime, Handler: http.HandlerFunc(handle)}}
-	r.work.Go(func() { _ = r.server.Serve(l) }) // it ends with Close
+	r.work.Go(func() { _ = r.server.Serve(l) }) // ends with Close
 	return r, nil
 }
 
 // rewrite aims a request at the target.
 func (h *HTTP) rewrite(p *httputil.ProxyRequest, target *url.URL) {
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.User = target.Scheme, target.Host, target.User
-	// Who is foreign to the relay has to be foreign to the server, which looks at Host for that.
+	// A foreign Host at the relay must be foreign at the server too.
 	if host, _, err := net.SplitHostPort(p.In.Host); err == nil && (host == "localhost" || host == "127.0.0.1") {
 		p.Out.Host = target.Host
 	} else {
@@ -72,7 +72,7 @@ func (h *HTTP) rewrite(p *httputil.ProxyRequest, target *url.URL) {
 	}
 }
 
-// Close ends it, and what it is passing on.
+// Close ends the relay and all requests in flight.
 func (r *Relay) Close() {
 	_ = r.server.Close()
 	r.work.Wait()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// readyTime is for a program until it listens.
+// readyTime is the timeout for a program to listen.
 const readyTime = 30 * time.Second
 
 // keptLines limits the kept output of a program for an error.
 const keptLines = 10
 
-// Service is a program that runs and listens. End it.
+// Service is a running program that listens. End ends it.
 type Service struct {
 	name  string
 	lines Lines
@@ -23,14 +23,14 @@ type Service struct {
 	gone  chan struct{}
 
 	mu   sync.Mutex
-	last []string // of what it has said
+	last []string // lines of its output and stderr
 }
 
-// StartService starts a program and waits until it listens at an address, half a minute at most. The error of one that does not has
-// its last words.
+// StartService starts a program and waits until it listens at an address, at most half a minute. The error has the last output of a program
+// that does not.
 func StartService(ctx context.Context, argv []string, address string) (*Service, error) {
 	s := &Service{name: argv[0], gone: make(chan struct{})}
-	lines, err := Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, s.said) // it does not wait for its stdin
+	lines, err := Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, s.keep) // the end of its stdin does not end it
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func StartService(ctx context.Context, argv []string, address string) (*Service,
 			if err != nil {
 				return
 			}
-			s.said(string(line))
+			s.keep(string(line))
 		}
 	})
 	if err := s.ready(ctx, address); err != nil {
@@ -52,7 +52,7 @@ func StartService(ctx context.Context, argv []string, address string) (*Service,
 	return s, nil
 }
 
-func (s *Service) said(line string) {
+func (s *Service) keep(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last = append(s.last, line); len(s.last) > keptLines {
@@ -97,7 +97,7 @@ func (s *Service) failed(what string) error {
 	return errors.New(text)
 }
 
-// FreePort is an address of loopback at which nobody listens.
+// FreePort returns a free address of loopback.
 func FreePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"dragoman/adapters/stdio/lines"
 )
 
-// Socket is a server that listens, and speaks lines over each connection as a program does over its input and output.
+// Socket is a server that listens and uses each connection like the stdin and stdout of a program.
 type Socket struct {
 	Network, Address string        // of net.Dial: "unix" and a path, or "tcp" and HOST:PORT
-	Grace            time.Duration // after our side was closed; 0: 5 s
+	Grace            time.Duration // for the server to close its side after ours; 0: 5 s
 }
 
-// Spawn implements Spawner: it connects. A server has nothing to say on the side.
+// Spawn implements Spawner: it connects. There is no stderr.
 func (s Socket) Spawn(ctx context.Context, _ func(line string)) (Lines, error) {
 	if s.Grace == 0 {
 		s.Grace = 5 * time.Second
@@ -57,11 +57,11 @@ func (c *connection) ReadLine() ([]byte, error) {
 // Stop implements Lines: it closes our side, and waits for theirs.
 func (c *connection) Stop() (end string, forced bool) {
 	defer func() { _ = c.conn.Close() }()
-	_ = c.conn.SetDeadline(time.Now().Add(c.grace)) // without it the wait is that of the connection
+	_ = c.conn.SetDeadline(time.Now().Add(c.grace)) // without a deadline it waits for the end of the connection
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
-	c.read.Lock() // whoever reads has come to the end, to the deadline, or to a line that nobody wants
+	c.read.Lock() // ReadLine returns at the end, at the deadline, or with a line
 	defer c.read.Unlock()
 	if _, err := io.Copy(io.Discard, c.conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		return "it has not closed the connection", true

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// echoes listens at a socket, and says back what it hears; a stubborn one does not close when its client does.
+// echoes listens at a socket and echoes lines; a stubborn one does not close when its client does.
 func echoes(t *testing.T, stubborn bool) Socket {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")

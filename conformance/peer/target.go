@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Target is a server under test: an endpoint, or a program. Exactly one of them is set.
+// Target is a server under test. Exactly one of HTTP and Program is set.
 type Target struct {
 	HTTP    *HTTP
 	Program Spawner
@@ -22,27 +22,27 @@ func (t *Target) Patience() time.Duration {
 	return t.Timeout
 }
 
-// Settings are those of a conversation.
+// Settings configures a Conn.
 type Settings struct {
 	Face         Face
 	Revision     string
 	Capabilities string // of the client, a JSON object; empty: none
-	Client       Object // clientInfo; nil: the tester's
+	Client       Object // clientInfo; nil: that of the tester
 	Watch        Watcher
-	// Received is shown each message that comes in a conversation, and for a response the method that it answers; nil: nobody is.
+	// Received is called with each received message, and for a response with the method that it answers. It may be nil.
 	Received func(m Message, answers string)
-	// Answer answers what the server asks: a result or an error, as JSON with its member name, such as `"result":{}`; "" leaves it
-	// without an answer. nil: pings are answered, all else is refused with -32601. It may be called from several goroutines.
+	// Answer returns the answer to a request of the server: a result or an error as JSON with its member name, such as `"result":{}`; ""
+	// for none. If it is nil, pings are answered and other requests refused with -32601. It may be called concurrently.
 	Answer func(m Message) string
-	// NoListening leaves out the GET stream of a legacy HTTP session.
+	// NoListening suppresses the GET stream of a legacy HTTP session.
 	NoListening bool
-	// NoHandshake leaves out initialize and initialized.
+	// NoHandshake suppresses initialize and notifications/initialized.
 	NoHandshake bool
-	// LogLevel is put into _meta of each request to a modern server; empty: none.
+	// LogLevel is in _meta of each request to a modern server; empty: none.
 	LogLevel string
 }
 
-// ErrRefused is an error response where a result was needed to go on.
+// ErrRefused is an error response to a request that needed a result.
 type ErrRefused struct {
 	Method string
 	Answer Message
@@ -55,7 +55,7 @@ func (e *ErrRefused) Error() string {
 
 var errNoFace = errors.New("peer: this target has no such face")
 
-// Open begins a conversation: starts the program or the session, and shakes hands. ctx holds for all of it.
+// Open starts the program or the session and does the handshake. The end of ctx ends the Conn.
 func (t *Target) Open(ctx context.Context, s Settings) (*Conn, error) {
 	if s.Capabilities == "" {
 		s.Capabilities = "{}"

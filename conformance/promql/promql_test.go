@@ -1,4 +1,4 @@
-// Package promql checks the dashboard and the alert rules against the metrics that there are.
+// Package promql checks the dashboard and the alert rules against the metrics of Dragoman.
 package promql
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const deploy = "../../deploy/"
 
-// metric is a line of metrics.tsv, which a test of the product holds against what it registers.
+// metric is a line of metrics.tsv, which a test of the product compares with the registered metrics.
 type metric struct {
 	kind   string
 	labels []string
@@ -46,7 +46,7 @@ func metrics(t *testing.T) map[string]metric {
 	return all
 }
 
-// find gives the metric that a name of a series is of, with the labels that the series has.
+// find returns the metric of a series by its name, with the labels of the series.
 func find(all map[string]metric, name string) (m metric, ok bool) {
 	for suffix, kinds := range map[string]string{"_bucket": "histogram", "_sum": "histogram summary", "_count": "histogram summary"} {
 		base, cut := strings.CutSuffix(name, suffix)
@@ -61,7 +61,7 @@ func find(all map[string]metric, name string) (m metric, ok bool) {
 	return m, ok && m.kind != "histogram" && m.kind != "summary"
 }
 
-// faults are what is wrong with an expression.
+// faults lists the mistakes in an expression.
 func faults(all map[string]metric, text string) (wrong []string) {
 	expr, err := parser.ParseExpr(text)
 	if err != nil {
@@ -118,12 +118,12 @@ func faults(all map[string]metric, text string) (wrong []string) {
 	return wrong
 }
 
-// expression is one of a file.
+// expression is an expression in a file.
 type expression struct{ where, text string }
 
 var grafanaVariable = regexp.MustCompile(`\$(__rate_interval|instance|server)\b`)
 
-// dashboard gives the expressions of the dashboard, with values for Grafana's variables.
+// dashboard returns the expressions of the dashboard, with values for Grafana's variables.
 func dashboard(t *testing.T) (all []expression) {
 	t.Helper()
 	text, err := os.ReadFile(deploy + "grafana/dragoman.json")
@@ -166,7 +166,7 @@ func dashboard(t *testing.T) (all []expression) {
 
 var labelInText = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// rules gives the expressions of the alert rules, and checks what they say to people.
+// rules returns the expressions of the alert rules, and checks their labels and annotations.
 func rules(t *testing.T) (all []expression) {
 	t.Helper()
 	text, err := os.ReadFile(deploy + "prometheus/alerts.yaml")
@@ -200,7 +200,7 @@ func rules(t *testing.T) (all []expression) {
 	return all
 }
 
-// What the dashboard and the rules count on is there.
+// The metrics and labels of the dashboard and the rules exist.
 func TestExpressions(t *testing.T) {
 	all := metrics(t)
 	board, alerts := dashboard(t), rules(t)
@@ -214,7 +214,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// The check finds what is wrong.
+// The check finds mistakes.
 func TestFaults(t *testing.T) {
 	all := metrics(t)
 	for text, want := range map[string]string{

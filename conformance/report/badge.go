@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// badge is the JSON of a badge for the endpoint of shields.io.
+// badge is the JSON for the endpoint badge of shields.io.
 type badge struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Label         string `json:"label"`
@@ -42,10 +42,10 @@ func (r *Report) badge() badge {
 	return b
 }
 
-// Badge writes what shields.io's endpoint badge wants.
+// Badge writes a badge as JSON for shields.io.
 func (r *Report) Badge(w io.Writer) error { return writeJSON(w, r.badge()) }
 
-// colours of badges, by the names that shields.io has for them.
+// colours are the colours of badges, by their names at shields.io.
 var colours = map[string]string{"brightgreen": "#2b8a3e", "yellowgreen": "#5c7c1f", "yellow": "#8a6d00", "orange": "#c2410c", "red": "#c92a2a", "lightgrey": "#6b7280"}
 
 // BadgeSVG writes a badge as an image.
@@ -64,7 +64,7 @@ func (r *Report) BadgeSVG(w io.Writer) error {
 	return err
 }
 
-// textPixels is about how wide a text is, in the font of badges.
+// textPixels estimates the width of a text in the font of badges.
 func textPixels(text string) int { return utf8.RuneCountInString(text) * 13 / 2 }
 
 func escape(text string) string {

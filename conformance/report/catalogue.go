@@ -38,7 +38,7 @@ func (c *Catalogue) List(w io.Writer) error {
 // JSON writes the checks as JSON.
 func (c *Catalogue) JSON(w io.Writer) error { return writeJSON(w, c) }
 
-// Explain writes everything about a check.
+// Explain writes the full description of a check.
 func (c Check) Explain(w io.Writer) error {
 	t := &terminal{}
 	t.printf("%s\n", c.ID)
@@ -105,7 +105,7 @@ func (c Check) document(b *strings.Builder) {
 	c.describe(b)
 }
 
-// describe writes everything about a check, below a heading.
+// describe writes the full description of a check, below a heading.
 func (c Check) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "**%s.** %s\n\n| | |\n|---|---|\n", inline(c.Title), inline(c.Statement))
 	where := cell(c.Page)

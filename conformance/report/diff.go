@@ -49,7 +49,7 @@ func Compare(before, after *Report) *Diff {
 	return d
 }
 
-// add sorts a finding. was nil: it is new.
+// add adds a finding to its list. was is nil if the finding is new.
 func (d *Diff) add(was, is *Finding) {
 	c := Change{Key: is.Key(), Is: is.Outcome, Problems: is.Problems, Reason: is.Reason}
 	switch {
@@ -71,7 +71,7 @@ func (d *Diff) add(was, is *Finding) {
 	}
 }
 
-// bad tells whether a finding was no better than one that fails now with an outcome. Whether it failed its own run does not count: it
+// bad reports whether a finding was no better than one that fails now with an outcome. Whether it failed its own run does not matter: it
 // may have been expected then.
 func (f *Finding) bad(now suite.Outcome) bool {
 	return f.Outcome == suite.Failed || f.Outcome == suite.Broken || f.Outcome == now
@@ -86,7 +86,7 @@ func (d *Diff) chapters() []chapter {
 	return []chapter{{"newly failing", red, d.Failing}, {"newly passing", green, d.Passing}, {"changed", yellow, d.Changed}, {"new", cyan, d.New}, {"gone", dim, d.Gone}}
 }
 
-// Line is the counts in a line.
+// Line returns the counts in a line.
 func (d *Diff) Line() string {
 	var parts []string
 	for _, c := range d.chapters() {
@@ -95,7 +95,7 @@ func (d *Diff) Line() string {
 	return strings.Join(parts, ", ") + ", " + itoa(d.Same) + " as before"
 }
 
-// was and is, as text.
+// The old and the new outcome as text.
 func (c Change) outcomes() string {
 	switch {
 	case c.Was == "":
@@ -106,7 +106,7 @@ func (c Change) outcomes() string {
 	return "was " + string(c.Was) + ", is " + string(c.Is)
 }
 
-// Terminal writes the differences for people; the last line is that of the counts.
+// Terminal writes the differences for people. The last line has the counts.
 func (d *Diff) Terminal(w io.Writer, colour bool) error {
 	t := &terminal{style: Style{Colour: colour}}
 	for _, chapter := range d.chapters() {

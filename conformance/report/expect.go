@@ -11,7 +11,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Expectations are the failures that a run is expected to find: the list of --expected-failures. Each line is an entry
+// Expectations are the expected failures of a run: the list of --expected-failures. Each line is an entry
 //
 //	check-id[@face[@revision]]  # why
 //
@@ -31,7 +31,7 @@ type entry struct {
 	hint            string
 }
 
-// Stale is an entry that is not needed any more, or never was.
+// Stale is an entry that is not needed.
 type Stale struct {
 	File  string `json:"file,omitempty"`
 	Line  int    `json:"line"`
@@ -39,10 +39,10 @@ type Stale struct {
 	Why   string `json:"why"`
 }
 
-// maxEntries bounds a list.
+// maxEntries is the maximum number of entries.
 const maxEntries = 10_000
 
-// ReadExpectations reads a list. file is what errors call it.
+// ReadExpectations reads a list. file is its name in errors.
 func ReadExpectations(file string, in io.Reader) (*Expectations, error) {
 	x := &Expectations{File: file}
 	s := bufio.NewScanner(in)
@@ -85,8 +85,8 @@ func (e entry) valid() error {
 	return nil
 }
 
-// Select tells which checks there are, and which of them, of the faces and of the revisions this run was asked for: an entry about
-// anything else is not stale. nearest gives the id that a mistyped one most likely means, or "".
+// Select sets the known checks, and the checks, faces and revisions of this run: an entry for others is not stale. nearest returns the
+// likely id for a mistyped one, or "".
 func (x *Expectations) Select(known func(check string) bool, chosen func(check, face, revision string) bool, nearest func(string) string) {
 	for i := range x.entries {
 		e := &x.entries[i]
@@ -98,8 +98,7 @@ func (x *Expectations) Select(known func(check string) bool, chosen func(check, 
 	}
 }
 
-// judge marks the findings that were expected, and gives the entries that are stale: by which no finding was excused, though the run
-// was asked for one.
+// judge marks the expected findings and returns the stale entries: those that excused no finding though the run includes their checks.
 func (x *Expectations) judge(findings []Finding) (stale []Stale) {
 	if x == nil {
 		return nil

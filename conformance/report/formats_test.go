@@ -14,7 +14,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// What is written as JSON can be read again, whole.
+// A report written as JSON can be read again without loss.
 func TestJSONAgain(t *testing.T) {
 	r := New(example())
 	again, err := Read(strings.NewReader(written(t, r.JSON)))
@@ -33,7 +33,7 @@ func TestJSONAgain(t *testing.T) {
 	f(`{"format":2}`, "has the format 2")
 }
 
-// node is an element of XML, read without knowing what is in it.
+// node is any element of XML.
 type node struct {
 	XMLName xml.Name
 	Attrs   []xml.Attr `xml:",any,attr"`
@@ -59,7 +59,7 @@ func (n node) all(name string) (out []node) {
 	return out
 }
 
-// JUnit, held against what the schemas of Ant and Jenkins both allow.
+// JUnit XML has only what the schemas of Ant and Jenkins both allow.
 func TestJUnit(t *testing.T) {
 	var doc node
 	if err := xml.Unmarshal([]byte(written(t, New(example()).JUnit)), &doc); err != nil {
@@ -133,7 +133,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// SARIF: what the schema requires, by hand, and that references lead somewhere.
+// SARIF has the members that the schema requires, and its references resolve.
 func TestSARIF(t *testing.T) {
 	var doc struct {
 		Schema  string `json:"$schema"`

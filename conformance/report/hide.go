@@ -10,19 +10,19 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "(hidden)"
 
-// leastHidden is the length from which a value counts as a secret: to blot out every "1" or "true" would leave nothing to read.
+// leastHidden is the minimum length of a secret: a report without any "1" or "true" would be unreadable.
 const leastHidden = 6
 
-// Hide holds secrets that no report may show, even where a server repeats them.
+// Hide holds secrets that no report may show, even if a server repeats them.
 type Hide struct {
 	Values []string // of header fields that every request carries
 	URLs   []string // of targets: their passwords and the values of their queries
 }
 
-// replacer takes secrets out of texts: as they are, escaped as in JSON and in URLs, and the credential of "Bearer credential" by itself.
+// replacer removes secrets from texts: as they are, escaped as in JSON and in URLs, and the credential of "Bearer credential" alone.
 func (h Hide) replacer() *strings.Replacer {
 	var secrets []string
 	add := func(value string) {
@@ -58,7 +58,7 @@ func (h Hide) replacer() *strings.Replacer {
 			}
 		}
 	}
-	// The longest first, so that a part of another does not break it.
+	// The longest first: one may be a part of another.
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	secrets = slices.Compact(secrets)
 	var pairs []string
@@ -75,7 +75,7 @@ func hideAll(hide *strings.Replacer, texts []string) (out []string) {
 	return out
 }
 
-// Arguments is a command as a report tells it: without the values of flags that sound like secrets (--api-key X, --token=X).
+// Arguments returns a command for a report, without the values of flags whose names suggest secrets (--api-key X, --token=X).
 func Arguments(argv []string) string {
 	var out []string
 	hideNext := false
@@ -98,5 +98,5 @@ func secretive(name string) bool {
 	return slices.ContainsFunc([]string{"key", "token", "secret", "password", "passwd", "credential", "auth"}, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// Text is a text without what is to be hidden.
+// Text returns a text without secrets.
 func (h Hide) Text(text string) string { return h.replacer().Replace(text) }

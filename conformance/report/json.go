@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// maxReport bounds a report that is read, in bytes.
+// maxReport is the maximum size of a report that is read, in bytes.
 const maxReport = 256 << 20
 
 // JSON writes the report as JSON, which Read reads. docs/conformance.md has its structure.

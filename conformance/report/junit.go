@@ -60,9 +60,9 @@ type junitText struct {
 	Text string `xml:",cdata"`
 }
 
-// JUnit writes the report as JUnit XML: a test suite for each place, a test case for each check. What fails the run is a failure, or an
-// error if it could not be carried out; what was expected to fail is skipped; warnings and notes stand in system-out. Stale entries
-// and the end of a run before its time are a suite of their own, so that the file is red whenever the run is.
+// JUnit writes the report as JUnit XML: a test suite for each place, a test case for each check. Findings that fail the run are failures,
+// or errors if the check could not be carried out; expected failures are skipped; warnings and notes are in system-out. Stale entries and
+// the early end of a run are a suite of their own, so that the file has a failure whenever the run has.
 func (r *Report) JUnit(w io.Writer) error {
 	var doc junitSuites
 	for _, p := range r.Places {
@@ -157,7 +157,7 @@ func (f *Finding) summary() string {
 	return text
 }
 
-// body is all that there is to say of a finding, as text.
+// body returns the full text of a finding.
 func (f *Finding) body(c Check) string {
 	var b strings.Builder
 	line := func(name, text string) {

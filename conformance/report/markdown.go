@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Markdown writes the report for a page, such as the summary of a job: the totals, a table of the places, and what is not as it should
-// be, with the evidence folded away.
+// Markdown writes the report for a page, such as the summary of a job: the totals, a table of the places, and the findings with their
+// evidence folded.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# MCP conformance\n\n")
@@ -91,7 +91,7 @@ func (g *group) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n<details><summary>what went over the wire</summary>\n\n%s\n%s%s\n</details>\n", fence, text.String(), fence)
 }
 
-// fenceFor is a fence that the text does not close.
+// fenceFor returns a fence that the text does not close.
 func fenceFor(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -100,7 +100,7 @@ func fenceFor(text string) string {
 	return fence
 }
 
-// codeSpan is a text of strangers in a line, as code.
+// codeSpan returns an untrusted text as code in a line.
 func codeSpan(text string) string {
 	text = strings.Join(strings.Fields(clean(text)), " ")
 	ticks := "`"
@@ -113,7 +113,7 @@ func codeSpan(text string) string {
 	return ticks + text + ticks
 }
 
-// inline is a text in a line, of which nothing is markup but what is written between backticks.
+// inline returns a text in a line, without markup except for code between backticks.
 func inline(text string) string {
 	text = strings.Join(strings.Fields(clean(text)), " ")
 	var b strings.Builder

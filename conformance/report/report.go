@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Format is the version of the JSON structure. Members may be added to it; what is there keeps its name and meaning.
+// Format is the version of the JSON structure. Members may be added to a version; existing ones keep their names and meanings.
 const Format = 1
 
 // Run describes a run.
@@ -27,7 +27,7 @@ type Run struct {
 	Hide     Hide
 }
 
-// Report is a run as it is told, and as JSON.
+// Report is the report of a run, and its JSON.
 type Report struct {
 	Format   int       `json:"format"`
 	Tool     string    `json:"tool"` // "dragoman conformance"
@@ -46,7 +46,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Totals counts findings by what came of them. A finding that was expected to fail counts as expected and as nothing else.
+// Totals counts findings by outcome. An expected failure counts only as expected.
 type Totals struct {
 	Passed   int `json:"passed"`
 	Failed   int `json:"failed"`
@@ -80,7 +80,7 @@ func placeName(face, revision, behind string) string {
 	return face
 }
 
-// Check is a check as it is told.
+// Check is a check in a report.
 type Check struct {
 	ID        string   `json:"id"`
 	Title     string   `json:"title"`
@@ -113,7 +113,7 @@ type Finding struct {
 	TookMS   int64         `json:"tookMs"`
 }
 
-// Excuse is the entry of the list of expected failures that a finding stands on.
+// Excuse is the entry of the list of expected failures that excuses a finding.
 type Excuse struct {
 	Entry  string `json:"entry"`
 	Reason string `json:"reason,omitempty"`
@@ -139,7 +139,7 @@ func (f *Finding) Place() string { return placeName(f.Face, f.Revision, f.Behind
 // Key is check@face@revision (behind), which no two findings of a run share.
 func (f *Finding) Key() string { return f.Check + "@" + f.Place() }
 
-// New judges a run and makes the report of it.
+// New judges a run and returns its report.
 func New(run Run) *Report {
 	hide := run.Hide.replacer()
 	r := &Report{Format: Format, Tool: "dragoman conformance", Version: run.Version, Began: run.Began.UTC().Truncate(time.Second), TookMS: run.Took.Milliseconds(),
@@ -162,7 +162,7 @@ func New(run Run) *Report {
 	return r
 }
 
-// place adds the places that only findings tell of, and sorts none: they stand in the order in which they were met.
+// place adds the places that only findings name. Places are in the order of their first occurrence.
 func (r *Report) place() {
 	known := make(map[string]bool)
 	for _, p := range r.Places {
@@ -187,7 +187,7 @@ func tell(f *suite.Finding, hide *strings.Replacer) Finding {
 	return out
 }
 
-// count says which findings fail the run, and counts.
+// count marks the findings that fail the run, and counts.
 func (r *Report) count() {
 	places := make(map[string]*Totals)
 	for i := range r.Places {
@@ -225,7 +225,7 @@ func (t *Totals) add(f *Finding) {
 	}
 }
 
-// check gives a check by its id.
+// check returns a check by its id.
 func (r *Report) check(id string) Check {
 	i, found := slices.BinarySearchFunc(r.Checks, id, func(c Check, id string) int { return cmp.Compare(c.ID, id) })
 	if !found {

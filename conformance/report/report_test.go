@@ -28,7 +28,7 @@ func made(id string, level suite.Level, faces ...peer.Face) *suite.Check {
 		Statement: "A server must do <this> and | that.", Why: "Clients lose `things` otherwise.", Fix: "Do it.", Run: func(*suite.Trial) {}}
 }
 
-// example is a run with one finding of each kind, and with texts that mean something to terminals, XML and Markdown.
+// example returns a run with one finding of each kind, and with texts that are markup for terminals, XML and Markdown.
 func example() Run {
 	keeps, hears := made("request.keeps", suite.Must, peer.ModernHTTP), made("request.hears", suite.Must, peer.ModernHTTP, peer.LegacyHTTP)
 	should, may, needy := made("tools.should", suite.Should, peer.LegacyHTTP), made("tools.may", suite.May, peer.LegacyHTTP), made("tools.needy", suite.Must, peer.LegacyHTTP)
@@ -107,7 +107,7 @@ func TestTotals(t *testing.T) {
 	f(false, func(run *Run) { run.Findings = nil })
 }
 
-// writers are all ways in which a report is written.
+// writers are the formats of a report.
 func writers(r *Report) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"json": r.JSON, "junit": r.JUnit, "sarif": r.SARIF, "markdown.md": r.Markdown, "badge": r.Badge, "badge.svg": r.BadgeSVG,
@@ -126,7 +126,7 @@ func written(t *testing.T, write func(io.Writer) error) string {
 	return b.String()
 }
 
-// What no report may say is in none, and no report has a control character of the server's.
+// No report has a secret or a control character of the server.
 func TestSecretsAndControls(t *testing.T) {
 	for name, write := range writers(New(example())) {
 		text := written(t, write)
@@ -144,7 +144,7 @@ func TestSecretsAndControls(t *testing.T) {
 	}
 }
 
-// A server's own words reach JSON as they are, so that nothing is lost there: the escapes are JSON's.
+// JSON has the texts of a server unchanged, with the escapes of JSON.
 func TestJSONKeepsText(t *testing.T) {
 	text := written(t, New(example()).JSON)
 	if !strings.Contains(text, `status 200 \u001b[31m and`) {
@@ -183,7 +183,7 @@ func TestArguments(t *testing.T) {
 	f("env GITHUB_TOKEN=(hidden) a", "env", "GITHUB_TOKEN=x", "a")
 }
 
-// The reports for people, and the badge, as they should be.
+// The reports for people and the badge equal the golden files.
 func TestGolden(t *testing.T) {
 	r := New(example())
 	c := NewCatalogue([]*suite.Check{made("request.keeps", suite.Must, peer.ModernHTTP), made("tools.should", suite.Should, peer.LegacyHTTP, peer.SSE)})
@@ -215,7 +215,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is behind an intermediary, or the scenario of a client, makes places of their own.
+// The server behind an intermediary and the scenario of a client are parts of a place.
 func TestBehind(t *testing.T) {
 	run := example()
 	for i, behind := range []string{"legacy-stdio", "modern-http"} {
@@ -234,7 +234,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// Colour is the only difference that a terminal makes.
+// The output on a terminal differs only in colour.
 func TestColour(t *testing.T) {
 	r := New(example())
 	all := writers(r)

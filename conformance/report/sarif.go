@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// What is used of SARIF 2.1.0 (OASIS), in its words.
+// The used part of SARIF 2.1.0 (OASIS), with its names.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -111,11 +111,11 @@ type sarifSuppression struct {
 	Justification string `json:"justification,omitempty"`
 }
 
-// sarifFile stands for the server: who shows results wants a file, and a server that was met from outside has none.
+// sarifFile stands for the server: viewers of results need a file.
 const sarifFile = "mcp-server"
 
 // SARIF writes the report as SARIF 2.1.0: a rule for each check that found something, a result for each failure (error), warning and
-// note. What was expected to fail is a suppressed result; what could not be carried out is a notification of the run.
+// note. An expected failure is a suppressed result; a check that could not be carried out is a notification of the run.
 func (r *Report) SARIF(w io.Writer) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}, Properties: map[string]any{"targets": r.Targets, "totals": r.Totals}}
 	run.Tool.Driver = sarifDriver{Name: r.Tool, Version: r.Version, Rules: []sarifRule{}}
@@ -152,7 +152,7 @@ func (r *Report) SARIF(w io.Writer) error {
 	return writeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
 }
 
-// levelOf is SARIF's word for a level.
+// levelOf returns SARIF's name of a level.
 func levelOf(o suite.Outcome) string {
 	switch o {
 	case suite.Failed:

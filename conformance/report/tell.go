@@ -11,7 +11,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Tell returns a check as reports show it.
+// Tell returns a check for reports.
 func Tell(c *suite.Check) Check {
 	out := Check{ID: c.ID, Title: c.Title, Level: string(c.Level), Revisions: c.Revisions, Page: c.Page, URL: pageURL(c), Statement: c.Statement, Why: c.Why, Fix: c.Fix}
 	for _, f := range c.Faces {
@@ -23,7 +23,7 @@ func Tell(c *suite.Check) Check {
 	return out
 }
 
-// needText is a need in words.
+// needText describes a need.
 func needText(n suite.Need) string {
 	kind, name, named := strings.Cut(string(n), ":")
 	if named {
@@ -45,8 +45,8 @@ var (
 	})
 )
 
-// pageURL is where the page of a check stands, in the revision that it names, or the newest in which the check does; empty for what is no page of the
-// specification, such as an RFC.
+// pageURL returns the URL of the page of a check, in the revision that it names, or in the newest of the check; "" if it is not a page of the
+// specification, as an RFC.
 func pageURL(c *suite.Check) string {
 	m := page().FindStringSubmatch(c.Page)
 	if m == nil {
@@ -73,7 +73,7 @@ func pageURL(c *suite.Check) string {
 	return url
 }
 
-// anchor is a heading's, as pages of the specification have them; a list of headings has that of its first.
+// anchor returns the anchor of a heading in the pages of the specification, of a list of headings that of the first.
 func anchor(section string) string {
 	section, _, _ = strings.Cut(section, ", §")
 	section = strings.TrimSpace(section)
@@ -88,7 +88,7 @@ func anchor(section string) string {
 	}, strings.ToLower(section))
 }
 
-// revisionsText says in which revisions a check stands.
+// revisionsText names the revisions of a check.
 func revisionsText(revisions []string) string {
 	all := peer.LegacyStdio.Revisions()
 	all = append(all, peer.ModernHTTP.Revisions()...)

@@ -34,8 +34,7 @@ const (
 	shortWidth = 160
 )
 
-// Terminal writes the report for people: counts for each place, then what is not as it should be, the worst first. The last line is
-// that of the totals.
+// Terminal writes the report for people: counts for each place, then the findings, the worst first. The last line has the totals.
 func (r *Report) Terminal(w io.Writer, style Style) error {
 	t := &terminal{style: style}
 	t.head(r)
@@ -118,7 +117,7 @@ func orDash(s string) string {
 	return s
 }
 
-// group tells of a finding and of those that are like it.
+// group writes a finding with those that are like it.
 func (t *terminal) group(k kind, g *group) {
 	t.printf("%s  %s  %s  %s\n", t.paint(k.colour, k.word), t.paint(bold, g.ID), g.Level, strings.Join(g.places, ", "))
 	t.item("required", g.Statement)
@@ -179,7 +178,7 @@ func (t *terminal) block(name, text string) {
 	}
 }
 
-// got shows what came in place of what was expected: mostly words, or a message, whose blanks are its own.
+// got writes the received text or message, whose blanks are kept.
 func (t *terminal) got(p Problem) {
 	switch {
 	case t.style.Verbose:
@@ -210,7 +209,7 @@ func (l Line) head() string {
 	return fmt.Sprintf("%s %s, at %d ms", arrow, l.Where, l.MS)
 }
 
-// skipped lists what was skipped, by the reason.
+// skipped lists the skipped checks by reason.
 func (t *terminal) skipped(r *Report) {
 	for _, s := range r.skips() {
 		t.printf("%s  %s\n", t.paint(dim, "SKIPPED"), clean(s.reason))
@@ -224,7 +223,7 @@ type skip struct {
 	checks []string
 }
 
-// skips are the checks that were skipped, by the reason.
+// skips returns the skipped checks by reason.
 func (r *Report) skips() (out []*skip) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -242,7 +241,7 @@ func (r *Report) skips() (out []*skip) {
 	return out
 }
 
-// Progress shows how far a run has come, in one line of a terminal that is written over and over. Its methods are for one goroutine.
+// Progress shows the progress of a run in one line of a terminal, which it overwrites. Its methods are for one goroutine.
 type Progress struct {
 	w     io.Writer
 	wrong int
@@ -258,7 +257,7 @@ func (p *Progress) Say(text string) {
 	}
 }
 
-// Done is told of each trial; it is suite.Options.Progress.
+// Done shows the end of a trial; it is suite.Options.Progress.
 func (p *Progress) Done(done, total int, f *suite.Finding) {
 	if f.Outcome == suite.Failed || f.Outcome == suite.Broken {
 		p.wrong++
@@ -270,7 +269,7 @@ func (p *Progress) Done(done, total int, f *suite.Finding) {
 	p.Say(line + "  " + placeName(string(f.Face), f.Revision, f.Behind) + "  " + f.Check.ID)
 }
 
-// End takes the line away.
+// End removes the line.
 func (p *Progress) End() {
 	if p.w != nil {
 		_, _ = io.WriteString(p.w, "\r\x1b[K")

@@ -12,7 +12,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Line is the counts in a line, the last of the report on the terminal. Its words are the same whatever the numbers, for who looks for them.
+// Line returns the counts in a line, the last of the report on the terminal. Its words do not depend on the numbers, so that scripts can
+// parse it.
 func (t Totals) Line() string {
 	line := fmt.Sprintf("%d passed, %d failed, %d warnings, %d notes, %d skipped, %d broken", t.Passed, t.Failed, t.Warnings, t.Notes, t.Skipped, t.Broken)
 	if t.Expected > 0 {
@@ -24,14 +25,14 @@ func (t Totals) Line() string {
 	return line
 }
 
-// group is findings that differ in nothing but their place.
+// group is a set of findings that differ only in their place.
 type group struct {
 	Check
 	*Finding // the first
 	places   []string
 }
 
-// groups are the findings that are wanted, in their order, those of the same making together.
+// groups returns the wanted findings in their order, grouped.
 func (r *Report) groups(wanted func(f *Finding) bool) (out []*group) {
 	at := make(map[string]*group)
 	for i := range r.Findings {
@@ -50,7 +51,7 @@ func (r *Report) groups(wanted func(f *Finding) bool) (out []*group) {
 	return out
 }
 
-// kind is a chapter of a report: findings of one kind, told in the same way.
+// kind is a chapter of a report: findings of one kind.
 type kind struct {
 	word, title string
 	colour      string
@@ -71,7 +72,7 @@ func kinds() []kind {
 	}
 }
 
-// clean makes a text of strangers fit for a terminal or a document: without controls but for the ends of lines and tabs.
+// clean makes an untrusted text safe for a terminal or a document: it removes control characters except line ends and tabs.
 func clean(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, control) {
 		return text
@@ -92,7 +93,7 @@ func control(r rune) bool {
 	return r == 0xfffe || r == 0xffff || r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// short is the beginning of a text: so many lines, each so many characters.
+// short returns the beginning of a text: a number of lines, each with a number of characters.
 func short(text string, lines, width int) string {
 	all := strings.Split(clean(text), "\n")
 	cut := len(all) > lines
@@ -108,7 +109,7 @@ func short(text string, lines, width int) string {
 	return strings.Join(all, "\n")
 }
 
-// exchange is the last that was sent, and all that came after it; empty: nothing.
+// exchange returns the last sent line and all lines after it.
 func (f *Finding) exchange() (sent, came string) {
 	var after []string
 	for _, l := range f.Evidence {

@@ -10,14 +10,14 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// offerAnswers limits the time for finding out what a server offers, in answers, one that hangs included.
+// offerAnswers is the timeout for discovering what a server offers, in timeouts of an answer.
 const offerAnswers = 6
 
-// maxPages bounds the pages of a list that are read to find out what there is.
+// maxPages is the maximum number of pages of a list that are read.
 const maxPages = 20
 
-// Discover finds out which faces and revisions a target has, and what it offers at each. faces and revisions narrow it; empty: all.
-// tried says for each face that it has not what was tried and what came.
+// Discover returns the faces and revisions of a target with what it offers at each. faces and revisions restrict it; empty: all. tried has
+// the error of each face that the target does not have.
 func Discover(ctx context.Context, t *peer.Target, faces []peer.Face, revisions []string) (offers []*Offer, tried []string) {
 	for _, face := range peer.Faces() {
 		if len(faces) > 0 && !slices.Contains(faces, face) || (t.Program != nil) != face.Stdio() {
@@ -31,8 +31,7 @@ func Discover(ctx context.Context, t *peer.Target, faces []peer.Face, revisions 
 			}
 			continue
 		}
-		// The newest first: a server that does not know a revision answers with another, and one that is no server at all need not be
-		// asked four times.
+		// The newest first: a server that does not know a revision answers with another. If nothing answers, the others are not tried.
 		list := slices.Clone(face.Revisions())
 		slices.Reverse(list)
 		var found []*Offer
@@ -71,7 +70,7 @@ func (e errOtherRevision) Error() string {
 	return "initialize with " + e.asked + " was answered with " + e.got
 }
 
-// offer begins a conversation and lists what there is.
+// offer connects at a face and revision and lists what the server offers.
 func offer(ctx context.Context, t *peer.Target, face peer.Face, revision string) (*Offer, error) {
 	ctx, cancel := context.WithTimeout(ctx, offerAnswers*t.Patience())
 	defer cancel()
@@ -115,7 +114,7 @@ func offer(ctx context.Context, t *peer.Target, face peer.Face, revision string)
 	return o, nil
 }
 
-// all reads the pages of a list, as far as they can be had: what is wrong with them is for checks to say.
+// all reads the pages of a list up to the first error: checks judge errors.
 func all(c *peer.Conn, method, member string) (out []peer.Object) {
 	params := ""
 	for range maxPages {
@@ -137,7 +136,7 @@ func all(c *peer.Conn, method, member string) (out []peer.Object) {
 	return out
 }
 
-// offersREST asks whether there is a service of the envelope.
+// offersREST returns an error if the target is no service of the REST envelope.
 func offersREST(ctx context.Context, t *peer.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Patience())
 	defer cancel()
@@ -157,7 +156,7 @@ func offersREST(ctx context.Context, t *peer.Target) error {
 	return nil
 }
 
-// RESTPath is the URL of a path of the envelope, below that of the target, whose query it keeps: some servers want a key there.
+// RESTPath returns the URL of a path of the envelope, below that of the target. It keeps the query, which may have a key.
 func RESTPath(t *peer.Target, path string) string {
 	base, query, has := strings.Cut(t.HTTP.URL, "?")
 	base = strings.TrimSuffix(base, "/") + path

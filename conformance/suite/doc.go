@@ -1,9 +1,9 @@
-// Package suite says what a check is, runs checks at a server and keeps what was seen.
+// Package suite defines checks, runs them at a server and returns findings.
 //
-// A check is data and a function: which statement of which revision it looks at, how strong the statement is, and how a server is
-// mended that fails. Checks themselves stand in conformance/checks; reports are made by conformance/report.
+// A check is data and a function: the statement of a revision that it tests, the level of the statement, and the fix for a server that
+// fails. The checks are in conformance/checks, the reports in conformance/report.
 //
-// Run first finds out which faces and revisions a server has, and what it offers there. Then each check is tried at each face and
-// revision that it is for, in a trial of its own: with conversations that belong to nobody else, and with all that went over the wire
-// as evidence. Every message that a server sends in any of them is held against the shape that its revision prescribes.
+// Discover returns the faces and revisions of a server and what it offers there. Run then runs each check at each of its faces and
+// revisions in its own trial, with its own connections, whose messages are the evidence. It also validates every message of the server
+// against the schema of its revision.
 package suite

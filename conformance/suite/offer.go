@@ -11,17 +11,17 @@ import (
 type Offer struct {
 	Face         peer.Face
 	Revision     string
-	Server       string // its name and version, as it tells them
+	Server       string // its name and version
 	Capabilities peer.Object
 	Versions     []string // of server/discover
 	Tools        []peer.Object
 	Prompts      []peer.Object
 	Resources    []peer.Object
-	Session      bool // legacy HTTP: it gives session ids
+	Session      bool // legacy HTTP: it has session ids
 	Listens      bool // legacy HTTP: it opens GET streams
 }
 
-// Tool gives a tool by name; nil: there is none.
+// Tool returns a tool by name; nil if there is none.
 func (o *Offer) Tool(name string) peer.Object { return find(o.Tools, "name", name) }
 
 // Capability reports whether a capability is declared, by its path, such as "resources.subscribe". The last member of a longer path counts
@@ -43,7 +43,7 @@ func find(in []peer.Object, member, value string) peer.Object {
 	return nil
 }
 
-// missing tells which of the needs is not met; empty: none.
+// missing describes the first need that is not met; "" if all are.
 func (o *Offer) missing(needs []Need) string {
 	i := slices.IndexFunc(needs, func(n Need) bool { return !o.meets(n) })
 	if i < 0 {

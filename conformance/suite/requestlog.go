@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	maxLogged = 4096        // requests of a trial that are remembered
-	restTime  = time.Second // for the body of a response that no check has read
+	maxLogged = 4096        // requests of a trial that are kept
+	restTime  = time.Second // timeout for the body of a response that no check has read
 )
 
-// requestLog remembers requests that were sent raw, so that the answers can be judged by their schema.
+// requestLog keeps raw requests, so that the schema of their answers is known.
 type requestLog struct {
 	mu       sync.Mutex
 	requests map[string]loggedRequest // by id
@@ -26,11 +26,11 @@ type requestLog struct {
 // loggedRequest is a request.
 type loggedRequest struct {
 	method string
-	// at is the revision that it names itself; empty: none.
+	// at is the revision in the request; empty: none.
 	at string
 }
 
-// add remembers the requests of a text that is sent. An id that is used again, for something else, tells nothing any more.
+// add keeps the requests in a sent text. An id that is used again for another request identifies none.
 func (h *requestLog) add(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *requestLog) find(id json.RawMessage) loggedRequest {
 	return h.requests[string(id)]
 }
 
-// messagesOf are those of a text: one, or those of an array. What is no object is left out.
+// messagesOf returns the message in a text, or those of an array, without values that are not objects.
 func messagesOf(text string) (out []peer.Message) {
 	raws := []json.RawMessage{json.RawMessage(text)}
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
@@ -81,7 +81,7 @@ func (t *Trial) watchResponse(sent peer.Request, res *peer.Response) {
 	whole.add(sent.Body)
 	res.OnText = func(text string) {
 		for _, m := range messagesOf(text) {
-			// A body beside an error need not be a message, nor need what answers anything but a POST to the endpoint.
+			// The body of an HTTP error need not be a message, nor need an answer to anything but a POST to the endpoint.
 			if _, named := m.Object["jsonrpc"]; named || res.Streams() || res.Status == 200 && sent.Method == "" && sent.URL == "" {
 				t.judgeMessage(m, &whole)
 			}
@@ -117,7 +117,7 @@ func (t *Trial) watchLines(watch peer.Watcher) peer.Watcher {
 	}
 }
 
-// judgeMessage judges a message of a raw exchange. It looks for the request that it answers in first, then in all of the trial.
+// judgeMessage judges a message of a raw exchange. It looks for its request in first, then in all requests of the trial.
 func (t *Trial) judgeMessage(m peer.Message, first *requestLog) {
 	request := loggedRequest{}
 	if m.Kind() == peer.IsResponse {
@@ -131,12 +131,12 @@ func (t *Trial) judgeMessage(m peer.Message, first *requestLog) {
 	}
 	revision = revisionOf(m, request.method, revision)
 	if t.Face.Modern() && request.at == "" && !m.Failed() && revision == t.Revision {
-		return // a server of both eras takes what names no revision as it likes
+		return // a server of both eras may choose the revision of a request that names none
 	}
 	t.judge(m.Raw, revision, request.method)
 }
 
-// revisionOf is the revision of a message: what answers initialize is of the one that it names.
+// revisionOf returns the revision of a message: the result of initialize has that which it names.
 func revisionOf(m peer.Message, answers, revision string) string {
 	if named := peer.Text(m.Result(), "protocolVersion"); answers == "initialize" && slices.Contains(shape.Revisions(), named) {
 		return named

@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// What a check says by hand is answered by messages, which are held against their shape: also a body that it does not read.
+// The answers to raw requests are validated, also bodies that no check reads.
 func TestMessagesOfRawRequests(t *testing.T) {
 	meta := `"params":{"_meta":{"` + peer.MetaVersion + `":"` + peer.R2607 + `"}}`
 	answers := map[string]string{} // by body

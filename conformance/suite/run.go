@@ -10,10 +10,10 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// trialTime is the most that one trial may take.
+// trialTime is the timeout of a trial.
 const trialTime = time.Minute
 
-// Shapes is the check that every message is held against, in all trials. It has no function of its own.
+// Shapes returns the check of the schema of every message in all trials. It has no function of its own.
 func Shapes() *Check {
 	return &Check{ID: "messages.shape", Title: "Every message has the shape that its revision prescribes", Level: Must,
 		Faces:     []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE, peer.ModernStdio, peer.LegacyStdio},
@@ -23,19 +23,19 @@ func Shapes() *Check {
 		Fix:       "Each problem names the place in the message, what belongs there and what was there; the evidence is the first such message."}
 }
 
-// Options are those of a run.
+// Options configures a run.
 type Options struct {
 	Checks []*Check
 	Jobs   int // trials at a time; 0: 4
-	// Shape tells what is wrong with a message of the server's; answers is the method that a response answers, empty where that is not
-	// known. Place is where in the message. nil: messages.shape is not judged.
+	// Shape returns the deviations of a server's message from its schema; answers is the method that a response answers, "" if unknown. If
+	// it is nil, messages.shape is not judged.
 	Shape func(revision string, raw []byte, answers string) []ShapeProblem
-	// Progress is called after each trial, one at a time; nil: nobody looks.
+	// Progress is called after each trial, never concurrently. It may be nil.
 	Progress func(done, total int, f *Finding)
 }
 
-// Run tries each check at each offer that it is for. The findings come in the order of the offers, then of the checks; those of an
-// offer end with the shapes of all messages that came there.
+// Run runs each check at each of its offers. The findings are in the order of the offers, then of the checks; messages.shape is the last
+// of an offer.
 func Run(ctx context.Context, t *peer.Target, offers []*Offer, o Options) []*Finding {
 	if o.Jobs <= 0 {
 		o.Jobs = 4
@@ -89,7 +89,7 @@ type run struct {
 	done int
 }
 
-// try carries a trial out, in a goroutine of its own: Fatal and Skip end that one.
+// try runs a trial in its own goroutine, which Fatal and Skip end.
 func (r *run) try(ctx context.Context, f *Finding, offer *Offer) {
 	defer func() {
 		r.mu.Lock()
@@ -119,14 +119,14 @@ func (r *run) try(ctx context.Context, f *Finding, offer *Offer) {
 		defer t.end()
 		f.Check.Run(t)
 	}()
-	<-ended // Run ends with its context: whatever waits in it does
+	<-ended // all waits in Run end with its context
 	t.settle(f)
 	if f.Outcome == Passed && ctx.Err() != nil {
 		f.Outcome, f.Reason = Broken, "the run was ended"
 	}
 }
 
-// settle writes down what came of the trial.
+// settle fills in the finding of the trial.
 func (t *Trial) settle(f *Finding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,7 +145,7 @@ func (t *Trial) settle(f *Finding) {
 	f.Evidence = t.evidence
 }
 
-// shapes holds messages of one offer against their shapes, and keeps each kind of problem once.
+// shapes validates the messages of one offer and keeps each kind of problem once.
 type shapes struct {
 	shape func(revision string, raw []byte, answers string) []ShapeProblem
 
@@ -156,7 +156,7 @@ type shapes struct {
 
 var position = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/\d+`) })
 
-// judge looks at a message, which was seen in the trial of a check.
+// judge validates a message from the trial of a check.
 func (s *shapes) judge(check, raw, revision, answers string) {
 	problems := s.shape(revision, []byte(raw), answers)
 	if len(problems) == 0 {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small is a modern server that has a tool, in pages of one.
+// small is a modern server with tools in pages of one.
 func small(t *testing.T) *peer.Target {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,8 +143,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Each kind of misshape is told once, whichever trial and whichever place in an array it is seen at.
-func TestShapesAreToldOnce(t *testing.T) {
+// Each kind of deviation is one problem, in whichever trial and at whichever index of an array.
+func TestShapeProblemsOnce(t *testing.T) {
 	target := small(t)
 	offers, _ := Discover(t.Context(), target, []peer.Face{peer.ModernHTTP}, nil)
 	lists := &Check{ID: "x.lists", Level: Must, Faces: []peer.Face{peer.ModernHTTP}, Run: func(t *Trial) {
@@ -169,7 +169,7 @@ func TestShapesAreToldOnce(t *testing.T) {
 	}
 }
 
-// An error that can name no request is sound in every revision; a result is not, and other faults stay.
+// An error without the id of a request is valid in every revision; a result is not, and other deviations count.
 func TestErrorsWithoutAnId(t *testing.T) {
 	for _, revision := range []string{peer.R2411, peer.R2506, peer.R2511, peer.R2607} {
 		for _, sound := range []string{`{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`} {
@@ -188,7 +188,7 @@ func TestErrorsWithoutAnId(t *testing.T) {
 	}
 }
 
-// A server that speaks an old revision alone is found by it.
+// A server of one old revision is found.
 func TestDiscoverOldRevision(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)

@@ -79,7 +79,7 @@ func (t *Trial) Watch(direction byte, where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return // closing connections is no evidence
+		return // the closing of connections is not evidence
 	}
 	if len(t.evidence) == maxEvidence {
 		t.evidence = append(t.evidence[:0], t.evidence[1:]...)
@@ -103,8 +103,8 @@ func (t *Trial) Settings() peer.Settings {
 	return s
 }
 
-// Open opens a connection, which ends with the trial. change may be nil. If it cannot be opened, the trial is broken: that is for
-// the checks of the handshake to judge.
+// Open opens a connection, which ends with the trial. change may be nil. If Open fails, the trial is broken: the checks of the handshake
+// judge that.
 func (t *Trial) Open(change func(*peer.Settings)) *peer.Conn {
 	c, err := t.TryOpen(change)
 	if err != nil {
@@ -133,7 +133,7 @@ func (t *Trial) Send(r peer.Request) *peer.Response { return t.SendTo(t.Target.H
 
 // SendTo sends to another endpoint.
 func (t *Trial) SendTo(h *peer.HTTP, r peer.Request) *peer.Response {
-	ctx, cancel := context.WithCancel(t.ctx) // what comes after the head may take its time
+	ctx, cancel := context.WithCancel(t.ctx) // the body may take longer than the timeout
 	t.Cleanup(cancel)
 	late := time.AfterFunc(t.Target.Patience(), cancel)
 	res, err := h.Send(ctx, r, t.Watch)
