@@ -230,7 +230,7 @@ func (c *Call) json(until time.Time) error {
 	case c.status < 300 && serr == nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return &transport.StatusError{Status: c.status, Text: printable(body), RetryAfter: c.retryAfter}
+	return &transport.StatusError{Status: c.status, Text: Printable(body), RetryAfter: c.retryAfter}
 }
 
 // withID adds the request's id to an error that has none. It can only belong to this request.
@@ -384,16 +384,16 @@ func isStatus(err error) bool {
 	return errors.As(err, &s)
 }
 
-// printable returns the beginning of a body, at most 200 bytes, for an error message.
-func printable(body []byte) string {
-	s := strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")
+// Printable returns the beginning of a server's text, at most 200 bytes, in one line for an error message.
+func Printable(text []byte) string {
+	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' {
+		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, s)), " ")
-	return s[:min(len(s), 200)]
+	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 // RetryAfter returns the header Retry-After in seconds; 0 if it is absent or a date.

@@ -140,7 +140,7 @@ func (c *call) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = reply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Peek("Location")), retryIn: httpcall.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
+		location: string(h.Peek("Location")), retryIn: httpcall.RetryAfter(h), begin: len(c.opening), raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = readingBody
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = streaming
@@ -217,7 +217,7 @@ func (c *call) finishStep() (wire.Message, bool, error) {
 	return m, true, nil
 }
 
-// endAnswer ends an answer whose rest is of no interest.
+// endAnswer ends an answer of which nothing more is needed.
 func (c *call) endAnswer() {
 	if c.state == streaming {
 		c.ans.Finish()
@@ -228,37 +228,37 @@ func (c *call) endAnswer() {
 
 // progress turns an event into a notification. The token is the client's own, whatever the event has.
 func (c *call) progress(data []byte) (wire.Message, bool, error) {
-	r, all := scanned(data)
-	if !all.IsObject(r) || !isNumber(wire.Get(r, all, "progress").Of(r)) {
+	all, _ := wire.ScanValue(data) // absent if it is not JSON
+	if !isNumber(wire.Get(data, all, "progress").Of(data)) {
 		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a progress event of %s whose data has no number `progress`",
 			c.step.what())
 	}
 	if c.token == nil {
 		return wire.Message{}, false, nil
 	}
-	return c.notification("notifications/progress", r, all, []wire.Change{{Key: "progressToken", Value: c.token}})
+	return c.notification("notifications/progress", data, all, []wire.Change{{Key: "progressToken", Value: c.token}})
 }
 
 // log turns an event into a notification if its level is high enough for the client.
 func (c *call) log(data []byte) (wire.Message, bool, error) {
-	r, all := scanned(data)
-	if !all.IsObject(r) {
+	all, _ := wire.ScanValue(data) // absent if it is not JSON
+	if !all.IsObject(data) {
 		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a log event of %s whose data is no object", c.step.what())
 	}
 	level := "info"
 	var changes []wire.Change
-	if at := wire.Get(r, all, "level"); at.IsString(r) && rules.ValidLevel(at.Text(r)) {
-		level = string(at.Text(r))
+	if at := wire.Get(data, all, "level"); at.IsString(data) && rules.ValidLevel(at.Text(data)) {
+		level = string(at.Text(data))
 	} else {
 		changes = append(changes, wire.Change{Key: "level", Value: []byte(`"info"`)})
 	}
-	if !wire.Get(r, all, "data").Present() {
+	if !wire.Get(data, all, "data").Present() {
 		changes = append(changes, wire.Change{Key: "data", Value: []byte("null")})
 	}
 	if c.logLevel == "" || !rules.Severe(level, c.logLevel) {
 		return wire.Message{}, false, nil
 	}
-	return c.notification("notifications/message", r, all, changes)
+	return c.notification("notifications/message", data, all, changes)
 }
 
 func (c *call) notification(method string, raw []byte, params wire.Span, changes []wire.Change) (wire.Message, bool, error) {

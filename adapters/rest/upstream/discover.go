@@ -45,15 +45,10 @@ func (u *Upstream) learn(service, version []byte) {
 	if len(version) == 0 {
 		version = []byte("0.0.0")
 	}
-	b := object{}
-	b.add("name", wire.AppendText(nil, service))
-	b.add("version", wire.AppendText(nil, version))
-	p := &profile{info: b.done()}
-	old := u.about.Load()
-	if old != nil && bytes.Equal(old.info, p.info) {
-		return
+	info := wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, service)}, {Key: "version", Value: wire.AppendText(nil, version)}})
+	if old := u.about.Load(); old == nil || !bytes.Equal(old.info, info) {
+		u.about.Store(&profile{info: info})
 	}
-	u.about.Store(p)
 }
 
 // discover returns the steps of server/discover: the health, the tools, and the extras unless they are known.
@@ -120,22 +115,16 @@ func (r *reply) has(list string) bool {
 // discoverResult makes the DiscoverResult.
 func (c *call) discoverResult(x *extras) (wire.Message, *step, error) {
 	c.u.about.Store(&profile{info: c.u.about.Load().info, extras: x})
-	caps := object{}
-	empty := []byte("{}")
-	caps.add("tools", empty)
-	caps.add("logging", empty)
-	if x.resources {
-		caps.add("resources", empty)
-	}
-	if x.prompts {
-		caps.add("prompts", empty)
-	}
-	if x.complete {
-		caps.add("completions", empty)
+	offered := func(known bool) []byte {
+		if known {
+			return []byte("{}")
+		}
+		return nil
 	}
 	b := c.result(resultRoom)
 	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
-	b.add("capabilities", caps.done())
+	b.add("capabilities", wire.Object([]wire.Change{{Key: "tools", Value: offered(true)}, {Key: "logging", Value: offered(true)},
+		{Key: "resources", Value: offered(x.resources)}, {Key: "prompts", Value: offered(x.prompts)}, {Key: "completions", Value: offered(x.complete)}}))
 	b.forbidCaching()
 	return c.completed(b)
 }
@@ -159,7 +148,7 @@ func (r *reply) unavailable() *proxy.Error {
 func (r *reply) unavailableDependencies() string {
 	text := ""
 	if e := wire.Get(r.raw, r.body, "error").Text(r.raw); len(e) > 0 {
-		text = ": " + printable(e)
+		text = ": " + httpcall.Printable(e)
 	}
 	n := 0
 	for k, d := range wire.Members(r.raw, wire.Get(r.raw, r.body, "dependencies")) {
@@ -169,9 +158,9 @@ func (r *reply) unavailableDependencies() string {
 		if n++; n > 5 {
 			return text + ", and others"
 		}
-		text += map[bool]string{true: ": ", false: ", "}[text == ""] + printable(k.Text(r.raw))
+		text += map[bool]string{true: ": ", false: ", "}[text == ""] + httpcall.Printable(k.Text(r.raw))
 		if why := wire.Get(r.raw, d, "error").Text(r.raw); len(why) > 0 {
-			text += " (" + printable(why) + ")"
+			text += " (" + httpcall.Printable(why) + ")"
 		}
 	}
 	return text
@@ -216,7 +205,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	req := httpcall.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
 	defer req.Release()
 	_ = req.Set("Accept", "application/json")
-	r := reply{step: &step{verb: "GET", endpoint: "/health"}, head: anyResultHead(), raw: anyResultHead()}
+	r := reply{step: &step{verb: "GET", endpoint: "/health"}}
 	ans, err := u.host.Send(ctx, req)
 	if err == nil {
 		defer ans.Close()

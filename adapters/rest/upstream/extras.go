@@ -74,7 +74,7 @@ func (c *call) read(r *reply) (wire.Message, *step, error) {
 	text := data.Of(r.raw)
 	b := c.result(textSize(text) + len(c.m.Of(c.m.URI)))
 	b.key("contents")
-	one := object{raw: append(b.raw, '[')}
+	one := object{raw: append(b.raw, "[{"...)}
 	one.add("uri", c.m.Of(c.m.URI))
 	one.add("mimeType", []byte(`"application/json"`))
 	one.key("text")

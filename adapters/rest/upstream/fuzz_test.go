@@ -11,7 +11,7 @@ import (
 
 // Every answer to every request becomes a response, a next step, or an error.
 func FuzzAnswer(f *testing.F) {
-	for _, body := range []string{successBody(`{"a":1}`), failureBody("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
+	for _, body := range []string{successBody(`{"a":1}`), failureBody("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), toolsAnswer, healthyAnswer, "", "<p>", "[]", "1",
 		successBody(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), successBody(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),
 		successBody(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
 		successBody(`{"contents":[{"uri":"a"}],"messages":[],"completion":{"values":[]}}`), `{"tools":[{"name":"a","input_schema":{"type":"object"},"description":null}]}`, `1,"method":"x"`, "\xef\xbb\xbf{}"} {
@@ -25,8 +25,8 @@ func FuzzAnswer(f *testing.F) {
 	}
 	takes := []take{(*call).called, (*call).tools, (*call).resources, (*call).templates, (*call).prompts, (*call).read, (*call).prompted, (*call).completion,
 		(*call).readTools, func(c *call, r *reply) (wire.Message, *step, error) {
-			if _, _, err := c.progress(r.raw[len(c.opening) : len(r.raw)-1]); err != nil {
-				m, _, err := c.log(r.raw[len(c.opening) : len(r.raw)-1])
+			if _, _, err := c.progress(r.raw[r.begin:]); err != nil {
+				m, _, err := c.log(r.raw[r.begin:])
 				return m, c.discover(), err
 			}
 			return wire.Message{}, c.discover(), nil
@@ -36,7 +36,7 @@ func FuzzAnswer(f *testing.F) {
 		ex := newExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
 		c := &call{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: resultHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), logLevel: "debug"}
 		c.step = c.get("/x", nil)
-		r := &reply{step: c.step, status: int(status), head: c.opening, raw: append(bytes.Clone(c.opening), body...)}
+		r := &reply{step: c.step, status: int(status), begin: len(c.opening), raw: append(bytes.Clone(c.opening), body...)}
 		r.parse()
 		m, next, err := takes[int(which)%len(takes)](c, r)
 		switch {

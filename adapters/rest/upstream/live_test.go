@@ -50,9 +50,9 @@ func TestEvents(t *testing.T) {
 	if _, err := replies.Next(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, proxy.ErrNotYet) {
 		t.Fatal(err)
 	}
-	next := func(say, want string) {
+	next := func(event, want string) {
 		t.Helper()
-		pieces <- say
+		pieces <- event
 		m, err := replies.Next(time.Now().Add(patience))
 		if got := string(m.Append(nil)); err != nil || got != want {
 			t.Fatalf("%s, %v\nwant %s", got, err, want)
@@ -76,7 +76,7 @@ func TestEvents(t *testing.T) {
 }
 
 // A service may answer in JSON although it may stream, and may stream unasked.
-func TestEventsAreNoDuty(t *testing.T) {
+func TestEventsAreOptional(t *testing.T) {
 	pieces := make(chan string, 1)
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}")), "POST /get-prompt": lines(pieces)})
 	if got := s.must("tools/call", `{"name":"a","_meta":{"progressToken":"t"}}`); !strings.Contains(got, `"structuredContent":{}`) {
@@ -91,7 +91,7 @@ func TestEventsAreNoDuty(t *testing.T) {
 	more := make(chan string, 1)
 	more <- "event: log\ndata: {\"level\":\"loud\"}\n\nevent: result\ndata: " + successBody(`{}`) + "\n\n"
 	close(more)
-	s.say["POST /call-tool?log_level=debug"] = lines(more)
+	s.on["POST /call-tool?log_level=debug"] = lines(more)
 	out, err := s.call("tools/call", `{"name":"a"}`, logging("debug"))
 	if err != nil || len(out) != 2 || !strings.Contains(out[0], `"params":{"level":"info","data":null}`) {
 		t.Error(out, err)
@@ -158,7 +158,7 @@ func TestQuestions(t *testing.T) {
 	want := `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s1"}`
 	for method, params := range map[string]string{"tools/call": `{"name":"a"}`, "prompts/get": `{"name":"a"}`, "resources/read": `{"uri":"a:b"}`} {
 		got := s.must(method, params, asking(`{"elicitation":{}}`))
-		fits(t, method, got, want)
+		checkResult(t, method, got, want)
 		if !strings.Contains(got, `"s\u0031"`) {
 			t.Error("the state is not the same to the byte:", got)
 		}
@@ -167,13 +167,13 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 	legacy := func(ex *proxy.Exchange) { ex.Client.Era = proxy.Legacy }
-	fits(t, "legacy", s.must("tools/call", `{"name":"a"}`, legacy), want) // the upgrade checks its capabilities
+	checkResult(t, "legacy", s.must("tools/call", `{"name":"a"}`, legacy), want) // the upgrade checks its capabilities
 	s.must("tools/call", `{"name":"a","inputResponses":{"who":{"action":"accept","content":{}}},"requestState":"s\u0031"}`, asking(`{"elicitation":{}}`))
 	if want := `{"tool":"a","arguments":{},"input_responses":{"who":{"action":"accept","content":{}}},"request_state":"s\u0031","request_id":"`; !strings.Contains(s.last(), want) {
 		t.Errorf("%s\nwant %s", s.last(), want)
 	}
-	s.say["POST /call-tool"] = fixed(200, successBody(`{"result_type":"input_required","input_requests":null,"request_state":"later"}`))
-	fits(t, "state only", s.must("tools/call", `{"name":"a"}`), `{"resultType":"input_required","requestState":"later"}`)
+	s.on["POST /call-tool"] = fixed(200, successBody(`{"result_type":"input_required","input_requests":null,"request_state":"later"}`))
+	checkResult(t, "state only", s.must("tools/call", `{"name":"a"}`), `{"resultType":"input_required","requestState":"later"}`)
 }
 
 // The edits of a translation are sent.
@@ -189,13 +189,13 @@ func TestEdits(t *testing.T) {
 
 // server/discover requests the health and the tools, and the extras once.
 func TestDiscover(t *testing.T) {
-	s := newFakeService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, wellThen), "GET /v1/tools": fixed(200, someTools)})
+	s := newFakeService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, healthyAnswer), "GET /v1/tools": fixed(200, toolsAnswer)})
 	result := func(caps string) string {
 		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{` + caps + `},"ttlMs":0,"cacheScope":"private",
 		"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"code-graph-rag","version":"0.0.24"}}}`
 	}
-	fits(t, "tools only", s.must("server/discover", ""), result(`"tools":{},"logging":{}`))
-	all := s.said()
+	checkResult(t, "tools only", s.must("server/discover", ""), result(`"tools":{},"logging":{}`))
+	all := s.requests()
 	for i := range all {
 		all[i] = strings.TrimSuffix(strings.Replace(all[i], " application/json", "", 1), " ")
 	}
@@ -203,20 +203,20 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("%q", all)
 	}
 	s.must("server/discover", "")
-	if n := len(s.said()); n != 6 {
-		t.Error("what is known is asked for again:", s.said())
+	if n := len(s.requests()); n != 6 {
+		t.Error("what is known is asked for again:", s.requests())
 	}
 	// A new version may have more.
-	s.say["GET /v1/tools"] = fixed(200, strings.Replace(someTools, "0.0.24", "0.0.25", 1))
-	s.say["GET /v1/resources"] = fixed(200, successBody(`{"resources":[]}`))
-	s.say["GET /v1/prompts"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
-	s.say["POST /v1/complete"] = fixed(400, failureBody("INVALID_ARGUMENTS", ""))
-	fits(t, "all", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{},"resources":{},"prompts":{},"completions":{}`), "0.0.24", "0.0.25", 1))
+	s.on["GET /v1/tools"] = fixed(200, strings.Replace(toolsAnswer, "0.0.24", "0.0.25", 1))
+	s.on["GET /v1/resources"] = fixed(200, successBody(`{"resources":[]}`))
+	s.on["GET /v1/prompts"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
+	s.on["POST /v1/complete"] = fixed(400, failureBody("INVALID_ARGUMENTS", ""))
+	checkResult(t, "all", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{},"resources":{},"prompts":{},"completions":{}`), "0.0.24", "0.0.25", 1))
 	// A service that answers everything with a page, or with an error, has no extras.
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
-	s.say["GET /v1/tools"] = fixed(200, strings.Replace(someTools, "0.0.24", "0.0.26", 1))
-	s.say["GET /v1/resources"], s.say["GET /v1/prompts"] = page, fixed(400, failureBody("INVALID_ARGUMENTS", ""))
-	fits(t, "page", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{}`), "0.0.24", "0.0.26", 1))
+	s.on["GET /v1/tools"] = fixed(200, strings.Replace(toolsAnswer, "0.0.24", "0.0.26", 1))
+	s.on["GET /v1/resources"], s.on["GET /v1/prompts"] = page, fixed(400, failureBody("INVALID_ARGUMENTS", ""))
+	checkResult(t, "page", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{}`), "0.0.24", "0.0.26", 1))
 }
 
 // The errors of services that are unavailable, do not speak the envelope, or cannot be reached.
@@ -228,23 +228,23 @@ func TestDiscoverFails(t *testing.T) {
 		row           *proxy.Fault
 		want          string
 	}{
-		"unavailable":    {fixed(503, sick), fixed(200, someTools), &proxy.Overloaded, "the service says that it is unavailable: memgraph (Connection timeout) (GET /health, HTTP 503)"},
-		"enveloped":      {fixed(503, failureBody("SERVICE_UNAVAILABLE", "")), fixed(200, someTools), &proxy.Overloaded, `unavailable: because "x"`},
-		"only in words":  {fixed(200, sick), fixed(200, someTools), &proxy.Overloaded, "unavailable"},
-		"degraded":       {fixed(200, strings.Replace(sick, "unavailable", "degraded", 1)), fixed(200, someTools), nil, "supportedVersions"},
-		"no health":      {nil, fixed(200, someTools), nil, "supportedVersions"},
-		"its own health": {fixed(200, `"OK"`), fixed(200, someTools), nil, "supportedVersions"},
-		"broken health":  {fixed(500, "oops"), fixed(200, someTools), &proxy.HTTPStatus, "GET /health with HTTP 500"},
-		"nobody may":     {fixed(401, ""), fixed(200, someTools), &proxy.Refused, "upstreams.NAME.headers"},
-		"no tools":       {fixed(200, wellThen), nil, &proxy.HTTPStatus, "GET /tools with HTTP 404"},
+		"unavailable":    {fixed(503, sick), fixed(200, toolsAnswer), &proxy.Overloaded, "the service says that it is unavailable: memgraph (Connection timeout) (GET /health, HTTP 503)"},
+		"enveloped":      {fixed(503, failureBody("SERVICE_UNAVAILABLE", "")), fixed(200, toolsAnswer), &proxy.Overloaded, `unavailable: because "x"`},
+		"only in words":  {fixed(200, sick), fixed(200, toolsAnswer), &proxy.Overloaded, "unavailable"},
+		"degraded":       {fixed(200, strings.Replace(sick, "unavailable", "degraded", 1)), fixed(200, toolsAnswer), nil, "supportedVersions"},
+		"no health":      {nil, fixed(200, toolsAnswer), nil, "supportedVersions"},
+		"its own health": {fixed(200, `"OK"`), fixed(200, toolsAnswer), nil, "supportedVersions"},
+		"broken health":  {fixed(500, "oops"), fixed(200, toolsAnswer), &proxy.HTTPStatus, "GET /health with HTTP 500"},
+		"nobody may":     {fixed(401, ""), fixed(200, toolsAnswer), &proxy.Refused, "upstreams.NAME.headers"},
+		"no tools":       {fixed(200, healthyAnswer), nil, &proxy.HTTPStatus, "GET /tools with HTTP 404"},
 		"a page":         {page, page, &proxy.BadAnswer, "GET /tools with HTTP 200 (text/html), and what is no JSON: <html>"},
-		"refused":        {fixed(200, wellThen), fixed(400, failureBody("INVALID_ARGUMENTS", "")), &proxy.BadAnswer, `refused GET /tools: because "x"`},
+		"refused":        {fixed(200, healthyAnswer), fixed(400, failureBody("INVALID_ARGUMENTS", "")), &proxy.BadAnswer, `refused GET /tools: because "x"`},
 		"without a name": {nil, fixed(200, `{"tools":[]}`), nil, `"version":"0.0.0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": c.health, "GET /tools": c.tools})
 			out, err := s.call("server/discover", "")
-			judge(t, out, err, c.row, c.want)
+			checkOutcome(t, out, err, c.row, c.want)
 		})
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -255,7 +255,7 @@ func TestDiscoverFails(t *testing.T) {
 	host := hostOf(t, "http://"+ln.Addr().String())
 	u := New(host, "", httpcall.Limits{Body: 1000, Event: 1000})
 	_, err = u.Call(newExchange(t, "server/discover", ""))
-	judge(t, nil, err, &proxy.Unreachable, "cannot be reached")
+	checkOutcome(t, nil, err, &proxy.Unreachable, "cannot be reached")
 	if ok, why := u.Healthy(); ok || !strings.Contains(why, "cannot be reached") {
 		t.Error(ok, why)
 	}
@@ -269,25 +269,25 @@ func TestHealthy(t *testing.T) {
 			t.Error(ok, why)
 		}
 	}
-	if n := len(s.said()); n != 1 {
-		t.Error(s.said())
+	if n := len(s.requests()); n != 1 {
+		t.Error(s.requests())
 	}
 	s.must("tools/call", `{"name":"a"}`)
 	if ok, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
-	s.say["POST /call-tool"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
+	s.on["POST /call-tool"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
 	_, _ = s.call("tools/call", `{"name":"a"}`)
 	if ok, why := s.u.Healthy(); ok || !strings.Contains(why, `because "x"`) {
 		t.Error(ok, why)
 	}
 	s.u.health.Store(&health{at: time.Now().Add(-time.Hour), why: "old"})
-	s.say["GET /health"] = fixed(200, wellThen)
+	s.on["GET /health"] = fixed(200, healthyAnswer)
 	if ok, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
 	silent, end := make(chan bool), make(chan bool)
-	s.say["GET /health"] = func(http.ResponseWriter, *http.Request) { close(silent); <-end }
+	s.on["GET /health"] = func(http.ResponseWriter, *http.Request) { close(silent); <-end }
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-silent; cancel() }()
 	if err := s.u.Check(ctx); err == nil || err.Name != proxy.UpstreamTimeout.Name {
@@ -297,7 +297,7 @@ func TestHealthy(t *testing.T) {
 }
 
 // Resources, prompts and completions are those of the service.
-func TestTheRest(t *testing.T) {
+func TestExtras(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{
 		"GET /resources":      fixed(200, successBody(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
 		"GET /prompts":        fixed(200, `{"prompts":[{"name":"p","arguments":[{"name":"x","required":true}]}]}`),
@@ -314,39 +314,39 @@ func TestTheRest(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":"a"},"context":{"arguments":{}}}`, `{"completion":{"values":["a"],"total":1},"resultType":"complete"}`,
 			`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":"a"},"context":{"arguments":{}},"request_id":`},
 	} {
-		fits(t, c.method, s.must(c.method, c.params), c.want)
+		checkResult(t, c.method, s.must(c.method, c.params), c.want)
 		if !strings.Contains(s.last(), c.body) {
 			t.Error(c.method, s.last())
 		}
 	}
-	s.say["POST /read-resource"] = fixed(200, successBody(`{"a":1}`))
-	fits(t, "plain data", s.must("resources/read", `{"uri":"a:1"}`), `{"contents":[{"uri":"a:1","mimeType":"application/json","text":"{\"a\":1}"}]`+rest)
-	s.say["GET /resources"] = fixed(200, successBody(`{"resources":[]}`))
-	fits(t, "no templates", s.must("resources/templates/list", ""), `{"resourceTemplates":[]`+rest)
-	s.say["POST /read-resource"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
+	s.on["POST /read-resource"] = fixed(200, successBody(`{"a":1}`))
+	checkResult(t, "plain data", s.must("resources/read", `{"uri":"a:1"}`), `{"contents":[{"uri":"a:1","mimeType":"application/json","text":"{\"a\":1}"}]`+rest)
+	s.on["GET /resources"] = fixed(200, successBody(`{"resources":[]}`))
+	checkResult(t, "no templates", s.must("resources/templates/list", ""), `{"resourceTemplates":[]`+rest)
+	s.on["POST /read-resource"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
 	if got := s.must("resources/read", `{"uri":"a:1"}`); !strings.Contains(got, `"code":-32602`) {
 		t.Error(got)
 	}
-	s.say["POST /read-resource"] = fixed(500, failureBody("EXECUTION_ERROR", ""))
+	s.on["POST /read-resource"] = fixed(500, failureBody("EXECUTION_ERROR", ""))
 	_, err := s.call("resources/read", `{"uri":"a:1"}`)
-	judge(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
+	checkOutcome(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
 	for method, path := range map[string]string{"POST /get-prompt": "prompts/get", "POST /complete": "completion/complete"} {
-		s.say[method] = fixed(200, successBody(`{"a":1}`))
+		s.on[method] = fixed(200, successBody(`{"a":1}`))
 		_, err := s.call(path, `{"name":"a","ref":{}}`)
-		judge(t, nil, err, &proxy.BadAnswer, "cannot be used")
+		checkOutcome(t, nil, err, &proxy.BadAnswer, "cannot be used")
 	}
 	for _, method := range []string{"GET /resources", "GET /prompts", "POST /complete", "POST /get-prompt", "POST /read-resource"} {
-		delete(s.say, method)
+		delete(s.on, method)
 	}
-	s.say["GET /prompts"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
+	s.on["GET /prompts"] = fixed(404, failureBody("TOOL_NOT_FOUND", ""))
 	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list", "completion/complete", "prompts/get", "resources/read", "subscriptions/listen", "x/y"} {
 		_, err := s.call(method, "")
-		judge(t, nil, err, &proxy.MethodNotFound, "is not offered")
+		checkOutcome(t, nil, err, &proxy.MethodNotFound, "is not offered")
 	}
 }
 
 // Concurrent calls do not mix.
-func TestMany(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody("{}"))})
 	done := make(chan error, 50)
 	for i := range cap(done) {
@@ -364,7 +364,7 @@ func TestMany(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, r := range s.said() {
+	for _, r := range s.requests() {
 		id := r[len(r)-38:]
 		if seen[id] {
 			t.Error("the same request_id twice:", id)

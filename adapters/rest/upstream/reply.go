@@ -1,25 +1,22 @@
 package upstream
 
 import (
-	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// resultHead returns the message that answers a request, up to its result. It is also put before a body that is read: then the
-// scanner of messages checks the body as a result, and part of it can become the result in place.
+// resultHead returns the message that answers a request, up to its result. It is also put before a body that is read, so that part of
+// the body can become the result in place.
 func resultHead(id []byte) []byte {
 	return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
 }
-
-// anyResultHead is the head before a body that answers no request.
-func anyResultHead() []byte { return resultHead([]byte("0")) }
 
 // resultRoom is the spare capacity, in bytes, for the members that complete a result. More than that costs a copy.
 const resultRoom = 512
@@ -31,36 +28,18 @@ type reply struct {
 	kind     string // the media type, lower case, without parameters
 	location string
 	retryIn  int       // seconds; 0: not said
-	head     []byte    // resultHead
-	raw      []byte    // head and the body
+	raw      []byte    // resultHead, unless the answer belongs to no request, and the body
+	begin    int       // of the body in raw
 	body     wire.Span // the value in raw; absent if it is not JSON
 	reason   error     // why it is not
 }
 
-// scanned checks a JSON value of the service. The span is absent if it is not JSON.
-func scanned(data []byte) ([]byte, wire.Span) {
-	r := reply{head: anyResultHead()}
-	r.raw = append(bytes.Clone(r.head), data...)
-	r.parse()
-	return r.raw, r.body
-}
-
-// parse checks that the body is one JSON value, which does not end the message around it.
+// parse finds the value of the body.
 func (r *reply) parse() {
-	body := r.raw[len(r.head):]
-	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(body, bom) {
-		copy(body, "   ")
-	}
-	text := bytes.Trim(body, " \t\r\n")
-	r.raw = append(r.raw, '}')
-	m, err := wire.Scan(r.raw)
-	switch {
-	case err != nil:
-		r.reason = err
-	case m.Kind != wire.Result || int(m.Result.To-m.Result.From) != len(text):
-		r.reason = fmt.Errorf("text after the end of the value")
-	default:
-		r.body = m.Result
+	var at wire.Span
+	if at, r.reason = wire.ScanValue(r.raw[r.begin:]); r.reason == nil {
+		begin := uint32(r.begin) //nolint:gosec // the length of resultHead
+		r.body = wire.Span{From: begin + at.From, To: begin + at.To}
 	}
 }
 
@@ -106,7 +85,7 @@ func (r *reply) envelope() (e parsed, err error) {
 		case !text.IsString(r.raw):
 			return e, bad("success is false, and error is no string")
 		case !code.IsString(r.raw):
-			return e, bad("success is false, and code is no string; error: " + printable(text.Text(r.raw)))
+			return e, bad("success is false, and code is no string; error: " + httpcall.Printable(text.Text(r.raw)))
 		}
 		e.text = string(text.Text(r.raw))
 		e.code = r.known(proxy.EnvelopeCode(code.Text(r.raw)))
@@ -121,10 +100,8 @@ func (r *reply) envelope() (e parsed, err error) {
 
 // known returns the code of the closed set that is nearest to a service's own code, judged by the status.
 func (r *reply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
-	for _, c := range proxy.EnvelopeCodes() {
-		if c == code {
-			return c
-		}
+	if slices.Contains(proxy.EnvelopeCodes(), code) {
+		return code
 	}
 	switch r.status {
 	case 404:
@@ -149,7 +126,7 @@ func (r *reply) foreign(why string) *proxy.Error {
 	case r.status >= 300 && r.status < 400:
 		text = fmt.Sprintf("the service redirects %s (HTTP %d), which is not followed", what, r.status)
 		if r.location != "" {
-			text += ": set upstreams.NAME.url so that it need not go to " + printable([]byte(r.location))
+			text += ": set upstreams.NAME.url so that it need not go to " + httpcall.Printable([]byte(r.location))
 		}
 		return proxy.Errf(proxy.HTTPStatus, "%s", text)
 	case r.status == 401 || r.status == 403:
@@ -183,22 +160,10 @@ func (s statusError) Error() string { return "HTTP " + strconv.Itoa(int(s)) }
 func (s statusError) HTTPStatus() int { return int(s) }
 
 func (r *reply) beginning() string {
-	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(r.head)):], []byte{'}'})); text != "" {
+	if text := httpcall.Printable(r.raw[min(len(r.raw), r.begin):]); text != "" {
 		return text
 	}
 	return "(an empty body)"
-}
-
-// printable returns the beginning of a service's text for an error message, in one line.
-func printable(text []byte) string {
-	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
-	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)), " ")
-	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 // refusal answers the request with an envelope without success, unless it is a tool's own failure. Mistakes of the client become
@@ -222,7 +187,7 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 		if string(wire.Path(r.raw, e.meta, "cause", "data", "retryable").Of(r.raw)) == "false" { // the service lost it on the way, and it may have run
 			f = proxy.Lost
 		}
-		c.u.note(what + ": " + printable([]byte(e.text)))
+		c.u.note(what + ": " + httpcall.Printable([]byte(e.text)))
 	default:
 		if known {
 			return m, nil, nil
@@ -238,18 +203,15 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 }
 
 // original returns the JSON-RPC error behind an envelope if the service gives it in meta.cause, as Dragoman does, so that nothing
-// of it is lost. An unsupported revision is not passed on: what that server speaks says nothing of this one.
+// of it is lost. An unsupported revision is not passed on: it concerns the server behind the service.
 func (c *call) original(r *reply, e *parsed) (wire.Message, bool) {
 	cause := wire.Get(r.raw, e.meta, "cause")
 	code, err := strconv.Atoi(string(wire.Get(r.raw, cause, "code").Of(r.raw)))
 	if err != nil || code == proxy.CodeUnsupportedVersion {
 		return wire.Message{}, false
 	}
-	b := object{}
-	b.add("code", strconv.AppendInt(nil, int64(code), 10))
-	b.add("message", wire.AppendText(nil, e.text))
-	b.add("data", wire.Get(r.raw, cause, "data").Of(r.raw))
-	raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.id...), `,"error":`...)
-	m, err := wire.Scan(append(append(raw, b.done()...), '}'))
+	failure := wire.Object([]wire.Change{{Key: "code", Value: strconv.AppendInt(nil, int64(code), 10)},
+		{Key: "message", Value: wire.AppendText(nil, e.text)}, {Key: "data", Value: wire.Get(r.raw, cause, "data").Of(r.raw)}})
+	m, err := wire.Scan(wire.Object([]wire.Change{{Key: "jsonrpc", Value: []byte(`"2.0"`)}, {Key: "id", Value: c.id}, {Key: "error", Value: failure}}))
 	return m, err == nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -103,12 +104,7 @@ func isToolResult(raw []byte, v wire.Span) bool {
 // inputRequired returns the result of a call in which the service asks for input (data.result_type, 2026-07-28 multi-round-trip
 // requests). A modern client must have declared the capability; for a legacy client the upgrade checks that.
 func (c *call) inputRequired(r *reply, e *parsed) (m wire.Message, asks bool, err error) {
-	get := func(snake, camel string) wire.Span {
-		if s := wire.Get(r.raw, e.data, snake); s.Present() {
-			return s
-		}
-		return wire.Get(r.raw, e.data, camel)
-	}
+	get := func(snake, camel string) wire.Span { return either(r.raw, e.data, snake, camel) }
 	if !get("result_type", "resultType").Is(r.raw, "input_required") {
 		return m, false, nil
 	}
@@ -124,7 +120,7 @@ func (c *call) inputRequired(r *reply, e *parsed) (m wire.Message, asks bool, er
 	for k, q := range wire.Members(r.raw, requests) {
 		method := wire.Get(r.raw, q, "method")
 		if !method.IsString(r.raw) {
-			return m, true, c.unusable("data.input_requests has a member " + printable(k.Text(r.raw)) + " without a method")
+			return m, true, c.unusable("data.input_requests has a member " + httpcall.Printable(k.Text(r.raw)) + " without a method")
 		}
 		if c.ex.Client.Era != proxy.Modern {
 			continue
@@ -156,15 +152,15 @@ func (c *call) unusable(why string) *proxy.Error {
 
 // result begins the result of the request's response. About size bytes are expected to follow.
 func (c *call) result(size int) *object {
-	return &object{raw: append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...)}
+	return &object{raw: append(append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...), '{')}
 }
 
-// completed adds what every modern result has, and returns the response.
+// completed adds the members of every modern result, and returns the response.
 func (c *call) completed(b *object) (wire.Message, *step, error) {
 	b.add("resultType", []byte(`"complete"`))
 	if p := c.u.about.Load(); p != nil {
 		b.key("_meta")
-		about := object{raw: b.raw}
+		about := object{raw: append(b.raw, '{')}
 		about.add(wire.MetaPrefix+"serverInfo", p.info)
 		b.raw = about.done()
 	}
@@ -182,17 +178,13 @@ func (c *call) inPlace(r *reply, result wire.Span, more *wire.Change) (wire.Mess
 	from := int(result.From) - len(c.opening) // a head of the same length precedes the body
 	copy(r.raw[from:], c.opening)
 	b := &object{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
-	b.any = b.raw[len(b.raw)-1] != '{'
-	if !b.any {
-		b.raw = b.raw[:len(b.raw)-1]
-	}
 	if more != nil {
 		b.add(more.Key, more.Value)
 	}
 	return c.completed(b)
 }
 
-// whole returns the response with a result, raw JSON, that may have some of what every modern result has.
+// whole returns the response with a result, raw JSON, of which it sets the members of every modern result.
 func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, error) {
 	m := wire.Message{Raw: result}
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}}
@@ -204,14 +196,12 @@ func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, err
 		if at := wire.Get(result, m.Whole(), "_meta"); at.IsObject(result) {
 			m.EditObject(at, []wire.Change{info})
 		} else {
-			b := object{}
-			b.add(info.Key, info.Value)
-			changes = append(changes, wire.Change{Key: "_meta", Value: b.done()})
+			changes = append(changes, wire.Change{Key: "_meta", Value: wire.Object([]wire.Change{info})})
 		}
 	}
 	m.EditObject(m.Whole(), changes)
-	b := c.result(m.Size())
-	return c.scanned(append(m.Append(b.raw), '}'))
+	raw := append(make([]byte, 0, len(c.opening)+m.Size()+1), c.opening...)
+	return c.scanned(append(m.Append(raw), '}'))
 }
 
 // scanned reads the response.
@@ -254,13 +244,21 @@ func (c *call) missingEndpoint(r *reply) error {
 // isMissing reports whether the status means that there is no such endpoint.
 func (r *reply) isMissing() bool { return r.status == 404 || r.status == 405 || r.status == 501 }
 
+// either returns the member in the envelope's spelling, or else in the protocol's.
+func either(raw []byte, obj wire.Span, snake, camel string) wire.Span {
+	if s := wire.Get(raw, obj, snake); s.Present() {
+		return s
+	}
+	return wire.Get(raw, obj, camel)
+}
+
 // camel maps the envelope's spelling of members to the protocol's.
 var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
 
 // protocolSpelling appends an object with the protocol's spelling of its members. It leaves out null, which frameworks write for absent
 // members.
 func protocolSpelling(dst, raw []byte, obj wire.Span) []byte {
-	b := object{raw: dst}
+	b := object{raw: append(dst, '{')}
 	for k, v := range wire.Members(raw, obj) {
 		if c, ok := camel[string(k.Text(raw))]; ok {
 			if wire.Get(raw, obj, c).Present() {
@@ -303,11 +301,7 @@ func (c *call) items(b *object, to string, r *reply, data wire.Span, key string,
 
 // listed completes the result of a list that has its items.
 func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step, error) {
-	cursor := wire.Get(r.raw, data, "next_cursor")
-	if !cursor.Present() {
-		cursor = wire.Get(r.raw, data, "nextCursor")
-	}
-	if cursor.IsString(r.raw) {
+	if cursor := either(r.raw, data, "next_cursor", "nextCursor"); cursor.IsString(r.raw) {
 		b.add("nextCursor", cursor.Of(r.raw))
 	}
 	b.forbidCaching()
@@ -345,11 +339,8 @@ func (c *call) toolList(r *reply) (data wire.Span, b *object, m wire.Message, er
 
 func checkTool(raw []byte, t wire.Span) string {
 	name := wire.Get(raw, t, "name")
-	schema := wire.Get(raw, t, "input_schema")
-	if !schema.Present() {
-		schema = wire.Get(raw, t, "inputSchema")
-	}
-	called := "(" + printable(name.Text(raw)) + ") "
+	schema := either(raw, t, "input_schema", "inputSchema")
+	called := "(" + httpcall.Printable(name.Text(raw)) + ") "
 	switch {
 	case len(name.Text(raw)) == 0:
 		return "has no name"

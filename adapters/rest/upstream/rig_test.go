@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,12 +22,12 @@ import (
 
 // fakeService is a service with answers of the test, and the Upstream in front of it.
 type fakeService struct {
-	t     *testing.T
-	u     *Upstream
-	url   string
-	mu    sync.Mutex
-	say   map[string]http.HandlerFunc // by verb and path
-	heard []string                    // verb, path, Accept and body
+	t    *testing.T
+	u    *Upstream
+	url  string
+	mu   sync.Mutex
+	on   map[string]http.HandlerFunc // by verb and path
+	seen []string                    // verb, path, Accept and body
 }
 
 // fixed answers with a status and a body.
@@ -39,8 +40,8 @@ func fixed(status int, body string) http.HandlerFunc {
 }
 
 const (
-	someTools = `{"service":"code-graph-rag","version":"0.0.24","tools":[]}`
-	wellThen  = `{"status":"healthy","service":"code-graph-rag","version":"0.0.24","uptime_seconds":7200,"dependencies":{},"timestamp":"2025-12-09T14:30:00.000Z"}`
+	toolsAnswer   = `{"service":"code-graph-rag","version":"0.0.24","tools":[]}`
+	healthyAnswer = `{"status":"healthy","service":"code-graph-rag","version":"0.0.24","uptime_seconds":7200,"dependencies":{},"timestamp":"2025-12-09T14:30:00.000Z"}`
 )
 
 // hostOf returns the pool of a server, closed at the end of the test.
@@ -54,9 +55,9 @@ func hostOf(t testing.TB, url string) *httpclient.Host {
 	return host
 }
 
-func newFakeService(t *testing.T, base string, say map[string]http.HandlerFunc) *fakeService {
+func newFakeService(t *testing.T, base string, on map[string]http.HandlerFunc) *fakeService {
 	t.Helper()
-	s := &fakeService{t: t, say: say}
+	s := &fakeService{t: t, on: on}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	s.u, s.url = New(hostOf(t, srv.URL+base), base, httpcall.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
@@ -67,26 +68,26 @@ func newFakeService(t *testing.T, base string, say map[string]http.HandlerFunc) 
 func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
-	say := s.say[r.Method+" "+r.URL.RequestURI()]
-	s.heard = append(s.heard, fmt.Sprintf("%s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("Accept"), body))
+	handle := s.on[r.Method+" "+r.URL.RequestURI()]
+	s.seen = append(s.seen, fmt.Sprintf("%s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("Accept"), body))
 	s.mu.Unlock()
-	if say == nil {
+	if handle == nil {
 		http.NotFound(w, r)
 		return
 	}
-	say(w, r)
+	handle(w, r)
 }
 
-// said returns the requests so far.
-func (s *fakeService) said() []string {
+// requests returns the requests so far.
+func (s *fakeService) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.heard...)
+	return slices.Clone(s.seen)
 }
 
 // last returns the last request.
 func (s *fakeService) last() string {
-	all := s.said()
+	all := s.requests()
 	if len(all) == 0 {
 		return ""
 	}

@@ -41,7 +41,7 @@ func TestRulesEnvelope(t *testing.T) {
 	bad := func(t *testing.T, status int, body, why string) {
 		t.Helper()
 		_, err := callWith(t, status, body)
-		judge(t, nil, err, &proxy.BadAnswer, why)
+		checkOutcome(t, nil, err, &proxy.BadAnswer, why)
 	}
 	t.Run("rule 1.2 success is a boolean", func(t *testing.T) {
 		bad(t, 200, strings.Replace(exampleSuccess, "true", `"true"`, 1), "success is no boolean")
@@ -81,7 +81,7 @@ func TestRulesEnvelope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fits(t, "result", out, `{"content":[{"type":"text","text":"{\"callers\":[\"function_a\",\"function_b\"]}"}],"structuredContent":{"callers":["function_a","function_b"]},"resultType":"complete"}`)
+		checkResult(t, "result", out, `{"content":[{"type":"text","text":"{\"callers\":[\"function_a\",\"function_b\"]}"}],"structuredContent":{"callers":["function_a","function_b"]},"resultType":"complete"}`)
 	})
 	t.Run("rule 1.16 the example of an error", func(t *testing.T) {
 		if out, err := callWith(t, 404, exampleError); err != nil || !strings.HasSuffix(out, `"error":{"code":-32602,"message":"Tool not found: invalid_tool_name"}}`) {
@@ -108,7 +108,7 @@ func TestRulesErrorCode(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			out, err := callWith(t, c.status, strings.Replace(exampleError, "TOOL_NOT_FOUND", c.code, 1))
-			judge(t, []string{out}, err, c.row, c.want)
+			checkOutcome(t, []string{out}, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && string(e.Envelope) != c.code {
 				t.Errorf("a REST caller would get %s", e.Envelope)
@@ -129,10 +129,10 @@ func TestRulesTools(t *testing.T) {
 		t.Helper()
 		out, err := list(t, `{"service":"s","version":"1.0.0","tools":[`+tool+`]}`)
 		if why == "" {
-			judge(t, []string{out}, err, nil, `"tools":[{`)
+			checkOutcome(t, []string{out}, err, nil, `"tools":[{`)
 			return
 		}
-		judge(t, nil, err, &proxy.BadAnswer, why)
+		checkOutcome(t, nil, err, &proxy.BadAnswer, why)
 	}
 	t.Run("rule 3.1 name must be there", func(t *testing.T) {
 		one(t, `{"input_schema":{"type":"object"}}`, "has no name")
@@ -171,7 +171,7 @@ func TestRulesTools(t *testing.T) {
 	t.Run("rule 6.3 tools is a list", func(t *testing.T) {
 		for _, body := range []string{`{"service":"s","version":"1.0.0"}`, `{"service":"s","version":"1.0.0","tools":null}`, `{"service":"s","version":"1.0.0","tools":{}}`} {
 			_, err := list(t, body)
-			judge(t, nil, err, &proxy.BadAnswer, "no array tools")
+			checkOutcome(t, nil, err, &proxy.BadAnswer, "no array tools")
 		}
 	})
 	for rule, c := range map[string]struct {
@@ -179,14 +179,14 @@ func TestRulesTools(t *testing.T) {
 		body   string
 		row    *proxy.Fault
 	}{
-		"rule 7.7 healthy":                  {200, wellThen, nil},
+		"rule 7.7 healthy":                  {200, healthyAnswer, nil},
 		"rule 7.15 the example of degraded": {200, exampleDegraded, nil},
 		"rule 7.9 unavailable":              {503, strings.Replace(exampleDegraded, "degraded", "unavailable", 1), &proxy.Overloaded},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(c.status, c.body), "GET /tools": fixed(200, exampleTools)})
 			out, err := s.call("server/discover", "")
-			judge(t, out, err, c.row, map[bool]string{true: `"supportedVersions"`, false: "memgraph (Connection timeout after 1000ms)"}[c.row == nil])
+			checkOutcome(t, out, err, c.row, map[bool]string{true: `"supportedVersions"`, false: "memgraph (Connection timeout after 1000ms)"}[c.row == nil])
 			if ok, why := s.u.Healthy(); ok != (c.row == nil) {
 				t.Error(fmt.Sprint(ok, why))
 			}

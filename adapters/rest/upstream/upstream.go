@@ -2,7 +2,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"net/url"
 	"strings"
@@ -18,20 +17,20 @@ import (
 )
 
 // Upstream presents a service as a modern MCP server. It is one link for all callers: it answers server/discover itself and turns
-// every other request into one of the service. What the service has besides tools is found by asking for it.
+// every other request into one of the service. It requests the service's other endpoints to find its features besides tools.
 type Upstream struct {
 	host   *httpclient.Host
 	path   string // of the base, without a slash at its end
 	query  string // of the base, "?" included; empty if it has none
 	limits httpcall.Limits
-	about  atomic.Pointer[profile] // what the service last said of itself
+	about  atomic.Pointer[profile] // of the service's last answers
 
 	checking sync.Mutex // held while GET /health is in progress
 	health   atomic.Pointer[health]
 }
 
-// New makes the upstream of a service at host, whose endpoints are below base, a path with an optional query. limits bound what is
-// read of its answers.
+// New makes the upstream of a service at host, whose endpoints are below base, a path with an optional query. limits bound its
+// answers.
 func New(host *httpclient.Host, base string, limits httpcall.Limits) *Upstream {
 	path, query, asked := strings.Cut(base, "?")
 	if asked {
@@ -73,7 +72,7 @@ func (u *Upstream) Send(context.Context, []byte) error { return nil }
 // Close implements transport.Link. The host stays open.
 func (u *Upstream) Close() error { return nil }
 
-// LastWords returns what an error about a silent server adds: the requests that were sent in place of MCP's.
+// LastWords returns the addition to errors about a silent server: the requests that were sent in place of MCP's.
 func (u *Upstream) LastWords() string {
 	return ": of a service that speaks the envelope GET " + u.target("/health") + " and GET " + u.target("/tools") + " are asked for"
 }
@@ -126,7 +125,7 @@ func (c *call) list(endpoint string, take take) *step {
 	return &step{verb: "GET", endpoint: endpoint, target: c.u.targetWith(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
 }
 
-// post makes a POST whose body has the subject of the request as the member about, and the rest under the names of the request.
+// post makes a POST. Its body has the subject of the request as the member about, and the other params under the envelope's names.
 func (c *call) post(endpoint, about string, take take) *step {
 	m, params := &c.m, c.m.Params
 	subject := m.Name
@@ -135,7 +134,7 @@ func (c *call) post(endpoint, about string, take take) *step {
 	} else if about == "ref" {
 		subject = wire.Get(m.Raw, params, "ref")
 	}
-	b := object{}
+	b := object{raw: []byte{'{'}}
 	b.add(about, m.Of(subject))
 	switch about {
 	case "ref":
@@ -143,7 +142,7 @@ func (c *call) post(endpoint, about string, take take) *step {
 		b.add("context", wire.Get(m.Raw, params, "context").Of(m.Raw))
 	case "tool", "name":
 		arguments := m.Of(m.Arguments)
-		if arguments == nil || bytes.Equal(arguments, []byte("null")) {
+		if isNull(arguments) {
 			arguments = []byte("{}")
 		}
 		b.add("arguments", arguments)
@@ -155,11 +154,8 @@ func (c *call) post(endpoint, about string, take take) *step {
 		events: c.token != nil || c.logLevel != "", take: take}
 }
 
-// object builds a JSON object, which may follow other bytes in raw. The zero value is ready to use.
-type object struct {
-	raw []byte
-	any bool // it has members
-}
+// object builds a JSON object in raw, which ends with its opening brace at first.
+type object struct{ raw []byte }
 
 // key begins a member; the caller appends the value to raw. The key needs no escaping.
 func (o *object) key(key string) {
@@ -168,11 +164,9 @@ func (o *object) key(key string) {
 }
 
 func (o *object) next() {
-	sep := byte(',')
-	if !o.any {
-		sep = '{'
+	if o.raw[len(o.raw)-1] != '{' {
+		o.raw = append(o.raw, ',')
 	}
-	o.raw, o.any = append(o.raw, sep), true
 }
 
 // add appends a member unless its value, raw JSON, is nil. The key needs no escaping.
@@ -190,9 +184,4 @@ func (o *object) addRaw(key, value []byte) {
 }
 
 // done closes the object. Nothing may be added afterwards.
-func (o *object) done() []byte {
-	if !o.any {
-		o.raw = append(o.raw, '{')
-	}
-	return append(o.raw, '}')
-}
+func (o *object) done() []byte { return append(o.raw, '}') }

@@ -23,8 +23,8 @@ func failureBody(code, more string) string {
 	return `{"success":false,"data":null,"error":"because \"x\"","code":"` + code + `"` + more + `,"request_id":"550e8400-e29b-41d4-a716-446655440000","timestamp":"2025-12-09T12:34:56.789Z"}`
 }
 
-// fits compares the result of a response with want, both as JSON.
-func fits(t *testing.T, what, got, want string) {
+// checkResult compares the result of a response with want, both as JSON.
+func checkResult(t *testing.T, what, got, want string) {
 	t.Helper()
 	var m struct {
 		ID     string         `json:"id"`
@@ -54,7 +54,7 @@ func TestToolsList(t *testing.T) {
 	if !strings.Contains(got, `{"type":"object","properties":{"n":{"type":"integer","default":9007199254740993}},"required":["n"]}`) {
 		t.Error("the schema is not the same to the byte:", got)
 	}
-	fits(t, "tools/list", got, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1.2.3"}},"tools":[
+	checkResult(t, "tools/list", got, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1.2.3"}},"tools":[
 		{"name":"query_callers","description":"Find <all>","inputSchema":{"type":"object","properties":{"n":{"type":"integer","default":9007199254740993}},"required":["n"]},"extra":1},
 		{"name":"with spaces!","title":"T","annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"},"inputSchema":{"type":"object"},"_meta":{"a":1}}]}`)
 	if s.last() != "GET /base/tools application/json " {
@@ -92,7 +92,7 @@ func TestCallResults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, successBody(c.data))})
-			fits(t, name, s.must("tools/call", `{"name":"query","arguments":{"max_depth":5}}`), c.want)
+			checkResult(t, name, s.must("tools/call", `{"name":"query","arguments":{"max_depth":5}}`), c.want)
 			if !regexp.MustCompile(`^POST /call-tool application/json \{"tool":"query","arguments":\{"max_depth":5\},"request_id":"[0-9a-f-]{36}"\}$`).MatchString(s.last()) {
 				t.Error(s.last())
 			}
@@ -106,9 +106,9 @@ func TestCallResults(t *testing.T) {
 
 // serverInfo is known once the tools were listed, and is added to a _meta of the service.
 func TestServerInfo(t *testing.T) {
-	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, successBody(`{"content":[],"_meta":{"k":1}}`))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, toolsAnswer), "POST /call-tool": fixed(200, successBody(`{"content":[],"_meta":{"k":1}}`))})
 	s.must("tools/list", "")
-	fits(t, "call", s.must("tools/call", `{"name":"a"}`),
+	checkResult(t, "call", s.must("tools/call", `{"name":"a"}`),
 		`{"content":[],"_meta":{"k":1,"io.modelcontextprotocol/serverInfo":{"name":"code-graph-rag","version":"0.0.24"}},"resultType":"complete"}`)
 	if !strings.Contains(s.last(), `"arguments":{},`) {
 		t.Error(s.last())
@@ -145,7 +145,7 @@ func TestErrorCodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(c.status, c.body)})
 			out, err := s.call("tools/call", `{"name":"a"}`)
-			judge(t, out, err, c.row, c.want)
+			checkOutcome(t, out, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && e.RetryAfter != c.retry {
 				t.Error("retry after", e.RetryAfter)
@@ -154,8 +154,8 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// judge compares an outcome: an error of the error table, or a response.
-func judge(t *testing.T, out []string, err error, row *proxy.Fault, want string) {
+// checkOutcome compares an outcome: an error of the error table, or a response.
+func checkOutcome(t *testing.T, out []string, err error, row *proxy.Fault, want string) {
 	t.Helper()
 	var e *proxy.Error
 	switch {
@@ -193,7 +193,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 	large := `"` + strings.Repeat("x", 2<<20) + `"`
 	for name, c := range map[string]struct {
-		say  http.HandlerFunc
+		give http.HandlerFunc
 		row  proxy.Fault
 		want string
 	}{
@@ -237,9 +237,9 @@ func TestBadAnswers(t *testing.T) {
 		"input, unasked":   {fixed(200, successBody(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}}}`)), proxy.MissingCapability, "roots/list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": c.say})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": c.give})
 			out, err := s.call("tools/call", `{"name":"a"}`)
-			judge(t, out, err, &c.row, c.want)
+			checkOutcome(t, out, err, &c.row, c.want)
 		})
 	}
 }
@@ -259,6 +259,6 @@ func TestBadLists(t *testing.T) {
 	} {
 		s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, body)})
 		out, err := s.call("tools/list", "")
-		judge(t, out, err, &proxy.BadAnswer, want)
+		checkOutcome(t, out, err, &proxy.BadAnswer, want)
 	}
 }
