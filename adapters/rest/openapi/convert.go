@@ -22,9 +22,9 @@ const (
 	maxNotes  = 100       // notes of one schema
 )
 
-// converter takes one schema into the document. Every subschema that a reference names becomes a component, which generators
-// understand. Only known keywords with values of the right type remain, so that a mistake of a server does not make the whole
-// document invalid. Drafts before 2020-12 are rewritten.
+// converter writes one schema into the document. Every subschema that a reference names becomes a component, which generators
+// understand. Only known keywords with values of the right type remain, so that a server's mistake does not make the whole document
+// invalid. Drafts before 2020-12 are rewritten.
 type converter struct {
 	raw      []byte
 	root     string
@@ -33,11 +33,11 @@ type converter struct {
 	todo     []string          // places of components that are not written yet
 	anchors  map[string]string // places by anchor; nil: not searched yet
 	work     *int              // the rest of maxWork
-	notes    []string          // what is not shown
+	notes    []string          // the omissions
 	overflow bool
 }
 
-// leaveOut adds a note of what is not shown.
+// leaveOut notes an omission.
 func (c *converter) leaveOut(format string, args ...any) {
 	if len(c.notes) < maxNotes {
 		c.notes = append(c.notes, fmt.Sprintf(format, args...))
@@ -45,7 +45,7 @@ func (c *converter) leaveOut(format string, args ...any) {
 }
 
 // embed appends a schema as a component, and the components that it refers to. With request, the schema is that of arguments, which
-// are always an object. A schema that cannot be read becomes that of any object. note receives what is not shown.
+// are always an object. A schema that cannot be read becomes that of any object. note receives the omissions.
 func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool, note func(string)) []byte {
 	raw, err := object(schema)
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *fixed) embed(dst, schema []byte, name string, names *namer, request boo
 // typed adds the type object to a schema that has none.
 func typed(schema []byte) []byte {
 	switch {
-	case wire.Get(schema, whole(schema), "type").Present(), wire.Get(schema, whole(schema), "$ref").Present():
+	case wire.Get(schema, wire.Whole(schema), "type").Present(), wire.Get(schema, wire.Whole(schema), "$ref").Present():
 		return schema
 	case len(schema) == len("{}"):
 		return []byte(`{"type":"object"}`)
@@ -94,7 +94,7 @@ type member struct {
 	value wire.Span
 }
 
-// members lists the members of an object. Of several with one name it has the last.
+// members lists the members of an object; of several with one name, the last.
 func (c *converter) members(obj wire.Span) []member {
 	var out []member
 	at := map[string]int{}
@@ -124,10 +124,6 @@ func (c *converter) schema(dst []byte, s wire.Span, top bool, depth int) []byte 
 	start := len(dst)
 	dst = append(dst, '{')
 	all := c.members(s)
-	tuple := false
-	for _, m := range all {
-		tuple = tuple || m.key == "items" && c.raw[m.value.From] == '['
-	}
 	for _, m := range all {
 		if m.key == "title" && top {
 			continue
@@ -137,7 +133,7 @@ func (c *converter) schema(dst []byte, s wire.Span, top bool, depth int) []byte 
 			dst = append(dst, ',')
 		}
 		mark := len(dst)
-		if dst = c.keyword(dst, m, all, tuple, depth); len(dst) == mark {
+		if dst = c.keyword(dst, m, all, depth); len(dst) == mark {
 			dst = dst[:before]
 		}
 	}
@@ -152,57 +148,47 @@ func (c *converter) spend(bytes int) {
 }
 
 // keyword writes a keyword with its value, or nothing if the keyword is unknown.
-func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, depth int) []byte {
+func (c *converter) keyword(dst []byte, m member, all []member, depth int) []byte {
 	name := m.key
 	switch {
 	case name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef":
-		if name != "$ref" && has(all, "$ref") {
+		if name != "$ref" && lookup(all, "$ref").Present() {
 			return dst
 		}
 		return c.reference(dst, m.value)
-	case name == "items" && tuple:
-		if has(all, "prefixItems") {
+	case name == "items" && c.raw[m.value.From] == '[':
+		if lookup(all, "prefixItems").Present() {
 			return dst
 		}
 		name = "prefixItems"
 	case name == "additionalItems":
-		if !tuple {
+		if items := lookup(all, "items"); !items.Present() || c.raw[items.From] != '[' {
 			return dst
 		}
 		name = "items"
 	case name == "dependencies":
 		return c.dependencies(dst, m.value, all, depth)
 	case (name == "exclusiveMaximum" || name == "exclusiveMinimum") && string(m.value.Of(c.raw)) == "true": // draft-04
-		bound := strings.ToLower(name[len("exclusive"):])
-		for _, other := range all {
-			if other.key == bound && c.fits(number, other.value) {
-				return c.plain(dst, name, other.value)
-			}
+		bound := lookup(all, strings.ToLower(name[len("exclusive"):]))
+		if !bound.Present() || !c.fits(number, bound) {
+			return dst
 		}
-		return dst
-	case (name == "maximum" || name == "minimum") && c.exclusive(all, name):
+		return c.plain(dst, name, bound)
+	case name == "maximum" && string(lookup(all, "exclusiveMaximum").Of(c.raw)) == "true",
+		name == "minimum" && string(lookup(all, "exclusiveMinimum").Of(c.raw)) == "true":
 		return dst
 	}
 	return c.value(dst, name, m.value, all, depth)
 }
 
-// exclusive reports whether the maximum or minimum of a draft-04 schema is exclusive.
-func (c *converter) exclusive(all []member, bound string) bool {
-	for _, m := range all {
-		if m.key == "exclusive"+strings.ToUpper(bound[:1])+bound[1:] && string(m.value.Of(c.raw)) == "true" {
-			return true
-		}
-	}
-	return false
-}
-
-func has(all []member, key string) bool {
+// lookup returns the value of the member named key; the zero Span if there is none.
+func lookup(all []member, key string) wire.Span {
 	for _, m := range all {
 		if m.key == key {
-			return true
+			return m.value
 		}
 	}
-	return false
+	return wire.Span{}
 }
 
 func (c *converter) plain(dst []byte, name string, v wire.Span) []byte {
@@ -212,7 +198,7 @@ func (c *converter) plain(dst []byte, name string, v wire.Span) []byte {
 // reference writes a $ref to the component that it names, or nothing if that is not in the schema.
 func (c *converter) reference(dst []byte, v wire.Span) []byte {
 	at, ok := c.resolve(string(v.Text(c.raw)))
-	for n := 0; ok; n++ { // a place that only refers to another stands for that
+	for n := 0; ok; n++ { // a place with nothing but a reference stands for its target
 		only := c.members(c.find(at))
 		if len(only) != 1 || only[0].key != "$ref" {
 			break
@@ -258,7 +244,7 @@ func (c *converter) resolve(ref string) (place string, ok bool) {
 
 // find returns the value at a place.
 func (c *converter) find(place string) wire.Span {
-	s := whole(c.raw)
+	s := wire.Whole(c.raw)
 	if place == "" {
 		return s
 	}
@@ -268,18 +254,16 @@ func (c *converter) find(place string) wire.Span {
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for token := range strings.SplitSeq(place[1:], "/") {
 		var next wire.Span
-		if s.IsObject(c.raw) {
-			for _, m := range c.members(s) {
-				if m.key == unescape.Replace(token) {
-					next = m.value
-				}
+		key := unescape.Replace(token)
+		for k, v := range wire.Members(c.raw, s) {
+			if string(k.Text(c.raw)) == key {
+				next = v // of several the last
 			}
-		} else {
-			for i, item := range wire.Items(c.raw, s) {
-				if strconv.Itoa(i) == token {
-					next = item
-					break
-				}
+		}
+		for i, item := range wire.Items(c.raw, s) {
+			if strconv.Itoa(i) == token {
+				next = item
+				break
 			}
 		}
 		if s = next; !s.Present() {
@@ -293,7 +277,7 @@ func (c *converter) find(place string) wire.Span {
 func (c *converter) anchored(name string) (place string, ok bool) {
 	if c.anchors == nil {
 		c.anchors = map[string]string{}
-		c.anchor(whole(c.raw), "")
+		c.anchor(wire.Whole(c.raw), "")
 	}
 	place, ok = c.anchors[name]
 	return place, ok

@@ -20,7 +20,7 @@ const (
 	strs    // array of different strings
 	types   // one of the types, or some
 	schema  // or a boolean
-	limit   // schema where a boolean stays one
+	limit   // schema; a boolean remains a boolean
 	schemas // array, not empty
 	table   // object of schemas
 	needs   // object of arrays of strings
@@ -96,7 +96,13 @@ func (c *converter) dependencies(dst []byte, v wire.Span, all []member, depth in
 			subs = append(subs, m)
 		}
 	}
-	if len(names) > 0 && !has(all, "dependentRequired") {
+	if lookup(all, "dependentRequired").Present() {
+		names = nil
+	}
+	if lookup(all, "dependentSchemas").Present() {
+		subs = nil
+	}
+	if len(names) > 0 {
 		dst = append(dst, `"dependentRequired":{`...)
 		for i, m := range names {
 			if i > 0 {
@@ -106,8 +112,8 @@ func (c *converter) dependencies(dst []byte, v wire.Span, all []member, depth in
 		}
 		dst = append(dst, '}')
 	}
-	if len(subs) > 0 && !has(all, "dependentSchemas") {
-		if len(names) > 0 && !has(all, "dependentRequired") {
+	if len(subs) > 0 {
+		if len(names) > 0 {
 			dst = append(dst, ',')
 		}
 		dst = c.table(append(dst, `"dependentSchemas":`...), subs, depth)
@@ -185,21 +191,16 @@ var typeFirst = map[string]string{"null": "n", "boolean": "tf", "number": "-0123
 // defaults reports whether a default is of the schema's type. Some servers write null for none, which validators of documents
 // reject.
 func (c *converter) defaults(v wire.Span, all []member) bool {
-	for _, m := range all {
-		if m.key != "type" || !c.types(m.value) {
-			continue
-		}
-		if m.value.IsString(c.raw) {
-			return strings.IndexByte(typeFirst[string(m.value.Text(c.raw))], c.raw[v.From]) >= 0
-		}
-		for _, item := range wire.Items(c.raw, m.value) {
-			if strings.IndexByte(typeFirst[string(item.Text(c.raw))], c.raw[v.From]) >= 0 {
-				return true
-			}
-		}
-		return false
+	t := lookup(all, "type")
+	if !t.Present() || !c.types(t) {
+		return true
 	}
-	return true
+	of := func(t wire.Span) bool { return strings.IndexByte(typeFirst[string(t.Text(c.raw))], c.raw[v.From]) >= 0 }
+	ok := of(t)
+	for _, item := range wire.Items(c.raw, t) {
+		ok = ok || of(item)
+	}
+	return ok
 }
 
 // shown returns the beginning of a value for a note.

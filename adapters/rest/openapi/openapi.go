@@ -4,6 +4,7 @@
 package openapi
 
 import (
+	"cmp"
 	_ "embed" // base.json
 	"fmt"
 	"strings"
@@ -65,12 +66,12 @@ func Build(info Info, tools []Tool) ([]byte, error) {
 		paths, schemas = b.tool(paths, schemas, t, names, note)
 	}
 	doc := append([]byte(nil), `{"openapi":"3.1.0","info":{"title":`...)
-	doc = wire.AppendText(doc, or(info.Title, "MCP server"))
-	doc = wire.AppendText(append(doc, `,"version":`...), or(info.Version, "0.0.0"))
+	doc = wire.AppendText(doc, cmp.Or(info.Title, "MCP server"))
+	doc = wire.AppendText(append(doc, `,"version":`...), cmp.Or(info.Version, "0.0.0"))
 	if info.Description != "" {
 		doc = wire.AppendText(append(doc, `,"description":`...), info.Description)
 	}
-	doc = wire.AppendText(append(doc, `},"servers":[{"url":`...), or(info.ServerURL, "/"))
+	doc = wire.AppendText(append(doc, `},"servers":[{"url":`...), cmp.Or(info.ServerURL, "/"))
 	doc = append(append(append(doc, `}],"paths":{`...), paths...), `},"components":{"schemas":{`...)
 	doc = append(append(doc, schemas...), '}')
 	for _, kind := range []string{"responses", "parameters", "headers"} {
@@ -80,13 +81,6 @@ func Build(info Info, tools []Tool) ([]byte, error) {
 	return append(doc, "}}"...), nil
 }
 
-func or(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
-}
-
 // fixed is base.json without white space, and with "$failures", "$heads" and "$stream" replaced.
 type fixed struct {
 	raw  []byte
@@ -94,7 +88,7 @@ type fixed struct {
 }
 
 func load() (*fixed, error) {
-	raw, err := scanned(base)
+	raw, err := object(base)
 	if err != nil {
 		return nil, fmt.Errorf("openapi: base.json: %w", err)
 	}
@@ -104,7 +98,9 @@ func load() (*fixed, error) {
 }
 
 // get returns the value at a path of members.
-func (b *fixed) get(keys ...string) []byte { return wire.Path(b.raw, whole(b.raw), keys...).Of(b.raw) }
+func (b *fixed) get(keys ...string) []byte {
+	return wire.Path(b.raw, wire.Whole(b.raw), keys...).Of(b.raw)
+}
 
 // inside returns the members of the object at a path.
 func (b *fixed) inside(keys ...string) string {
@@ -115,10 +111,10 @@ func (b *fixed) inside(keys ...string) string {
 // taken returns the names of the components and operations of base.json.
 func (b *fixed) taken() *namer {
 	n := &namer{}
-	for k := range wire.Members(b.raw, wire.Path(b.raw, whole(b.raw), "components", "schemas")) {
+	for k := range wire.Members(b.raw, wire.Path(b.raw, wire.Whole(b.raw), "components", "schemas")) {
 		n.take(string(k.Text(b.raw)))
 	}
-	for _, path := range wire.Members(b.raw, wire.Get(b.raw, whole(b.raw), "paths")) {
+	for _, path := range wire.Members(b.raw, wire.Get(b.raw, wire.Whole(b.raw), "paths")) {
 		for _, op := range wire.Members(b.raw, path) {
 			n.take(string(wire.Get(b.raw, op, "operationId").Text(b.raw)))
 		}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,8 +29,8 @@ func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer, note func(wha
 		schemas = component(schemas, answer, of("CallToolResponse", ref("ToolResult"), ref(result)))
 	}
 	op := wire.AppendText([]byte(`{"operationId":`), names.free("call_"+snake(t.Name)))
-	op = wire.AppendText(append(op, `,"summary":`...), or(t.Title, "Call "+t.Name))
-	op = wire.AppendText(append(op, `,"description":`...), or(t.Description, "Tool "+t.Name))
+	op = wire.AppendText(append(op, `,"summary":`...), cmp.Or(t.Title, "Call "+t.Name))
+	op = wire.AppendText(append(op, `,"description":`...), cmp.Or(t.Description, "Tool "+t.Name))
 	if raw, err := object(t.Annotations); err == nil {
 		op = append(append(op, `,"x-mcp-annotations":`...), raw...)
 	}
@@ -46,33 +47,18 @@ func component(dst []byte, name, schema string) []byte {
 	return append(append(wire.AppendText(append(dst, ','), name), ':'), schema...)
 }
 
-// whole returns the span of scanned bytes.
-func whole(raw []byte) wire.Span { return wire.Span{To: uint32(len(raw))} } //nolint:gosec // Scan refuses what does not fit
-
-// scanned checks that raw is JSON, which package wire demands, and removes the white space.
-func scanned(raw []byte) ([]byte, error) {
-	const head = `{"jsonrpc":"2.0","id":0,"result":[`
-	m, err := wire.Scan(append(append([]byte(head), raw...), "]}"...))
+// object checks that raw is a JSON object, and removes its white space.
+func object(raw []byte) ([]byte, error) {
+	all, err := wire.ScanValue(raw)
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range wire.Items(m.Raw, m.Result) {
-		var out bytes.Buffer
-		if err := json.Compact(&out, m.Of(item)); err != nil {
-			return nil, err
-		}
-		return out.Bytes(), nil
+	if !all.IsObject(raw) {
+		return nil, errNoObject
 	}
-	return nil, errNoObject
-}
-
-// object is scanned, and fails for anything but an object.
-func object(raw []byte) ([]byte, error) {
-	out, err := scanned(raw)
-	if err == nil && out[0] != '{' {
-		err = errNoObject
-	}
-	return out, err
+	var out bytes.Buffer
+	err = json.Compact(&out, all.Of(raw))
+	return out.Bytes(), err
 }
 
 // namer keeps names different, also for generators that change their case or drop the separators of words.
@@ -129,7 +115,7 @@ const nameLimit = 64
 
 // snake spells a name as generators expect an operationId.
 func snake(name string) string {
-	return or(cut(strings.ToLower(strings.Join(words(name), "_"))), "tool")
+	return cmp.Or(cut(strings.ToLower(strings.Join(words(name), "_"))), "tool")
 }
 
 // camel spells a name as generators expect that of a schema: it begins with a letter.
