@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -103,24 +104,19 @@ func NewRequestID() string {
 
 // ValidRequestID reports whether a request_id is a UUID of version 4 (seed 000), in either case.
 func ValidRequestID(id string) bool {
-	if len(id) != 36 {
+	const form = "xxxxxxxx-xxxx-4xxx-vxxx-xxxxxxxxxxxx"
+	if len(id) != len(form) {
 		return false
 	}
 	for i := range len(id) {
-		switch c := id[i]; {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case i == 14:
-			if c != '4' {
-				return false
-			}
-		case i == 19:
-			if !isHex(c) || c|0x20 != 'a' && c|0x20 != 'b' && c != '8' && c != '9' {
-				return false
-			}
-		case !isHex(c):
+		ok := id[i] == form[i]
+		switch form[i] {
+		case 'x':
+			ok = isHex(id[i])
+		case 'v':
+			ok = strings.IndexByte("89abAB", id[i]) >= 0
+		}
+		if !ok {
 			return false
 		}
 	}

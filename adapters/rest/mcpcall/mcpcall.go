@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -137,4 +138,54 @@ func (e *ServerError) Error() string { return e.Text }
 // Failure returns the error that m, an error response, carries.
 func Failure(m *wire.Message) *ServerError {
 	return &ServerError{m.ErrorCode, string(m.Text(m.ErrorText)), m.AppendPart(nil, m.ErrorData)}
+}
+
+// Members are the members of a JSON object, separated by commas, without the braces.
+type Members []byte
+
+// Add appends a member. The key needs no escaping; value is raw JSON.
+func (p *Members) Add(key string, value []byte) { p.AddRaw([]byte(`"`+key+`"`), value) }
+
+// AddRaw appends a member whose key is a JSON string.
+func (p *Members) AddRaw(key, value []byte) {
+	if len(*p) > 0 {
+		*p = append(*p, ',')
+	}
+	*p = append(append(append(*p, key...), ':'), value...)
+}
+
+// AddText appends a member whose value is a string.
+func (p *Members) AddText(key, value string) { p.Add(key, wire.AppendText(nil, value)) }
+
+// Object returns the object that has the members.
+func (p Members) Object() []byte {
+	return append(append(append(make([]byte, 0, len(p)+2), '{'), p...), '}')
+}
+
+// Messages of minPooled to maxPooled bytes are built in buffers that are used again. Smaller ones are cheap, larger ones are
+// left to the collector.
+const (
+	minPooled = 64 << 10
+	maxPooled = 4 << 20
+)
+
+var buffers sync.Pool // of *[]byte
+
+// buffer returns an empty slice with room for size bytes.
+func buffer(size int) []byte {
+	if size >= minPooled {
+		if b, ok := buffers.Get().(*[]byte); ok && cap(*b) >= size {
+			return (*b)[:0]
+		}
+	}
+	return make([]byte, 0, size)
+}
+
+// recycle takes back the buffer of a message that is no longer used.
+func recycle(raw []byte) {
+	if cap(raw) < minPooled || cap(raw) > maxPooled {
+		return
+	}
+	proxy.Overwrite(raw)
+	buffers.Put(&raw)
 }
