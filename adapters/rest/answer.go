@@ -31,7 +31,7 @@ type answer struct {
 // shapedByEdits.
 type shaper func(r *request, m *wire.Message) envelope.Envelope
 
-// completed adds what all envelopes have.
+// completed adds the members that all envelopes have.
 func (r *request) completed(e envelope.Envelope) envelope.Envelope {
 	now := r.d.opt.Now()
 	e.RequestID, e.Timestamp = r.ID, envelope.Timestamp(now)
@@ -40,7 +40,7 @@ func (r *request) completed(e envelope.Envelope) envelope.Envelope {
 	return e
 }
 
-// learn takes from an exchange what the envelope's meta tells of it.
+// learn takes the facts about an exchange that the envelope's meta shows.
 func (r *request) learn(ex *proxy.Exchange) { r.replayed, r.left = ex.Replayed, ex.Allowance }
 
 // enveloped makes the answer of an envelope. A status that is not 0 stands in for the one of the envelope's code.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -272,20 +273,11 @@ func (b *body) without(keys ...string) (out mcpcall.Members, err *proxy.Error) {
 		return nil, err
 	}
 	for k, v := range wire.Members(b.raw, b.all) {
-		if !isOne(b.raw, k, keys) {
+		if !slices.ContainsFunc(keys, func(key string) bool { return k.Is(b.raw, key) }) {
 			out.AddRaw(b.of(k), b.of(v))
 		}
 	}
 	return out, nil
-}
-
-func isOne(raw []byte, k wire.Span, keys []string) bool {
-	for _, key := range keys {
-		if k.Is(raw, key) {
-			return true
-		}
-	}
-	return false
 }
 
 // params splits a body that is the params of a request. Of what the caller says of itself in _meta, its revision and its name are

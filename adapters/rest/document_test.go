@@ -43,7 +43,7 @@ func TestDocumentsAreKept(t *testing.T) {
 		body, tag := expect("GET", 200, 1)
 		expect("GET", 200, 1)
 		expect("HEAD", 200, 1)
-		r.pass(time.Hour) // the list is fetched again and is the same
+		r.advance(time.Hour) // the list is fetched again and is the same
 		if again, same := expect("GET", 200, 1); again != body || same != tag {
 			t.Error("it is another, though nothing has changed")
 		}
@@ -57,7 +57,7 @@ func TestDocumentsAreKept(t *testing.T) {
 		for _, has := range []string{`"other"`, strings.Trim(tag, `"`), ""} {
 			expect("GET", 200, 1, "If-None-Match", has)
 		}
-		r.pass(time.Hour)
+		r.advance(time.Hour)
 		r.s.result("tools/list", strings.Replace(demo, "Find all functions", "Find some", 1))
 		if _, other := expect("GET", 200, 2, "If-None-Match", tag); other == tag {
 			t.Error("another document has the same tag")
@@ -71,26 +71,28 @@ func TestDocumentsAreKept(t *testing.T) {
 
 // The documents are bounded by number and by bytes.
 func TestDocumentsBounded(t *testing.T) {
-	var c documents
-	var err error
-	if c.kept, err = catalog.NewSized[documentKey, *document](maxDocuments); err != nil {
-		t.Fatal(err)
+	c := documents{kept: catalog.NewSized[documentKey, *document](maxDocuments)}
+	size := func() (n int) {
+		for _, d := range c.kept.Values() {
+			n += d.Bytes()
+		}
+		return n
 	}
 	for i := range 2 * maxDocuments {
 		if _, err := c.of("/x", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, 1<<10), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := c.kept.Len(); n != maxDocuments || c.kept.Size() != n<<10 {
-		t.Errorf("%d, %d bytes", n, c.kept.Size())
+	if n := c.kept.Len(); n != maxDocuments || size() != n<<10 {
+		t.Errorf("%d, %d bytes", n, size())
 	}
 	for i := range 4 {
 		if _, err := c.of("/large", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, catalog.MaxBytes/2), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c.kept.Size() > catalog.MaxBytes || c.kept.Len() != 2 {
-		t.Errorf("%d, %d bytes", c.kept.Len(), c.kept.Size())
+	if size() > catalog.MaxBytes || c.kept.Len() != 2 {
+		t.Errorf("%d, %d bytes", c.kept.Len(), size())
 	}
 	if _, err := c.of("/x", &catalog.List{}, func(*catalog.List) ([]byte, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{path: "/x"}) {
 		t.Error("a failure is kept")
@@ -109,7 +111,7 @@ func TestNotes(t *testing.T) {
 			r.got("POST", "/tools/odd", `{"a":"x"}`)
 			r.got("POST", "/tools/plain", `{}`)
 			r.got("GET", "/openapi.json", "")
-			r.pass(time.Minute)
+			r.advance(time.Minute)
 		}
 	}
 	want := []string{
@@ -122,12 +124,12 @@ func TestNotes(t *testing.T) {
 		all()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if len(r.said) != times*len(want) {
-			t.Errorf("%d were logged, want %d: %q", len(r.said), times*len(want), r.said)
+		if len(r.logged) != times*len(want) {
+			t.Errorf("%d were logged, want %d: %q", len(r.logged), times*len(want), r.logged)
 		}
-		for i, said := range r.said {
-			if !strings.HasPrefix(said, want[i%len(want)]) {
-				t.Errorf("%s\nwant %s", said, want[i%len(want)])
+		for i, line := range r.logged {
+			if !strings.HasPrefix(line, want[i%len(want)]) {
+				t.Errorf("%s\nwant %s", line, want[i%len(want)])
 			}
 		}
 	}

@@ -134,16 +134,16 @@ func TestUnknownTool(t *testing.T) {
 	lists(1) // it is fresh
 	ask(no)
 	lists(1)
-	r.pass(2 * time.Second)
+	r.advance(2 * time.Second)
 	ask(no)
 	lists(2)
-	r.pass(2 * time.Second)
+	r.advance(2 * time.Second)
 	r.s.result("tools/list", `{"tools":[{"name":"invalid_tool_name"}]}`)
 	r.s.result("tools/call", `{"content":[]}`)
 	ask(`{"success":true,"data":{"content":[]},`)
 	lists(3)
 	r.s.result("tools/list", `{"tools":[{"name":"a/b c"},{"name":"tools/x"},{"name":"e%41"}]}`)
-	r.pass(2 * time.Second)
+	r.advance(2 * time.Second)
 	for _, path := range []string{"/tools/a%2Fb%20c", "/tools/a/b%20c", "/servers/tools/tools/a%2fb%20c", "/servers/tools/tools/tools/x", "/tools/tools/x", "/tools/e%2541"} {
 		if status, got := r.got("POST", path, "{}"); status != 200 {
 			t.Errorf("%s: %d %s", path, status, got)
@@ -169,7 +169,7 @@ func TestInvalidArguments(t *testing.T) {
 	if n := len(r.s.all("tools/call")); n > 0 {
 		t.Errorf("%d calls", n)
 	}
-	r.pass(2 * time.Second) // the server accepts more now
+	r.advance(2 * time.Second) // the server accepts more now
 	r.s.result("tools/list", strings.Replace(demo, `"maximum":10`, `"maximum":20`, 1))
 	if status, got = r.got("POST", "/call-tool", `{"tool":"query_callers","arguments":{"function_name":"f","max_depth":11}}`); status != 200 {
 		t.Errorf("%d %s", status, got)
@@ -189,8 +189,8 @@ func TestUnusableSchema(t *testing.T) {
 			t.Errorf("%d %s", status, got)
 		}
 	}
-	if len(r.said) != 1 || !strings.HasPrefix(r.said[0], `warn the inputSchema of tool "odd" cannot be used`) {
-		t.Errorf("%q", r.said)
+	if len(r.logged) != 1 || !strings.HasPrefix(r.logged[0], `warn the inputSchema of tool "odd" cannot be used`) {
+		t.Errorf("%q", r.logged)
 	}
 	r = newRig(t, func(o *Options) { o.SkipArguments = true })
 	r.s.result("tools/call", `{"content":[]}`)

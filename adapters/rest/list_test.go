@@ -90,7 +90,7 @@ func TestMissingLists(t *testing.T) {
 	r.want(200, `{"service":"code-graph-rag","version":"0.0.0","tools":[]}`, "GET", "/tools", "")
 	r.want(200, `{"success":true,"data":{"resources":[],"resourceTemplates":[]},"request_id":"ID",$S}`, "GET", "/resources", "")
 	r.want(200, `{"success":true,"data":{"prompts":[]},"request_id":"ID",$S}`, "GET", "/prompts", "")
-	r.pass(time.Minute)
+	r.advance(time.Minute)
 	for _, path := range []string{"/tools", "/resources", "/prompts"} {
 		for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {
 			r.s.set(method, func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.Unreachable, "gone") })
@@ -150,7 +150,7 @@ func TestOtherEndpoints(t *testing.T) {
 func TestToolsCached(t *testing.T) {
 	f := func(ttl time.Duration, hint string, path string, pass time.Duration, want int) {
 		t.Helper()
-		r := newRig(t, func(o *Options) { o.ToolsTTL = ttl })
+		r := newRig(t, func(o *Options) { o.TTL = ttl })
 		r.s.result("tools/list", `{"tools":[{"name":"plain"}]`+hint+`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}}}`)
 		r.s.result("tools/call", `{}`)
 		for range 2 {
@@ -159,7 +159,7 @@ func TestToolsCached(t *testing.T) {
 			} else {
 				r.got("POST", path, `{}`)
 			}
-			r.pass(pass)
+			r.advance(pass)
 		}
 		if n := len(r.s.all("tools/list")); n != want {
 			t.Errorf("ttl %v, %s, %s after %v: %d lists, want %d", ttl, hint, path, pass, n, want)

@@ -17,6 +17,7 @@ import (
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/catalog"
 	"dragoman/adapters/rest/schema"
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
@@ -114,14 +115,14 @@ func (k *scriptedReplies) Close() error { close(k.closed); return nil }
 
 // rig is the REST endpoint in front of a script, on a loopback port.
 type rig struct {
-	t    *testing.T
-	s    *script
-	d    *Downstream
-	base string
-	http *http.Client
-	mu   sync.Mutex
-	now  time.Time
-	said []string
+	t      *testing.T
+	s      *script
+	d      *Downstream
+	base   string
+	http   *http.Client
+	mu     sync.Mutex
+	now    time.Time
+	logged []string
 }
 
 // clock is the start of the rig's clock.
@@ -139,19 +140,17 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	r := &rig{t: t, now: clock, s: &script{on: map[string]func(*proxy.Exchange) (proxy.Replies, error){}}}
 	r.s.result("tools/list", demo)
 	opt := Options{Service: "code-graph-rag", Info: []byte(`{"name":"REST client","version":"1"}`), Caps: []byte(`{"sampling":{}}`), Cap: testkit.Patient, KeepAlive: time.Second,
-		ToolsTTL: 30 * time.Second, MaxBody: 4096, MaxHead: 4096, Check: schema.NewCache(schema.Options{}), Now: r.clock,
+		MaxBody: 4096, MaxHead: 4096}
+	opt.Options = catalog.Options{TTL: 30 * time.Second, Check: schema.NewCache(), Now: r.clock,
 		Log: func(level, msg string, err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.said = append(r.said, fmt.Sprint(level, " ", msg, " ", err))
+			r.logged = append(r.logged, fmt.Sprint(level, " ", msg, " ", err))
 		}}
 	if change != nil {
 		change(&opt)
 	}
-	var err error
-	if r.d, err = NewDownstream(r.s.handle, opt); err != nil {
-		t.Fatal(err)
-	}
+	r.d = NewDownstream(r.s.handle, opt)
 	gate := func(h *proxy.Head) *proxy.Error {
 		if string(h.Origin) == "http://evil.example" {
 			return proxy.Errf(proxy.ForbiddenOrigin, "no")
@@ -191,8 +190,8 @@ func (r *rig) clock() time.Time {
 	return r.now
 }
 
-// pass advances the clock.
-func (r *rig) pass(d time.Duration) {
+// advance moves the clock on.
+func (r *rig) advance(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = r.now.Add(d)

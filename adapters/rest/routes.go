@@ -6,7 +6,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/rest/openapi"
+	"dragoman/proxy"
 )
 
 // Register adds the endpoints to a server: at the root, and for each upstream server under /servers/{server}. Each GET has its
@@ -51,4 +54,72 @@ func docs(ctx *fasthttp.RequestCtx) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	ctx.SetContentType(kind)
 	ctx.SetBody(page)
+}
+
+// owned are the first segments of the REST endpoints' paths.
+var owned = map[string]bool{"tools": true, "call-tool": true, "resources": true, "read-resource": true, "prompts": true, "get-prompt": true,
+	"complete": true, "health": true, "openapi.json": true, "docs": true}
+
+// Owns reports whether a path belongs to the REST endpoints, where every error is an envelope.
+func Owns(path string) bool {
+	path = strings.TrimPrefix(path, "/")
+	if rest, below := strings.CutPrefix(path, "servers/"); below {
+		_, path, _ = strings.Cut(rest, "/")
+	}
+	first, rest, _ := strings.Cut(path, "/")
+	return owned[first] || first == "mcp" && rest != "" && rest != "sse"
+}
+
+// refuse answers a request that reaches no handler. A status that is not 0 stands in for the error's own.
+func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
+	r := &request{d: d, ctx: ctx, began: d.opt.Now(), Origin: mcpcall.Origin{ID: requestID(ctx)}}
+	a := r.refusal(err)
+	if status != 0 {
+		a.status = status
+	}
+	r.write(a)
+}
+
+// Refuse answers a request that a gate refuses: with an envelope on the paths of Owns, by next elsewhere.
+func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(*fasthttp.RequestCtx, *proxy.Error) {
+	return func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx, err)
+			return
+		}
+		d.refuse(ctx, err, 0)
+	}
+}
+
+// Refused answers a request that the HTTP server refuses with a status: with an envelope on the paths of Owns, by next elsewhere.
+func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthttp.RequestCtx, int) {
+	return func(ctx *fasthttp.RequestCtx, status int) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx, status)
+			return
+		}
+		d.refuse(ctx, mcphttp.Refusal(status, d.opt.MaxBody, d.opt.MaxHead), status)
+	}
+}
+
+// NotFound answers a request for a path that is not served: with an envelope on the paths of Owns, by next elsewhere.
+func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx)
+			return
+		}
+		d.refuse(ctx, proxy.Errf(proxy.PathUnknown, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()), 0)
+	}
+}
+
+// MethodNotAllowed answers an HTTP method that a path does not have: with an envelope on the paths of Owns, by next elsewhere.
+func (d *Downstream) MethodNotAllowed(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx)
+			return
+		}
+		d.refuse(ctx, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()), 0)
+	}
 }

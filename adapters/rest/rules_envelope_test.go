@@ -70,7 +70,7 @@ func TestRulesEnvelopeSpecial(t *testing.T) {
 	t.Run("rule 1.7 timestamp is that of the answer", func(t *testing.T) {
 		r := newRig(t, nil)
 		r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) {
-			r.pass(1500 * time.Millisecond)
+			r.advance(1500 * time.Millisecond)
 			return replied(ex, `{}`), nil
 		})
 		a := r.ask("POST", "/tools/plain", `{}`)
@@ -86,7 +86,7 @@ func TestRulesEnvelopeSpecial(t *testing.T) {
 	})
 	t.Run("rule 1.13 a clock that goes back", func(t *testing.T) {
 		r := newRig(t, nil)
-		r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) { r.pass(-time.Hour); return replied(ex, `{}`), nil })
+		r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) { r.advance(-time.Hour); return replied(ex, `{}`), nil })
 		if a := r.ask("POST", "/tools/plain", `{}`); string(a.meta("execution_time_ms")) != "0" {
 			t.Error(a.body)
 		}

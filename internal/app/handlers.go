@@ -37,10 +37,7 @@ func (g *Generation) ClientServer() (*httpserver.Server, error) {
 func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	c := g.Cfg
 	opts := httpserver.HandlerOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
-	down, err := g.restEndpoint(&opts)
-	if err != nil {
-		return nil, err
-	}
+	down := g.restEndpoint(&opts)
 	manner := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.shared.draining.ctx,
 		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: g.shared.streams}}
 	routes, err := g.routes(manner)

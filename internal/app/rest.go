@@ -1,14 +1,13 @@
 package app
 
 import (
-	"fmt"
-
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest"
+	"dragoman/adapters/rest/catalog"
 	"dragoman/adapters/rest/schema"
 	"dragoman/adapters/service"
 	"dragoman/internal/app/logging"
@@ -17,26 +16,22 @@ import (
 
 // restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST
 // envelope.
-func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downstream, error) {
+func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstream {
 	c := g.Cfg
 	if !c.Rest.Enabled {
 		opts.Gates = gateway(mcphttp.Refuse, g.gates()...)
-		return nil, nil //nolint:nilnil // it is off
+		return nil
 	}
-	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
-		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, ToolsTTL: c.Rest.ToolsTTL, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: g.telemetry.policies, Draining: g.shared.draining.ctx, Log: logging.Notes(g.Log), Health: g.health()}
+	tools := catalog.Options{Version: c.Service.Version, TTL: c.Rest.ToolsTTL, SkipArguments: !c.Rest.Validate, CheckResults: c.Rest.ValidateResults, Log: logging.Notes(g.Log)}
 	if c.Rest.Validate || c.Rest.ValidateResults {
-		opt.Check = schema.NewCache(schema.Options{})
-		opt.SkipArguments = !c.Rest.Validate
+		tools.Check = schema.NewCache()
 	}
-	down, err := rest.NewDownstream(g.plain, opt)
-	if err != nil {
-		return nil, fmt.Errorf("rest: %w", err)
-	}
+	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
+		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
+		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.shared.draining.ctx, Health: g.health()})
 	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
-	return down, nil
+	return down
 }
 
 // health returns the handler of GET /health, which hides the dependencies from unauthenticated callers.

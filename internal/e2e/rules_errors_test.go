@@ -68,7 +68,7 @@ func TestRulesErrorMapping(t *testing.T) {
 
 // ruleData validates the data of an error of each row by the row's schema.
 func ruleData(t *testing.T) {
-	cache := schema.NewCache(schema.Options{})
+	cache := schema.NewCache()
 	for _, f := range proxy.Faults() {
 		e := proxy.Errf(f, "why")
 		e.RetryAfter = 7

@@ -12,16 +12,16 @@ func Members(raw []byte, obj Span) iter.Seq2[Span, Span] {
 		if !obj.IsObject(raw) {
 			return
 		}
-		i := skipSpace(raw, obj.From+1)
+		i := SkipSpace(raw, obj.From+1)
 		for raw[i] != '}' {
-			key := Span{i, skip(raw, i)}
-			i = skipSpace(raw, skipSpace(raw, key.To)+1)
-			value := Span{i, skip(raw, i)}
+			key := Span{i, Skip(raw, i)}
+			i = SkipSpace(raw, SkipSpace(raw, key.To)+1)
+			value := Span{i, Skip(raw, i)}
 			if !yield(key, value) {
 				return
 			}
-			if i = skipSpace(raw, value.To); raw[i] == ',' {
-				i = skipSpace(raw, i+1)
+			if i = SkipSpace(raw, value.To); raw[i] == ',' {
+				i = SkipSpace(raw, i+1)
 			}
 		}
 	}
@@ -34,14 +34,14 @@ func Items(raw []byte, arr Span) iter.Seq2[int, Span] {
 		if !arr.Present() || raw[arr.From] != '[' {
 			return
 		}
-		i := skipSpace(raw, arr.From+1)
+		i := SkipSpace(raw, arr.From+1)
 		for n := 0; raw[i] != ']'; n++ {
-			item := Span{i, skip(raw, i)}
+			item := Span{i, Skip(raw, i)}
 			if !yield(n, item) {
 				return
 			}
-			if i = skipSpace(raw, item.To); raw[i] == ',' {
-				i = skipSpace(raw, i+1)
+			if i = SkipSpace(raw, item.To); raw[i] == ',' {
+				i = SkipSpace(raw, i+1)
 			}
 		}
 	}
@@ -66,15 +66,16 @@ func Path(raw []byte, obj Span, keys ...string) Span {
 	return obj
 }
 
-func skipSpace(raw []byte, i uint32) uint32 {
+// SkipSpace returns the position of the next byte that is no white space; there must be one.
+func SkipSpace(raw []byte, i uint32) uint32 {
 	for isSpace(raw[i]) {
 		i++
 	}
 	return i
 }
 
-// skip returns the position after the value at i, which must be well-formed.
-func skip(raw []byte, i uint32) uint32 {
+// Skip returns the position after the value at i. The bytes must have been scanned.
+func Skip(raw []byte, i uint32) uint32 {
 	switch raw[i] {
 	case '"':
 		return skipString(raw, i)

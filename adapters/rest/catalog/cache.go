@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"dragoman/adapters/rest/mcpcall"
 	"dragoman/proxy"
 )
@@ -32,14 +34,11 @@ type flight struct {
 	err  error
 }
 
-func newListCache() (*listCache, error) {
-	c := &listCache{flights: map[string]*flight{}}
-	var err error
-	c.lists, err = NewSized[string, *List](maxLists)
-	return c, err
+func newListCache() *listCache {
+	return &listCache{lists: NewSized[string, *List](maxLists), flights: map[string]*flight{}}
 }
 
-// get returns a cached list that good accepts, or else fetches one. Callers that want the same list share one fetch, which must
+// get returns the cached list if good accepts it, or else fetches one. Callers that need the same list share one fetch, which must
 // have begun at or after since.
 func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool) (*List, error) {
 	cache, key := c.lists, cacheKey(o)
@@ -110,7 +109,7 @@ func (c *Catalog) Listed(o *mcpcall.Origin) (*List, error) {
 	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.showFor })
 }
 
-// known returns the tools by which a call is judged first. An outdated list does no harm: nothing is refused by it.
+// known returns the tools by which a call is checked first. An outdated list does no harm: see called.
 func (c *Catalog) known(o *mcpcall.Origin) (*List, error) {
 	now := c.opt.Now()
 	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.useFor })
@@ -135,4 +134,34 @@ func cacheKey(o *mcpcall.Origin) string {
 		key += "\x00" + string(sum[:])
 	}
 	return key
+}
+
+// MaxBytes bounds the values in one Sized. A larger value is not kept.
+const MaxBytes = 64 << 20
+
+// Sized is a cache of values that are costly to make, bounded by number and by bytes. It drops the least recently used value first.
+// It is not safe for concurrent use.
+type Sized[K comparable, V interface{ Bytes() int }] struct {
+	*simplelru.LRU[K, V]
+	size int
+}
+
+// NewSized makes a cache of at most entries values.
+func NewSized[K comparable, V interface{ Bytes() int }](entries int) *Sized[K, V] {
+	s := &Sized[K, V]{}
+	s.LRU, _ = simplelru.NewLRU(entries, func(_ K, v V) { s.size -= v.Bytes() }) // fails only for sizes below 1
+	return s
+}
+
+// Put stores a value and drops what has no room beside it.
+func (s *Sized[K, V]) Put(key K, v V) {
+	s.Remove(key)
+	if v.Bytes() > MaxBytes {
+		return
+	}
+	s.size += v.Bytes()
+	s.Add(key, v)
+	for s.size > MaxBytes {
+		s.RemoveOldest()
+	}
 }

@@ -11,10 +11,7 @@ import (
 
 // The cache is bounded by number and by size, and callers with different credentials share no list.
 func TestListsBounded(t *testing.T) {
-	c, err := newListCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newListCache()
 	add := func(key string, size int) {
 		f := &flight{done: make(chan struct{}), list: &List{at: time.Unix(0, 0), useFor: time.Minute, size: size}}
 		c.endFlight(key, f)

@@ -12,23 +12,17 @@ import (
 	"dragoman/adapters/rest/schema"
 )
 
-// Checker validates an instance against a JSON Schema, both raw JSON. The violation is nil if it is valid; an error says that
-// the schema cannot be used. Notes lists what of a schema is not checked. *schema.Cache implements it.
-type Checker interface {
-	Check(schemaJSON, instance []byte) (*schema.Violation, error)
-	Notes(schemaJSON []byte) ([]string, error)
-}
-
 // Options configure a Catalog.
 type Options struct {
 	Version string        // of every list; empty: the server's version, if it is semantic, else 0.0.0
 	TTL     time.Duration // how long a list is used; 0: not beyond the requests that wait for it
-	Now     func() time.Time
 
-	Check         Checker // nil: nothing is checked
-	SkipArguments bool    // with Check: arguments are not checked
-	CheckResults  bool    // with Check: structured results are checked too
-	Log           func(level, message string, err error)
+	Check         *schema.Cache // checks the arguments of calls; nil: nothing is checked
+	SkipArguments bool          // with Check: arguments are not checked
+	CheckResults  bool          // with Check: structured results are checked, too
+
+	Log func(level, message string, err error) // receives the faults and the omissions of schemas
+	Now func() time.Time
 }
 
 // Catalog holds the lists of tools, one for each server and caller.
@@ -43,23 +37,18 @@ type Catalog struct {
 const maxNoted = 4096
 
 // New makes a Catalog that asks servers through client.
-func New(client *mcpcall.Client, opt Options) (*Catalog, error) {
-	c := &Catalog{client: client, opt: opt}
-	var err error
-	if c.lists, err = newListCache(); err != nil {
-		return nil, err
-	}
-	c.noted, err = lru.New[note, struct{}](maxNoted)
-	return c, err
+func New(client *mcpcall.Client, opt Options) *Catalog {
+	noted, _ := lru.New[note, struct{}](maxNoted) // fails only for sizes below 1
+	return &Catalog{client: client, opt: opt, lists: newListCache(), noted: noted}
 }
 
-// note is something that is logged once for a tool while its list stays the same.
+// note is a message that is logged once for a tool while its list stays the same.
 type note struct {
 	server, tool, what string
 	list               Sum
 }
 
-// First reports whether something is noted of a tool for the first time since the list has changed.
+// First reports whether what is new for a tool of this state of the list, and remembers it.
 func (c *Catalog) First(l *List, tool, what string) bool {
 	had, _ := c.noted.ContainsOrAdd(note{l.Server, tool, what, l.Sum}, struct{}{})
 	return !had
@@ -68,7 +57,7 @@ func (c *Catalog) First(l *List, tool, what string) bool {
 // maxNotes bounds the lines that are logged of one schema.
 const maxNotes = 20
 
-// Note logs what was left out of something, a line each.
+// Note logs notes, one line each. what is their subject, with which each line begins.
 func (c *Catalog) Note(level, what string, notes []string) {
 	for i, text := range notes {
 		if i == maxNotes {

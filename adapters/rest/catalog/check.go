@@ -30,8 +30,8 @@ func (c *Catalog) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
-// called returns the tool that ex calls, after it has checked the arguments. Before a call is refused by a list that is not
-// fresh, it is checked by a fresh one.
+// called returns the tool that ex calls, after a check of the arguments. A call that does not fit a list that is not fresh is
+// checked against a fresh one before it is refused.
 func (c *Catalog) called(o *mcpcall.Origin, ex *proxy.Exchange) (*Tool, error) {
 	name, args := string(ex.Msg.Text(ex.Msg.Name)), ex.Msg.Of(ex.Msg.Arguments)
 	list, err := c.known(o)
@@ -71,7 +71,7 @@ func (c *Catalog) callable(list *List, name string, args []byte) (*Tool, error) 
 	return nil, violates(proxy.Errf(proxy.ArgumentsInvalid, "arguments: %s", v), v)
 }
 
-// check validates a value against a schema of a tool, and logs what of the schema is not checked.
+// check validates a value against a schema of a tool, and logs the parts of the schema that are not checked.
 func (c *Catalog) check(tool *Tool, which string, schemaJSON, value []byte) (*schema.Violation, error) {
 	v, err := c.opt.Check.Check(schemaJSON, value)
 	about := "the " + which + " of tool " + strconv.Quote(tool.Name)

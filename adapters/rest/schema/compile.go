@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // baseURL is the URL of the schema, for references that are relative. Nothing is loaded from it.
@@ -13,13 +14,11 @@ const baseURL = "dragoman:///schema"
 
 // plan is a compiled schema with the facts that the meter needs of its subschemas.
 type plan struct {
-	root  *js.Schema
-	facts map[*js.Schema]*fact
-	notes []string
-	// collects: the schema has unevaluatedProperties or unevaluatedItems, for which every step handles all members of its value.
-	collects bool
-	// skipTexts: no rule depends on the content of a text, so that texts need not be decoded.
-	skipTexts bool
+	root      *js.Schema
+	facts     map[*js.Schema]*fact
+	notes     []string
+	collects  bool // it has unevaluatedProperties or unevaluatedItems, for which every step handles all members of its value
+	skipTexts bool // no rule depends on the content of a text, so that texts need not be decoded
 }
 
 // noLoader refuses to load anything. The metaschemas are part of the library and do not pass through it.
@@ -35,16 +34,16 @@ func compile(raw []byte) (*plan, error) {
 		bad.Path = shorten(bad.Path, 100)
 		return nil, fmt.Errorf("schema: %s", bad)
 	}
-	s, err := look(doc)
+	anchors, err := survey(doc)
 	if err != nil {
 		return nil, err
 	}
-	p, err := build(doc, s.anchors, js.Draft2020)
+	p, err := build(doc, anchors, js.Draft2020)
 	var invalid *js.SchemaValidationError
 	if obj, ok := doc.(map[string]any); err != nil && ok && errors.As(err, &invalid) {
 		// Before a missing $schema meant 2020-12, servers wrote draft-07.
 		if _, named := obj["$schema"]; !named {
-			if older, err7 := build(doc, s.anchors, js.Draft7); err7 == nil {
+			if older, err7 := build(doc, anchors, js.Draft7); err7 == nil {
 				return older, nil
 			}
 		}
@@ -80,11 +79,13 @@ func build(doc any, anchors []string, draft *js.Draft) (p *plan, err error) {
 	for _, s := range g.all {
 		p.collects = p.collects || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
 		p.skipTexts = p.skipTexts && !readsText(s)
-		f := &fact{weight: weight(s), same: g.same(s)}
+		f := &fact{weight: weight(s), same: without(g.same(s), nil), names: s.PropertyNames}
 		if re, ok := s.Pattern.(*pattern); ok {
 			f.pattern = re.size
 		}
-		replace(s, f)
+		if s.PropertyNames != nil {
+			s.Extensions, s.PropertyNames = append(s.Extensions, propertyNames{s.PropertyNames}), nil
+		}
 		p.facts[s] = f
 	}
 	return p, g.chains(p.facts)
@@ -97,8 +98,21 @@ func readsText(s *js.Schema) bool {
 		s.Format != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || len(s.Extensions) > 0
 }
 
-// judge runs the validator.
-func (p *plan) judge(value any) (v *Violation, err error) {
+// propertyNames replaces the keyword, for which the library reports a wrong place: its paths share memory.
+type propertyNames struct{ sch *js.Schema }
+
+// Validate implements the library's SchemaExt.
+func (p propertyNames) Validate(ctx *js.ValidatorContext, v any) {
+	obj, _ := v.(map[string]any)
+	for name := range obj {
+		if err, _ := ctx.Validate(p.sch, name, []string{name}).(*js.ValidationError); err != nil {
+			ctx.AddErrors([]*js.ValidationError{err}, &kind.PropertyNames{Property: name})
+		}
+	}
+}
+
+// validate runs the validator.
+func (p *plan) validate(value any) (v *Violation, err error) {
 	defer rescue(&err)
 	failed := p.root.Validate(value)
 	if failed == nil {

@@ -9,9 +9,8 @@ import (
 type fact struct {
 	weight  int          // steps of one visit: 1, and what the value is compared with
 	same    []*js.Schema // subschemas that apply to the same value
-	names   *js.Schema   // propertyNames; like uniqueItems, it is checked by an extension
-	unique  bool
-	pattern int // instructions of pattern
+	names   *js.Schema   // propertyNames, which an extension checks
+	pattern int          // instructions of pattern
 }
 
 // weight is what a visit of s costs, without its subschemas.
@@ -30,8 +29,8 @@ func weight(s *js.Schema) int {
 }
 
 // cost counts the steps that checking a value may take, and stops soon above most. It visits every subschema that the validator
-// might apply, without checking anything. No limit of size and depth stands in for it: 41 definitions that apply the next one
-// twice are 1.2 KiB and 2^40 visits, and 5 000 constants against 5 000 elements are 10 KiB and 25 million comparisons.
+// might apply, without checking anything. Limits of size and depth would not do: 41 definitions that apply the next one twice are
+// 1.2 KiB and 2^40 visits, and 5 000 constants against 5 000 elements are 10 KiB and 25 million comparisons.
 func (p *plan) cost(value any, most int) int {
 	m := meter{plan: p, left: most}
 	m.visit(p.root, value)
@@ -44,7 +43,11 @@ type meter struct {
 	left int
 }
 
+// visit counts what s costs for v. A nil s costs nothing.
 func (m *meter) visit(s *js.Schema, v any) {
+	if s == nil {
+		return
+	}
 	f := m.facts[s]
 	if f == nil { // not explored: no bound is known
 		m.left = -1
@@ -67,14 +70,7 @@ func (m *meter) visit(s *js.Schema, v any) {
 	case map[string]any:
 		m.object(s, f, v)
 	case []any:
-		m.array(s, f, v)
-	}
-}
-
-// visitIf visits s unless it is nil.
-func (m *meter) visitIf(s *js.Schema, v any) {
-	if s != nil {
-		m.visit(s, v)
+		m.array(s, v)
 	}
 }
 
@@ -90,13 +86,13 @@ func (m *meter) object(s *js.Schema, f *fact, obj map[string]any) {
 			return
 		}
 		m.member(s, name, v)
-		m.visitIf(f.names, name)
+		m.visit(f.names, name)
 	}
 }
 
 func (m *meter) member(s *js.Schema, name string, v any) {
 	sub, known := s.Properties[name]
-	m.visitIf(sub, v)
+	m.visit(sub, v)
 	for re, sub := range s.PatternProperties {
 		if p, ok := re.(*pattern); ok {
 			m.left -= 1 + 2*cells(p.size, len(name))
@@ -109,15 +105,19 @@ func (m *meter) member(s *js.Schema, name string, v any) {
 	if sub, ok := s.AdditionalProperties.(*js.Schema); ok && !known {
 		m.visit(sub, v)
 	}
-	m.visitIf(s.UnevaluatedProperties, v)
+	m.visit(s.UnevaluatedProperties, v)
 }
 
-func (m *meter) array(s *js.Schema, f *fact, arr []any) {
+func (m *meter) array(s *js.Schema, arr []any) {
 	if m.collects {
 		m.left -= len(arr)
 	}
-	if f.unique {
-		m.left -= size(arr)
+	if s.UniqueItems { // the library compares all pairs of up to 20 elements, and else those of the same hash, which may be all, too
+		rounds := len(arr)
+		if rounds > 20 {
+			rounds = 1 + rounds/128
+		}
+		m.left -= rounds * size(arr)
 	}
 	tuple, rest := s.PrefixItems, s.Items2020
 	switch items := s.Items.(type) { // before 2020-12
@@ -134,9 +134,9 @@ func (m *meter) array(s *js.Schema, f *fact, arr []any) {
 		if i < len(tuple) {
 			m.visit(tuple[i], v)
 		} else {
-			m.visitIf(rest, v)
+			m.visit(rest, v)
 		}
-		m.visitIf(s.Contains, v)
-		m.visitIf(s.UnevaluatedItems, v)
+		m.visit(s.Contains, v)
+		m.visit(s.UnevaluatedItems, v)
 	}
 }

@@ -1,9 +1,9 @@
 package schema
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/goccy/go-json"
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxDepth  = 128     // objects and arrays in one another, in schemas and arguments
+	maxDepth  = 128     // of nested objects and arrays, in schemas and arguments
 	borrowed  = 4 << 10 // bytes from which a text of the arguments is not copied: the value lives no longer than the check
 	maxDigits = 400     // of a number with its exponent written out; an IEEE double has no more than 309 before the point
 )
@@ -27,101 +27,78 @@ const (
 )
 
 // decode returns JSON as the types of the validator: map[string]any, []any, string, json.Number, bool and nil. Values that are
-// nested too deeply and numbers that are too large to calculate with are Violations.
+// nested too deeply and numbers that are too large to calculate with are Violations. The scanner is that of messages, so that both
+// accept the same JSON.
 func decode(raw []byte, as role) (any, *Violation) {
-	if bad := strict(raw); bad != nil {
-		return nil, bad
+	all, err := wire.ScanValue(raw)
+	if err != nil {
+		return nil, &Violation{Rule: "json", Message: "no JSON: " + shorten(err.Error(), 200)}
 	}
 	d := decoder{raw: raw, as: as}
-	v, bad := d.value(d.space(0), 0)
-	return v, bad
+	return d.value(all.From, 0)
 }
 
-// strict checks that raw is one JSON value, with the scanner that checks messages, so that both agree.
-func strict(raw []byte) *Violation {
-	if _, err := wire.ScanValue(raw); err != nil {
-		return &Violation{Rule: "json", Message: "no JSON: " + shorten(err.Error(), 200)}
-	}
-	return nil
-}
-
-// decoder reads bytes that strict has accepted. Its methods set end to the offset after what they have read.
+// decoder reads scanned bytes. Its methods set end to the offset after what they have read.
 type decoder struct {
 	raw []byte
 	as  role
-	end int
+	end uint32
 
 	values, objects int // so far
 }
 
-func (d *decoder) space(i int) int {
-	for i < len(d.raw) && (d.raw[i] == ' ' || d.raw[i] == '\t' || d.raw[i] == '\n' || d.raw[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-func (d *decoder) value(i, depth int) (any, *Violation) {
+func (d *decoder) value(i uint32, depth int) (any, *Violation) {
 	c := d.raw[i]
 	if d.values++; c == '{' {
 		d.objects++
 	}
-	if d.as == document && (d.values > maxValues || d.objects > maxObjects) {
-		what := fmt.Sprintf("more than %d JSON values", maxValues)
-		if d.objects > maxObjects {
-			what = fmt.Sprintf("more than %d objects", maxObjects)
-		}
-		return nil, &Violation{Rule: "size", Message: what}
+	switch {
+	case d.as == document && d.objects > maxObjects:
+		return nil, &Violation{Rule: "size", Message: fmt.Sprintf("more than %d objects", maxObjects)}
+	case d.as == document && d.values > maxValues:
+		return nil, &Violation{Rule: "size", Message: fmt.Sprintf("more than %d JSON values", maxValues)}
+	case (c == '{' || c == '[') && depth == maxDepth:
+		return nil, &Violation{Rule: "depth", Message: fmt.Sprintf("more than %d objects and arrays in one another", maxDepth)}
+	case c == '{':
+		return d.object(wire.SkipSpace(d.raw, i+1), depth+1)
+	case c == '[':
+		return d.array(wire.SkipSpace(d.raw, i+1), depth+1)
 	}
+	d.end = wire.Skip(d.raw, i)
 	switch c {
-	case '{', '[':
-		if depth == maxDepth {
-			return nil, &Violation{Rule: "depth", Message: fmt.Sprintf("more than %d objects and arrays in one another", maxDepth)}
-		}
-		if c == '{' {
-			return d.object(d.space(i+1), depth+1)
-		}
-		return d.array(d.space(i+1), depth+1)
 	case '"':
-		if d.as != withoutTexts {
-			return d.text(i), nil
+		if d.as == withoutTexts {
+			return "", nil
 		}
-		d.end = d.behind(i)
-		return "", nil
-	case 't':
-		d.end = i + 4
-		return true, nil
-	case 'f':
-		d.end = i + 5
-		return false, nil
+		return d.text(wire.Span{From: i, To: d.end}), nil
+	case 't', 'f':
+		return c == 't', nil
 	case 'n':
-		d.end = i + 4
 		return nil, nil
 	}
-	return d.number(i)
+	return number(string(d.raw[i:d.end]))
 }
 
-func (d *decoder) object(i, depth int) (any, *Violation) {
+func (d *decoder) object(i uint32, depth int) (any, *Violation) {
 	obj := map[string]any{}
 	for d.raw[i] != '}' {
-		name := d.text(i)
+		key := wire.Span{From: i, To: wire.Skip(d.raw, i)}
+		name := d.text(key)
 		if _, twice := obj[name]; twice && d.as != document {
 			return nil, &Violation{Rule: "duplicate", Message: "property " + quote(name) + " is there twice"}
 		}
-		v, bad := d.value(d.space(d.space(d.end)+1), depth)
+		v, bad := d.value(wire.SkipSpace(d.raw, wire.SkipSpace(d.raw, key.To)+1), depth)
 		if bad != nil {
 			return nil, bad.under(name)
 		}
 		obj[name] = v
-		if i = d.space(d.end); d.raw[i] == ',' {
-			i = d.space(i + 1)
-		}
+		i = d.next()
 	}
 	d.end = i + 1
 	return obj, nil
 }
 
-func (d *decoder) array(i, depth int) (any, *Violation) {
+func (d *decoder) array(i uint32, depth int) (any, *Violation) {
 	arr := []any{}
 	for d.raw[i] != ']' {
 		v, bad := d.value(i, depth)
@@ -129,48 +106,33 @@ func (d *decoder) array(i, depth int) (any, *Violation) {
 			return nil, bad.under(strconv.Itoa(len(arr)))
 		}
 		arr = append(arr, v)
-		if i = d.space(d.end); d.raw[i] == ',' {
-			i = d.space(i + 1)
-		}
+		i = d.next()
 	}
 	d.end = i + 1
 	return arr, nil
 }
 
-func (d *decoder) text(i int) string {
-	d.end = d.behind(i)
-	text := wire.Span{From: uint32(i), To: uint32(d.end)}.Text(d.raw) //nolint:gosec // the scanner refuses larger input
+// next returns the offset of the next member or element, or of the closing bracket.
+func (d *decoder) next() uint32 {
+	i := wire.SkipSpace(d.raw, d.end)
+	if d.raw[i] == ',' {
+		i = wire.SkipSpace(d.raw, i+1)
+	}
+	return i
+}
+
+func (d *decoder) text(s wire.Span) string {
+	text := s.Text(d.raw)
 	if d.as == arguments && len(text) >= borrowed {
 		return unsafe.String(&text[0], len(text)) //nolint:gosec // see borrowed
 	}
 	return string(text)
 }
 
-// behind returns the offset after the text at i.
-func (d *decoder) behind(i int) int {
-	end := i + 1
-	for {
-		end += bytes.IndexByte(d.raw[end:], '"') // strict has found it
-		slashes := 0
-		for d.raw[end-1-slashes] == '\\' { // stops at the quote at i
-			slashes++
-		}
-		if end++; slashes%2 == 0 {
-			return end
-		}
-	}
-}
-
 // number keeps a number as it is written. It refuses exponents such as 1e999999, with which calculations take a million digits.
-func (d *decoder) number(i int) (any, *Violation) {
-	end := i
-	for end < len(d.raw) && bytes.IndexByte([]byte("+-.0123456789eE"), d.raw[end]) >= 0 {
-		end++
-	}
-	d.end = end
-	text := string(d.raw[i:end])
+func number(text string) (any, *Violation) {
 	digits := len(text)
-	if e := bytes.IndexAny([]byte(text), "eE"); e >= 0 {
+	if e := strings.IndexAny(text, "eE"); e >= 0 {
 		exp, err := strconv.Atoi(text[e+1:])
 		if err != nil || exp > maxDigits || exp < -maxDigits {
 			exp = maxDigits

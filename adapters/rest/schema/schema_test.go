@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	js "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 )
 
@@ -17,7 +18,7 @@ const draft7 = `"$schema":"http://json-schema.org/draft-07/schema#",`
 
 // For every keyword an instance that is valid (want "") and one that is not: the path and the rule.
 func TestKeywords(t *testing.T) {
-	c := NewCache(Options{})
+	c := NewCache()
 	for _, k := range []struct{ schema, instance, want string }{
 		{`true`, `{}`, ""},
 		{`false`, `{}`, " false"},
@@ -110,7 +111,7 @@ func TestKeywords(t *testing.T) {
 
 // The messages that callers read.
 func TestMessages(t *testing.T) {
-	c := NewCache(Options{})
+	c := NewCache()
 	for _, k := range []struct{ schema, instance, want string }{
 		{`{"properties":{"a":{"type":["integer","null"]}}}`, `{"a":"x"}`, "/a: must be null or integer, is string (type)"},
 		{`{"required":["b","a"],"properties":{"n":{"minimum":0.1}}}`, `{"n":0}`, "/n: must be at least 0.1 (minimum; and 1 more)"},
@@ -134,7 +135,7 @@ func TestMessages(t *testing.T) {
 
 // Arguments that no schema can allow.
 func TestArguments(t *testing.T) {
-	c := NewCache(Options{})
+	c := NewCache()
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for instance, want := range map[string]string{
 		`{"a":{"b":1,"b":2}}`:    `/a: property "b" is there twice (duplicate)`,
@@ -166,7 +167,7 @@ func TestArguments(t *testing.T) {
 
 // Unusable schemas are errors that say why.
 func TestUnusable(t *testing.T) {
-	c := NewCache(Options{MaxBytes: 100_000})
+	c := newCache(maxKept, 100_000, maxSteps)
 	many := func(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
 	var remote strings.Builder
 	for i := range 250 {
@@ -219,7 +220,7 @@ func TestExplosion(t *testing.T) {
 	nest := func(n int) string { return strings.Repeat(`{"k":"a","l":`, n) + `{"k":"b"}` + strings.Repeat("}", n) }
 	// The metaschema itself, with alternatives around it.
 	pattern := `{"items":{"pattern":"^(a?){50}a{50}$"}}`
-	c := NewCache(Options{})
+	c := NewCache()
 	for name, k := range map[string]struct{ schema, instance string }{
 		"doubling":      {doubling.String(), `7`},
 		"tree":          {tree, nest(40)},
@@ -227,6 +228,8 @@ func TestExplosion(t *testing.T) {
 		"enum":          {`{"items":{"enum":[` + strings.Repeat("1,", 5000) + `2]}}`, "[" + strings.Repeat("3,", 5000) + "0]"},
 		"numbers":       {`{"items":{"multipleOf":0.1}}`, "[" + strings.Repeat("1e399,", 20_000) + "0]"},
 		"unique":        {`{"items":{"uniqueItems":true,"items":{"uniqueItems":true}}}`, "[[[" + strings.Repeat("0,", 130_000) + "0]]]"},
+		"unique pairs":  {`{"items":{"uniqueItems":true}}`, "[" + strings.Repeat("["+strings.Repeat("0,", 19)+"0],", 1000) + "[]]"},
+		"unique hashes": {`{"uniqueItems":true}`, "[" + strings.Repeat("0,", 10_000) + "0]"},
 		"pattern":       {pattern, `["` + strings.Repeat("a", 300_000) + `"]`},
 		"names":         {`{"propertyNames":{"pattern":"^(a?){50}a{50}$"}}`, `{"` + strings.Repeat("a", 300_000) + `":1}`},
 		"more patterns": {`{"patternProperties":{"^(a?){50}a{50}$":true,"(a?){60}":true}}`, `{"` + strings.Repeat("a", 300_000) + `":1}`},
@@ -248,6 +251,15 @@ func TestExplosion(t *testing.T) {
 		}
 	}
 	// Values within the bound are checked exactly.
+	var different strings.Builder
+	for i := range 3_500 {
+		fmt.Fprintf(&different, "%d,", i)
+	}
+	for last, want := range map[string]string{"3500": "<nil>", "7": "at the top: elements 7 and 3500 are equal (uniqueItems)"} {
+		if got, err := c.Check([]byte(`{"uniqueItems":true}`), []byte("["+different.String()+last+"]")); fmt.Sprint(got) != want || err != nil {
+			t.Error(got, err)
+		}
+	}
 	if got, err := c.Check([]byte(tree), []byte(nest(10))); got != nil || err != nil {
 		t.Error(got, err)
 	}
@@ -256,12 +268,15 @@ func TestExplosion(t *testing.T) {
 	}
 }
 
-// probe counts the visits of the validator.
-type probe struct{ visits *int }
+// visitCounter counts the visits of the validator.
+type visitCounter struct{ visits *int }
+
+// Validate implements the library's SchemaExt.
+func (c visitCounter) Validate(*js.ValidatorContext, any) { *c.visits++ }
 
 // The cost is never less than the visits of the validator.
 func TestCostBoundsVisits(t *testing.T) {
-	c := NewCache(Options{})
+	c := NewCache()
 	for _, k := range [][2]string{
 		{`{"$ref":"#/$defs/n","$defs":{"n":{"oneOf":[{"properties":{"l":{"$ref":"#/$defs/n"}},"required":["l"]},{"properties":{"l":{"$ref":"#/$defs/n"}}}]}}}`,
 			`{"l":{"l":{"l":{"l":{}}}}}`},
@@ -280,11 +295,11 @@ func TestCostBoundsVisits(t *testing.T) {
 		visits := 0
 		for s := range p.facts {
 			if s.Bool == nil {
-				s.Extensions = append(s.Extensions, probe{&visits})
+				s.Extensions = append(s.Extensions, visitCounter{&visits})
 			}
 		}
 		value, _ := decode([]byte(k[1]), arguments)
-		if _, err := p.judge(value); err != nil {
+		if _, err := p.validate(value); err != nil {
 			t.Fatal(err)
 		}
 		if n := p.cost(value, 1<<30); n < visits || visits < 3 {
@@ -295,7 +310,7 @@ func TestCostBoundsVisits(t *testing.T) {
 
 // Patterns of ECMA-262, and those that cannot be run.
 func TestPatterns(t *testing.T) {
-	c := NewCache(Options{})
+	c := NewCache()
 	for _, k := range []struct{ pattern, text, want string }{
 		{`^\\u00e4\\u{F6}$`, "äö", ""}, {`^\\u00e4$`, "a", "pattern"}, {`^\\cJ$`, `\n`, ""}, {`^\\s$`, "\u00a0", ""}, {`^[\\s]$`, `\u2028`, ""}, {`^\\S$`, "\u00a0", "pattern"},
 		{`^[^]$`, `\n`, ""}, {`[]`, "a", "pattern"}, {`^[[]$`, "[", ""}, {`^\\/\\-\\d$`, "/-1", ""}, {`(?<y>\\d{4})`, "2026", ""}, {`^\\p{L}+$`, "äß", ""},
@@ -344,7 +359,7 @@ func TestPatterns(t *testing.T) {
 
 // The cache compiles each schema once, also concurrently, and keeps no more than its size.
 func TestCacheCompilesOnce(t *testing.T) {
-	c := NewCache(Options{Size: 2})
+	c := newCache(2, maxBytes, maxSteps)
 	schema := []byte(`{"properties":{"a":{"type":"integer"}},"required":["a"]}`)
 	plans := make([]*plan, 64)
 	var wg sync.WaitGroup
@@ -370,7 +385,7 @@ func TestCacheCompilesOnce(t *testing.T) {
 	if c.kept.Len() != 2 {
 		t.Error(c.kept.Len())
 	}
-	one := NewCache(Options{})
+	one := NewCache()
 	for i := range plans {
 		wg.Add(1)
 		go func() {
@@ -401,20 +416,20 @@ func FuzzCheck(f *testing.F) {
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
-	c := NewCache(Options{Size: 64, MaxBytes: 4096, Steps: 20_000})
+	c := newCache(64, 4096, 20_000)
 	f.Fuzz(func(t *testing.T, schema, instance []byte) {
 		v, err := c.Check(schema, instance)
 		if v != nil && err != nil {
 			t.Fatal("both", v, err)
 		}
-		again, err2 := NewCache(Options{MaxBytes: 4096, Steps: 20_000}).Check(schema, instance)
+		again, err2 := newCache(maxKept, 4096, 20_000).Check(schema, instance)
 		if fmt.Sprint(v) != fmt.Sprint(again) || fmt.Sprint(err) != fmt.Sprint(err2) {
 			t.Fatalf("%v %v, and then %v %v", v, err, again, err2)
 		}
 		if err != nil && strings.Contains(err.Error(), "the validator failed") {
 			t.Fatal(err)
 		}
-		if got := readInFull(Options{MaxBytes: 4096, Steps: 20_000}, schema, instance); got != fmt.Sprint(v, err) {
+		if got := readInFull(newCache(maxKept, 4096, 20_000), schema, instance); got != fmt.Sprint(v, err) {
 			t.Fatalf("%v %v, but with all texts read %s", v, err, got)
 		}
 	})
