@@ -60,7 +60,7 @@ type Keys struct {
 	began  time.Time     // start of the last fetch
 	failed error         // error of the last fetch that has ended
 
-	fetches, failures atomic.Int64
+	fetches, failures atomic.Uint64
 }
 
 // keySet is one state of the keys. It is immutable except for at.
@@ -108,7 +108,7 @@ func (k *Keys) Close() {
 func (k *Keys) Prefetch() { k.startFetch(k.opt.Now()) }
 
 // Stats returns the number of fetches and failures, and the number and the age of the keys.
-func (k *Keys) Stats() (fetches, failures int64, keys int, age time.Duration) {
+func (k *Keys) Stats() (fetches, failures uint64, keys int, age time.Duration) {
 	if set := k.set.Load(); set != nil {
 		keys, age = len(set.keys), k.opt.Now().Sub(time.Unix(0, set.at.Load()))
 	}

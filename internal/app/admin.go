@@ -66,8 +66,8 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 
 // Checks returns the readiness of each upstream, and of the service while it shuts down.
 func (g *Generation) Checks() []admin.Check {
-	out := make([]admin.Check, 0, len(g.targets.All))
-	for _, t := range g.targets.All {
+	out := make([]admin.Check, 0, len(g.Targets.All))
+	for _, t := range g.Targets.All {
 		d := t.State()
 		out = append(out, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
 	}
@@ -115,11 +115,4 @@ func levelName(level zerolog.Level) string {
 		}
 	}
 	return level.String()
-}
-
-// reopenFiles reopens files that another program may have rotated.
-func (a *App) reopenFiles() {
-	if trail := a.Current.Load().telemetry.audit; trail != nil {
-		trail.Reopen()
-	}
 }

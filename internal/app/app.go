@@ -3,6 +3,9 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -10,9 +13,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/service"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/app/target"
+	"dragoman/internal/config"
+	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
 )
 
 // App is what lasts while configurations come and go. Each configuration makes a [Generation].
@@ -21,6 +30,7 @@ type App struct {
 	Metrics    *prometheus.Registry
 	Current    atomic.Pointer[Generation] // the generation that serves; nil until the first is activated
 	components *component.Registry
+	router     *proxy.Router       // to the targets of the current generation
 	level      *telemetry.Level    // of the log
 	fastLog    *telemetry.FastLine // its fast path for the access log; nil: it has none
 
@@ -28,14 +38,19 @@ type App struct {
 	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
 	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
 
-	Retiring sync.WaitGroup // closing of components that a generation has left behind
+	// Drain begins to drain the proxy: event streams end, and requests that wait end soon.
+	Drain    context.CancelFunc
+	draining context.Context // ends when the proxy begins to drain
+	streams  session.Usage   // memory kept for clients that lose a stream
+	Retiring sync.WaitGroup  // closing of components that a generation has left behind
 }
 
 // newApp returns an App without a generation. lines, if not nil, is where log goes, as JSON.
 func newApp(log zerolog.Logger, lines *telemetry.BatchWriter) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	metrics := prometheus.NewRegistry()
-	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics)}
+	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable())}
+	a.draining, a.Drain = context.WithCancel(context.Background())
 	if lines != nil {
 		a.fastLog = &telemetry.FastLine{Out: lines, Level: level}
 	}
@@ -45,16 +60,139 @@ func newApp(log zerolog.Logger, lines *telemetry.BatchWriter) *App {
 // target returns the target of a name in the current generation, or nil.
 func (a *App) target(name string) *target.Target {
 	if g := a.Current.Load(); g != nil {
-		return g.targets.Named(name)
+		return g.Targets.Named(name)
 	}
 	return nil
 }
 
 // Close closes the current generation: sessions first, then the connections to the servers.
 func (a *App) Close() {
-	g := a.Current.Load()
-	g.Drain()
+	a.Drain()
 	a.level.Close()
 	a.Retiring.Wait() // components of earlier generations
-	g.components.Close()
+	a.Current.Load().components.Close()
+}
+
+// Generation is everything that is made from one configuration. Components may be handed over to the next one, see
+// [component.Set].
+type Generation struct {
+	*App
+	Cfg        *config.Config
+	components *component.Set
+	shared     shared
+	limiters   limiters
+	telemetry  observability
+	identity   identity
+	Targets    *target.Set
+	service    serviceState
+	pipeline
+}
+
+// Assemble makes and activates the proxy for the given upstreams. It sends nothing to them yet.
+func Assemble(cfg *config.Config, ups []*config.Upstream, log zerolog.Logger) (*Generation, error) {
+	return newApp(log, nil).open(cfg, ups)
+}
+
+// AssembleHandler is [Assemble] for a server that answers by itself. handle takes the place of the upstreams and of the
+// policies around them for MCP clients, plain for callers of the REST endpoint.
+func AssembleHandler(cfg *config.Config, handle, plain proxy.Handler, log zerolog.Logger) (*Generation, error) {
+	g, err := Assemble(cfg, nil, log)
+	if err == nil {
+		g.pipeline = pipeline{Handle: handle, plain: plain}
+	}
+	return g, err
+}
+
+// open makes and activates the first generation.
+func (a *App) open(cfg *config.Config, ups []*config.Upstream) (*Generation, error) {
+	g, err := a.build(cfg, ups)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := g.activate(); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return g, nil
+}
+
+// build makes the generation of a configuration. The current one is unaffected until the new one is activated.
+func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, err error) {
+	before := a.Current.Load()
+	var active *component.Set
+	if before != nil {
+		active = before.components
+	}
+	set := a.components.NewSet(active)
+	defer func() {
+		if err != nil {
+			set.Discard()
+		}
+	}()
+	g := &Generation{App: a, Cfg: cfg, components: set}
+	if g.shared, err = buildShared(set, cfg, ups, a.Log); err != nil {
+		return nil, err
+	}
+	if err = a.buildGauges(set, &g.shared); err != nil {
+		return nil, err
+	}
+	if g.telemetry, err = buildTelemetry(set, cfg, a.Log, a.fastLog); err != nil {
+		return nil, err
+	}
+	if g.limiters, err = buildLimiters(set, cfg); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	if g.identity, err = buildIdentity(set, cfg, a.Log); err != nil {
+		return nil, fmt.Errorf("authentication: %w", err)
+	}
+	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending,
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Tracing: g.telemetry.tracing, Current: a.target}
+	if g.Targets, err = targets.Build(ups); err != nil {
+		return nil, err
+	}
+	if g.service, err = buildService(set, cfg, a.Log,
+		func() []service.Dependency { return a.Current.Load().Targets.States() },
+		func() []service.Dependency { return a.Current.Load().service.dependencies() }); err != nil {
+		return nil, err
+	}
+	g.pipeline = g.buildPipeline()
+	if before != nil && before.Cfg.Log.Level != cfg.Log.Level {
+		set.OnActivation(func() { a.level.Set(logging.Levels[cfg.Log.Level]) })
+	}
+	return g, nil
+}
+
+// activate makes g the current generation, and returns the components of the previous one that are no longer needed.
+func (g *Generation) activate() (component.Left, error) {
+	return g.components.Activate(func() { g.App.Current.Store(g) })
+}
+
+// pipeline holds the way of a request from a listener to the upstreams.
+type pipeline struct {
+	// Handle is the handler of MCP clients.
+	Handle proxy.Handler
+	plain  proxy.Handler // for callers without a revision; the REST endpoint puts the recording policies around it
+}
+
+// buildPipeline puts the policies around the router.
+func (g *Generation) buildPipeline() (p pipeline) {
+	g.components.OnActivation(func() {
+		g.router.Swap(g.Targets.Table)
+		for _, u := range g.Targets.Fresh {
+			g.limiters.cache.Forget(u.Name()) // the name may have belonged to another upstream
+		}
+	})
+	around := append([]proxy.Policy{g.identity.scopes}, g.limiters.policies()...)
+	p.plain = proxy.Chain(g.router.Do, around...)
+	p.Handle = proxy.Chain(proxy.Chain(g.router.Do, append(around, access.Eras(g.Cfg.Served()))...), g.telemetry.policies...)
+	return p
+}
+
+// userError reduces an error of an upstream to its message for people.
+func userError(err error) error {
+	var e *proxy.Error
+	if errors.As(err, &e) {
+		return errors.New(e.Message)
+	}
+	return err
 }

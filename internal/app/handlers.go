@@ -1,9 +1,15 @@
 package app
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/goccy/go-json"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/legacy"
@@ -11,6 +17,10 @@ import (
 	"dragoman/adapters/modern"
 	"dragoman/adapters/sse"
 	"dragoman/internal/app/component"
+	"dragoman/internal/config/field"
+	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
+	"dragoman/proxy"
 )
 
 // ClientServer makes the server of the main listener.
@@ -38,9 +48,9 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	c := g.Cfg
 	opts := httpserver.HandlerOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
 	down := g.restEndpoint(&opts)
-	manner := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.shared.draining.ctx,
-		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: g.shared.streams}}
-	routes, err := g.routes(manner)
+	responses := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.draining,
+		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &g.streams}}
+	routes, err := g.routes(responses)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +64,14 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 
 // routes returns the handlers of the eras that are served. Requests that only the other era has are answered as by a
 // server that does not know them, so that clients of both eras fall back by themselves.
-func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, error) {
+func (g *Generation) routes(responses mcphttp.ResponseOptions) (*mcphttp.Routes, error) {
 	streams, err := component.Get(g.components, "legacy clients", nil, component.Spec[*legacy.Downstream]{Build: func(prometheus.Registerer) (*legacy.Downstream, error) {
-		return legacy.NewDownstream(g.Handle, g.shared.sessions, manner), nil
+		return legacy.NewDownstream(g.Handle, g.shared.sessions, responses), nil
 	}})
 	if err != nil {
 		return nil, err
 	}
-	newer, older := modern.NewDownstream(g.Handle, manner), streams.With(g.Handle, manner)
+	newer, older := modern.NewDownstream(g.Handle, responses), streams.With(g.Handle, responses)
 	newer.Compat = g.Cfg.ErrorStatus == "compat"
 	served := g.Cfg.Served()
 	if len(served.Legacy()) == 0 {
@@ -78,3 +88,80 @@ func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, er
 
 // Patience is how long a response may be silent before it becomes an event stream, which can be kept alive.
 const Patience = 5 * time.Second
+
+// gates returns the gates of the main listener, in the order in which they judge a request by its head.
+func (g *Generation) gates() []proxy.Gate {
+	c := g.Cfg.Security
+	var trusted []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		if p, err := field.Network(text); err == nil { // the configuration was checked
+			trusted = append(trusted, p)
+		}
+	}
+	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
+	return []proxy.Gate{
+		telemetry.Correlate(g.telemetry.tracing != nil),
+		access.TrustProxies(trusted),
+		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.CORS(origins, forwardedHeaders(g.Cfg)...),
+		g.limiters.rate.Gate(),
+		g.identity.auth.Gate(),
+		g.identity.forward,
+		g.limiters.rate.Where(),
+	}
+}
+
+// gateway combines the gates that are on into the form that a listener takes.
+func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	on := slices.DeleteFunc(gates, func(gate proxy.Gate) bool { return gate == nil })
+	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(refuse, on...)}
+}
+
+// metadata serves the metadata by which clients find the authorization server (RFC 9728), for the service as a whole
+// and for each MCP endpoint.
+func (g *Generation) metadata(srv httpserver.Registrar) error {
+	j := &g.Cfg.Security.Auth.JWT
+	if g.identity.auth == nil || j.Issuer == "" {
+		return nil
+	}
+	g.identity.keys.Prefetch()
+	resource := strings.TrimSuffix(j.Resource, "/")
+	_, prefix, _ := strings.Cut(access.MetadataURL(resource, ""), access.MetadataPath) // the path of resource
+	scopes := slices.Clone(j.Scopes)
+	bases := []string{""}
+	for _, u := range g.Cfg.Upstreams {
+		bases = append(bases, "/servers/"+u.Name)
+		for _, r := range u.Scopes {
+			scopes = union(scopes, r.Scopes)
+		}
+	}
+	served := map[string]bool{}
+	for _, base := range bases {
+		for _, path := range []string{"", "/mcp", "/sse", "/mcp/sse"} {
+			doc, err := json.Marshal(struct {
+				Resource string   `json:"resource"`
+				Servers  []string `json:"authorization_servers"`
+				Scopes   []string `json:"scopes_supported,omitempty"`
+				Methods  []string `json:"bearer_methods_supported"`
+				Name     string   `json:"resource_name"`
+			}{resource + base + path, []string{j.Issuer}, scopes, []string{"header"}, g.Cfg.Service.Name})
+			if err != nil {
+				return fmt.Errorf("metadata: %w", err)
+			}
+			for _, at := range []string{access.MetadataPath + prefix + base + path, access.MetadataPath + base + path} { // a proxy may strip the prefix
+				if served[at] {
+					continue
+				}
+				served[at] = true
+				handler := func(ctx *fasthttp.RequestCtx) {
+					ctx.SetContentType("application/json")
+					ctx.Response.Header.Set("Cache-Control", "max-age=300")
+					ctx.SetBody(doc)
+				}
+				srv.Handle(fasthttp.MethodGet, at, handler)
+				srv.Handle(fasthttp.MethodHead, at, handler)
+			}
+		}
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -119,7 +118,7 @@ func buildKeys(set *component.Set, j *config.JWTConfig, log zerolog.Logger) (*oa
 func buildVerifier(set *component.Set, j *config.JWTConfig, keys *oauth.Keys) (*oauth.Verifier, error) {
 	opt := oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
 		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway}
-	return component.Get(set, "tokens", tokenSettings{opt, set.Number(issuerKeys)}, component.Spec[*oauth.Verifier]{Build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
+	return component.Get(set, "tokens", []any{opt, set.Number(issuerKeys)}, component.Spec[*oauth.Verifier]{Build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
 		opt.Keys = keys
 		v, err := oauth.NewVerifier(opt)
 		if err != nil {
@@ -132,25 +131,13 @@ func buildVerifier(set *component.Set, j *config.JWTConfig, keys *oauth.Keys) (*
 // issuerKeys is the name of the component of the issuer's keys.
 const issuerKeys = "keys of the issuer"
 
-// tokenSettings is what the verifier of tokens is made from.
-type tokenSettings struct {
-	opt  oauth.VerifierOptions
-	keys uint64
-}
-
 // registerKeys registers the metrics of an issuer's keys.
-func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
-	counter := func(name, help string, read func() float64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read)
-	}
-	for _, c := range []prometheus.Collector{
-		counter("dragoman_jwks_fetches_total", "Fetches of the keys of the issuer of tokens.", func() float64 { n, _, _, _ := keys.Stats(); return float64(n) }),
-		counter("dragoman_jwks_failures_total", "Of these, those that have failed.", func() float64 { _, n, _, _ := keys.Stats(); return float64(n) }),
+func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) error {
+	return component.Register(reg,
+		component.Counter("dragoman_jwks_fetches_total", "Fetches of the keys of the issuer of tokens.", "", func() uint64 { n, _, _, _ := keys.Stats(); return n }),
+		component.Counter("dragoman_jwks_failures_total", "Of these, those that have failed.", "", func() uint64 { _, n, _, _ := keys.Stats(); return n }),
 		component.Gauge("dragoman_jwks_keys", "Keys of the issuer of tokens.", "", func() int { _, _, n, _ := keys.Stats(); return n }),
-		component.Gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) })} {
-		err = errors.Join(err, reg.Register(c))
-	}
-	return err
+		component.Gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) }))
 }
 
 // needsNoCredential reports whether a request needs no credential: one for the metadata that says where to get a token,
@@ -161,4 +148,24 @@ func needsNoCredential(head *proxy.Head) bool {
 	}
 	path := string(head.Path)
 	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
+}
+
+// forwardedHeaders returns the headers of clients that some upstream gets.
+func forwardedHeaders(c *config.Config) (names []string) {
+	for _, u := range c.Upstreams {
+		for _, f := range u.Forward {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, f.From) }) {
+				names = append(names, f.From)
+			}
+		}
+	}
+	return names
+}
+
+func lower(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.ToLower(s)
+	}
+	return out
 }

@@ -3,27 +3,13 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/service"
-	"dragoman/internal/app/target"
 	"dragoman/policies/idempotency"
 	"dragoman/proxy/session"
 )
 
-// The methods of this file show the parts of a generation to the tests of the whole program, internal/e2e.
-
-// Upstreams returns the upstreams in the order of the configuration.
-func (g *Generation) Upstreams() []*era.Upstream {
-	all := make([]*era.Upstream, 0, len(g.targets.All))
-	for _, t := range g.targets.All {
-		all = append(all, t.Upstream.Upstream)
-	}
-	return all
-}
-
-// Target returns an upstream with its health monitor and transports.
-func (g *Generation) Target(name string) *target.Target { return g.targets.Named(name) }
+// The methods of this file give the tests of internal/e2e access to the parts of a generation.
 
 // Sessions returns the sessions of legacy clients.
 func (g *Generation) Sessions() *session.Store { return g.shared.sessions }

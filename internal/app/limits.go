@@ -49,17 +49,17 @@ func buildLimiters(set *component.Set, c *config.Config) (l limiters, err error)
 	}}); err != nil {
 		return l, err
 	}
-	listens := [...]int{c.Limits.Listens, c.Limits.ListensPerPrincipal}
-	if l.listens, err = component.GetPolicy(set, "listens", listens, func() proxy.Policy { return limits.Listens(listens[0], listens[1]) }); err != nil {
+	all, each := c.Limits.Listens, c.Limits.ListensPerPrincipal
+	if l.listens, err = component.GetPolicy(set, "listens", []any{all, each}, func() proxy.Policy { return limits.Listens(all, each) }); err != nil {
 		return l, err
 	}
 	repeats := idempotency.Options{Mode: c.Idempotency.Mode, Window: c.Idempotency.Window, Max: c.Idempotency.Max, Bytes: c.Idempotency.Bytes}
 	if l.duplicates, err = component.Get(set, "repeats", repeats, component.Spec[*idempotency.Policy]{Build: func(reg prometheus.Registerer) (*idempotency.Policy, error) {
 		return idempotency.New(repeats, reg)
 	}, Stage: component.Repeats, Close: (*idempotency.Policy).Close}); err != nil {
-		return l, fmt.Errorf("idempotency: %w", err)
+		err = fmt.Errorf("idempotency: %w", err)
 	}
-	return l, nil
+	return l, err
 }
 
 // policies returns the policies that judge a request before it is routed, the outermost first. Repeated requests come

@@ -2,15 +2,18 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-json"
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/transport"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
@@ -48,7 +51,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	defer g.Close()
-	v, err := g.targets.All[0].Both(ctx)
+	v, err := g.Targets.All[0].Both(ctx)
 	if err != nil {
 		return userError(err)
 	}
@@ -133,9 +136,71 @@ func announce(log zerolog.Logger, upstream string, v *probe.Profile, rows []era.
 		log.Info().Msg("no client loses anything by translation")
 		return
 	}
-	text := "not quite as in the server's own era (dragoman probe has the table): " + strings.Join(parts, "; ")
+	text := "clients lose by translation (dragoman probe has the table): " + strings.Join(parts, "; ")
 	if !v.Checked() {
-		text += "; legacy clients only if the server has no legacy side, which the first of them shows"
+		text += "; for legacy clients only if the server has no legacy side, which their first request shows"
 	}
 	log.Info().Msg(text)
+}
+
+// probeAgain is the first pause before an upstream that could not be reached is probed again. It is doubled each time,
+// up to a minute.
+const probeAgain = 2 * time.Second
+
+// Probe starts to probe the upstreams that are new in g, and repeats that until they answer or ctx ends. An error that
+// no later attempt can mend goes to fatal.
+func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
+	for _, u := range g.Targets.Fresh {
+		go func() { // ends with ctx, with the upstream, or with the probe
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(u.Ended(), cancel)()
+			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
+				err := g.App.probe(ctx, u)
+				if errors.Is(err, transport.ErrFatal) {
+					select {
+					case fatal <- err:
+					default:
+					}
+				}
+				if err == nil || ctx.Err() != nil || errors.Is(err, transport.ErrFatal) {
+					return
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+}
+
+// probe determines which revisions an upstream speaks.
+func (a *App) probe(ctx context.Context, u *target.Upstream) error {
+	began, name := time.Now(), u.Name()
+	a.target(name).Trying()
+	profile, err := u.Profile(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	a.target(name).Tried(began, err)
+	if g := a.Current.Load(); err == nil && g.Cfg.Upstream(name) != nil {
+		g.service.Health() // the state may have changed
+		announce(g.Log, name, profile, era.Degrades(profile, target.ProfileSettings(g.Cfg, name)))
+	}
+	return err
+}
+
+// watchState reads the state of the service at intervals, so that the log has a change that nobody asked about. It ends
+// with ctx.
+func (a *App) watchState(ctx context.Context) {
+	for {
+		g := a.Current.Load()
+		select {
+		case <-time.After(g.Cfg.Monitoring.HealthCheckInterval):
+			g.service.Health()
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app/component"
 	"dragoman/internal/app/target"
+	"dragoman/internal/config"
 	"dragoman/proxy"
 )
 
@@ -19,7 +20,9 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 	began, before := time.Now(), a.Current.Load()
 	metrics := before.shared.reloads
 	log := a.Log.With().Str("reason", why).Logger()
-	a.reopenFiles()
+	if trail := before.telemetry.audit; trail != nil {
+		trail.Reopen() // another program may have rotated the file
+	}
 	held, err := a.replace(ctx, srv, before)
 	switch {
 	case errors.Is(err, errUnchanged):
@@ -27,14 +30,14 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 		log.Info().Msg("the configuration was read again; nothing has changed")
 	case err != nil:
 		outcome = ReloadRefused
-		log.Error().Err(err).Msg("the new configuration is refused; the one before holds")
+		log.Error().Err(err).Msg("the new configuration is refused; the previous one stays in force")
 	default:
 		outcome = ReloadApplied
-		log.Info().Dur("took", time.Since(began)).Msg("the new configuration holds")
+		log.Info().Dur("took", time.Since(began)).Msg("the new configuration is in force")
 		metrics.last.SetToCurrentTime()
 	}
 	if len(held) > 0 {
-		log.Warn().Strs("keys", held).Msg("these have changed and count after a restart; their old values hold")
+		log.Warn().Strs("keys", held).Msg("these keys have changed and take effect after a restart; their old values stay in force")
 	}
 	metrics.total.WithLabelValues(outcome).Inc()
 	metrics.held.Set(float64(len(held)))
@@ -73,15 +76,15 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	}
 	srv.SetHandler(handler)
 	warn(cfg, a.Log)
-	g.Probe(ctx, make(chan error, len(g.targets.Fresh)))
-	a.Retiring.Go(func() { a.retire(g, left) })
+	g.Probe(ctx, make(chan error, len(g.Targets.Fresh)))
+	a.Retiring.Go(func() { a.retire(g.Cfg.DrainTimeout, left) })
 	return held, nil
 }
 
 // retire closes the components that a new generation does not use. It waits for the requests that run at replaced
-// upstreams until the drain timeout, or until the proxy drains.
-func (a *App) retire(g *Generation, left component.Left) {
-	ctx, cancel := context.WithTimeout(g.shared.draining.ctx, g.Cfg.DrainTimeout)
+// upstreams until limit has passed, or until the proxy drains.
+func (a *App) retire(limit time.Duration, left component.Left) {
+	ctx, cancel := context.WithTimeout(a.draining, limit)
 	defer cancel()
 	replaced := component.Values[*target.Upstream](left)
 	var waits sync.WaitGroup
@@ -104,5 +107,39 @@ func (a *App) retire(g *Generation, left component.Left) {
 			a.components.Forget(u.Name())
 			now.telemetry.requests.Forget(u.Name())
 		}
+	}
+}
+
+// watchFiles sends to changed when one of the files that a configuration comes from has changed and stayed the same for
+// one interval. It polls them, since notifications are not reliable: mounted secrets and ConfigMaps are replaced by
+// changing a link two directories above, editors replace files by renaming, and network file systems notify nobody.
+// holds returns the current configuration. watchFiles ends with ctx.
+func watchFiles(ctx context.Context, holds func() *config.Config, changed chan<- struct{}) {
+	last, told := "", ""
+	for {
+		pause := holds().Reload.Watch
+		off := pause == 0
+		if off { // until a reload switches it on
+			pause = time.Minute
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		if off {
+			continue
+		}
+		cfg := holds()
+		now := config.Fingerprint(cfg.Files())
+		if now == last && now != cfg.Seen && now != told {
+			told = now // even if it will be refused
+			select {
+			case changed <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		last = now
 	}
 }

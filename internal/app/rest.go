@@ -11,7 +11,6 @@ import (
 	"dragoman/adapters/rest/schema"
 	"dragoman/adapters/service"
 	"dragoman/internal/app/logging"
-	"dragoman/proxy/wire"
 )
 
 // restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST
@@ -28,7 +27,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 	}
 	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.shared.draining.ctx, Health: g.health()})
+		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.draining, Health: g.health()})
 	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down
@@ -69,18 +68,12 @@ func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 // one.
 func (g *Generation) serviceVersion(server string) string {
 	var info struct{ Version string }
-	for _, t := range g.targets.All {
-		if t.Name() == server || server == "" && len(g.targets.All) == 1 {
+	for _, t := range g.Targets.All {
+		if t.Name() == server || server == "" && len(g.Targets.All) == 1 {
 			_ = json.Unmarshal(t.ServerInfo(), &info) // invalid info has no version
 		}
 	}
 	return service.Version(g.Cfg.Service.Version, info.Version)
-}
-
-// restInfo returns the clientInfo of all REST callers. They have the same one, so that they share sessions and child
-// processes of legacy servers.
-func restInfo() []byte {
-	return append(wire.AppendText([]byte(`{"name":"REST client","version":`), ReadVersion().Version), '}')
 }
 
 // restSpeaks is what a probe says that a REST service speaks.

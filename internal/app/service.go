@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
@@ -34,12 +32,12 @@ func buildService(set *component.Set, cfg *config.Config, log zerolog.Logger, up
 		case d.URL != "", d.Address() != "":
 			checks = append(checks, service.Check{Name: d.Name, URL: d.URL, Address: d.Address(), Timeout: d.Timeout})
 		default:
-			log.Warn().Str("key", "dependencies."+d.Name).Msg("is not looked after: it has neither url nor host and port")
+			log.Warn().Str("key", "dependencies."+d.Name).Msg("is not checked: it has neither url nor host and port")
 		}
 	}
 	if len(checks) > 0 {
 		every := cfg.Monitoring.HealthCheckInterval
-		if s.depends, err = component.Get(set, "dependencies", dependencySettings{checks, every}, component.Spec[*service.Checks]{Build: func(prometheus.Registerer) (*service.Checks, error) {
+		if s.depends, err = component.Get(set, "dependencies", []any{checks, every}, component.Spec[*service.Checks]{Build: func(prometheus.Registerer) (*service.Checks, error) {
 			return service.StartChecks(checks, every)
 		}, Stage: component.Callers, Close: (*service.Checks).Close}); err != nil {
 			return s, err
@@ -49,39 +47,17 @@ func buildService(set *component.Set, cfg *config.Config, log zerolog.Logger, up
 		made := service.New(service.Options{Upstreams: upstreams, Others: others, Changed: func(from, to service.State) {
 			log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
 		}})
-		return made, reg.Register(NewStateGauge(made))
+		return made, reg.Register(StateGauge(made))
 	}})
 	return s, err
 }
 
-// dependencySettings is what the checks of dependencies are made from.
-type dependencySettings struct {
-	all   []service.Check
-	every time.Duration
-}
-
-// stateGauge shows the state of the service: a series for each state, all from one reading.
-type stateGauge struct {
-	service *service.Service
-	desc    *prometheus.Desc
-}
-
-// NewStateGauge returns the metric of the state of s.
-func NewStateGauge(s *service.Service) stateGauge {
-	return stateGauge{s, prometheus.NewDesc("dragoman_service_state", "1 for the state that the service is in.", []string{"state"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (g stateGauge) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
-
-// Collect implements prometheus.Collector.
-func (g stateGauge) Collect(to chan<- prometheus.Metric) {
-	now := g.service.Health().State
-	for _, state := range service.States() {
-		value := 0.0
-		if state == now {
-			value = 1
+// StateGauge returns the metric of the state of s.
+func StateGauge(s *service.Service) prometheus.Collector {
+	return component.NewMultiGauge("dragoman_service_state", "1 for the state that the service is in.", func(tell func(float64, ...string)) {
+		now := s.Health().State
+		for _, state := range service.States() {
+			tell(float64(component.Bool(state == now)), string(state))
 		}
-		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, string(state))
-	}
+	}, "state")
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -18,27 +17,13 @@ import (
 
 // shared holds the components that last as long as the process. Only their bounds can change.
 type shared struct {
-	draining drainSignal
 	reaper   *reaper.Reaper // starts and ends all child processes
 	sessions *session.Store
-	streams  *session.Usage // memory kept for clients that lose a stream
-	pending  *input.Store   // calls that wait for answers to their questions
+	pending  *input.Store // calls that wait for answers to their questions
 	reloads  *reloadMetrics
 }
 
-// drainSignal announces that the proxy begins to drain.
-type drainSignal struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-}
-
 func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream, log zerolog.Logger) (s shared, err error) {
-	if s.draining, err = component.Get(set, "ending", nil, component.Spec[drainSignal]{Build: func(prometheus.Registerer) (e drainSignal, err error) {
-		e.ctx, e.cancel = context.WithCancel(context.Background())
-		return e, nil
-	}, Stage: component.Callers, Close: func(e drainSignal) { e.cancel() }}); err != nil {
-		return s, err
-	}
 	if s.reaper, err = component.Get(set, "reaper", nil, component.Spec[*reaper.Reaper]{Build: func(prometheus.Registerer) (*reaper.Reaper, error) {
 		return reaper.New(reaper.Options{Note: func(err error) { log.Warn().Err(err).Msg("the reaper of child processes") }}), nil
 	}, Stage: component.Processes, Close: (*reaper.Reaper).Close}); err != nil {
@@ -49,9 +34,6 @@ func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream,
 	}
 	if s.sessions, err = buildSessions(set, cfg); err != nil {
 		return s, fmt.Errorf("sessions: %w", err)
-	}
-	if s.streams, err = component.Get(set, "streams", nil, component.Spec[*session.Usage]{Build: func(prometheus.Registerer) (*session.Usage, error) { return new(session.Usage), nil }}); err != nil {
-		return s, err
 	}
 	q := cfg.Questions
 	if s.pending, err = component.Get(set, "questions", nil, component.Spec[*input.Store]{Build: func(prometheus.Registerer) (*input.Store, error) {
@@ -73,4 +55,35 @@ func buildSessions(set *component.Set, cfg *config.Config) (*session.Store, erro
 		set.OnActivation(func() { store.Adjust(opt) })
 	}
 	return store, err
+}
+
+// Outcomes of a reload.
+const (
+	ReloadApplied   = "applied"
+	ReloadUnchanged = "unchanged"
+	ReloadRefused   = "refused" // invalid or unreadable; the previous configuration stays
+)
+
+// reloadMetrics holds the metrics of reloads.
+type reloadMetrics struct {
+	total *prometheus.CounterVec
+	last  prometheus.Gauge // when the current configuration was read
+	good  prometheus.Gauge
+	held  prometheus.Gauge
+}
+
+func newReloadMetrics(reg prometheus.Registerer) (*reloadMetrics, error) {
+	r := &reloadMetrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_config_reloads_total",
+			Help: "Times that the configuration was read again, by outcome (applied, unchanged, refused)."}, []string{"outcome"}),
+		last: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_last_load_timestamp_seconds", Help: "When the configuration that holds was read."}),
+		good: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_last_reload_successful", Help: "0 if the configuration, when it was read last, was refused."}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_restart_needed", Help: "Keys of the configuration that have changed and will count after a restart."}),
+	}
+	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRefused} {
+		r.total.WithLabelValues(outcome)
+	}
+	r.last.SetToCurrentTime()
+	r.good.Set(1)
+	return r, component.Register(reg, r.total, r.last, r.good, r.held)
 }

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/otlp"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
 	"dragoman/policies/telemetry"
@@ -47,18 +49,54 @@ func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, 
 	return o, nil
 }
 
-// auditSettings is what the audit log is made from.
-type auditSettings struct {
-	file  string
-	queue int
-	block bool
+func buildAudit(set *component.Set, c *config.AuditConfig, log zerolog.Logger) (*telemetry.AuditLog, error) {
+	opt := telemetry.AuditLogOptions{File: c.File, Bytes: c.Queue, Block: c.OnFull == "block"}
+	return component.Get(set, "audit", opt, component.Spec[*telemetry.AuditLog]{Build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
+		opt.Failed = func(err error, lost uint64) {
+			log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and logged once a minute")
+		}
+		return telemetry.OpenAuditLog(opt, reg)
+	}, Stage: component.Last, Close: (*telemetry.AuditLog).Close, HandOver: (*telemetry.AuditLog).HandOver})
 }
 
-func buildAudit(set *component.Set, c *config.AuditConfig, log zerolog.Logger) (*telemetry.AuditLog, error) {
-	from := auditSettings{c.File, c.Queue, c.OnFull == "block"}
-	return component.Get(set, "audit", from, component.Spec[*telemetry.AuditLog]{Build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
-		return telemetry.OpenAuditLog(telemetry.AuditLogOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
-			log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
-		}}, reg)
-	}, Stage: component.Last, Close: (*telemetry.AuditLog).Close, HandOver: (*telemetry.AuditLog).HandOver})
+// buildTracing makes the policies that trace requests, and their exporter. It returns nil if tracing is off.
+func buildTracing(set *component.Set, cfg *config.Config, log zerolog.Logger) (*telemetry.Tracing, error) {
+	c := cfg.Tracing
+	if c.Endpoint == "" {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	name, version := cfg.Service.Name, cmp.Or(cfg.Service.Version, ReadVersion().Version)
+	exporter, err := component.Get(set, "tracing", []any{c, name, version}, component.Spec[*otlp.Exporter]{Build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
+		headers := make(map[string]string, len(c.Headers))
+		for _, x := range c.Headers {
+			headers[x.Name] = x.Value.Reveal()
+		}
+		e, err := otlp.New(otlp.Options{URL: c.Traces(), Headers: headers, CAFile: c.CAFile, Timeout: c.Timeout, Ratio: c.SampleRatio, Queue: c.Queue,
+			Batch: min(c.Batch, c.Queue), Wait: c.Wait, Service: name, Version: version, Instance: proxy.NewRequestID(),
+			Failed: func(err error, lost uint64) {
+				log.Warn().Err(err).Uint64("lost", lost).Msg("spans cannot be sent to tracing.endpoint; further failures are counted, and logged once a minute")
+			}})
+		if err == nil {
+			err = traceMetrics(e, reg)
+		}
+		return e, err
+	}, Stage: component.Last, Close: (*otlp.Exporter).Close, HandOver: (*otlp.Exporter).HandOver})
+	if err != nil {
+		return nil, err
+	}
+	return telemetry.NewTracing(exporter.Tracer()), nil
+}
+
+// traceMetrics registers the metrics of exported spans.
+func traceMetrics(e *otlp.Exporter, reg prometheus.Registerer) error {
+	spans := func(outcome string, read func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_trace_spans_total",
+			Help:        "Spans that were exported, were dropped because tracing.queue was full, or were given up because the collector did not take them.",
+			ConstLabels: prometheus.Labels{"outcome": outcome}}, func() float64 { return float64(read()) })
+	}
+	return component.Register(reg,
+		spans("exported", func() uint64 { n, _, _, _ := e.Stats(); return n }),
+		spans("dropped", func() uint64 { _, n, _, _ := e.Stats(); return n }),
+		spans("failed", func() uint64 { _, _, n, _ := e.Stats(); return n }),
+		component.Gauge("dragoman_trace_spans_waiting", "Spans that wait to be sent to the collector.", "", func() int { _, _, _, n := e.Stats(); return n }))
 }

@@ -15,13 +15,13 @@ import (
 	"dragoman/internal/config"
 )
 
-// SecureListener returns a listener that speaks TLS over ln, or ln itself if no certificate is configured. shown is
-// called with the expiry of each certificate that is loaded.
-func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
+// SecureListener returns a listener that speaks TLS over ln, or ln itself if no certificate is configured. loaded is
+// called with the expiry of each certificate.
+func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, loaded func(ends time.Time)) (net.Listener, error) {
 	if c.CertFile == "" {
 		return ln, nil
 	}
-	own := &ownCertificate{conf: c, log: log, shown: shown}
+	own := &ownCertificate{conf: c, log: log, loaded: loaded}
 	if _, err := own.get(nil); err != nil {
 		return nil, err
 	}
@@ -50,9 +50,9 @@ func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, sh
 // ownCertificate is the listener's certificate. It is read again when its files have changed: certificates that are
 // renewed automatically last for weeks only.
 type ownCertificate struct {
-	conf  *config.TLSConfig
-	log   zerolog.Logger
-	shown func(ends time.Time)
+	conf   *config.TLSConfig
+	log    zerolog.Logger
+	loaded func(ends time.Time)
 
 	mu   sync.Mutex
 	pair *tls.Certificate
@@ -76,11 +76,11 @@ func (o *ownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case err != nil && o.pair == nil:
 		return nil, fmt.Errorf("tls: %w", err)
 	case err != nil:
-		o.log.Warn().Err(err).Msg("the listener's new certificate cannot be used; the old one is shown")
+		o.log.Warn().Err(err).Msg("the listener's new certificate cannot be used; the previous one stays in use")
 		return o.pair, nil
 	}
 	o.pair = &pair
-	o.shown(pair.Leaf.NotAfter)
+	o.loaded(pair.Leaf.NotAfter)
 	return o.pair, nil
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -66,10 +67,15 @@ func (v VersionInfo) String() string {
 
 // clientInfo returns the clientInfo of requests that Dragoman makes on its own behalf.
 func clientInfo(cfg *config.Config) []byte {
-	version := cfg.Service.Version
-	if version == "" {
-		version = ReadVersion().Version
-	}
-	v := wire.AppendText([]byte(`{"name":`), cfg.Service.Name)
+	return implementation(cfg.Service.Name, cmp.Or(cfg.Service.Version, ReadVersion().Version))
+}
+
+// restInfo returns the clientInfo of all REST callers. They have the same one, so that they share sessions and child
+// processes of legacy servers.
+func restInfo() []byte { return implementation("REST client", ReadVersion().Version) }
+
+// implementation returns an Implementation object of MCP.
+func implementation(name, version string) []byte {
+	v := wire.AppendText([]byte(`{"name":`), name)
 	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }

@@ -18,8 +18,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// operators serves the admin listener of a rig, and returns a rig that calls it.
-func (r *rig) operators() *rig {
+// admin serves the admin listener of a rig, and returns a rig that calls it.
+func (r *rig) admin() *rig {
 	r.t.Helper()
 	srv, err := r.h.AdminServer()
 	if err != nil {
@@ -61,7 +61,7 @@ func TestAdminListener(t *testing.T) {
 	u := newUpstream(t, "modern")
 	toml := u.toml("headers = { Authorization = \"Bearer hidden-secret\" }")
 	r := startRig(t, toml, true)
-	ops := r.operators()
+	ops := r.admin()
 	ops.expect("GET", "/", "", 200, "/healthz", "/readyz", "/metrics", "/loglevel", "/config")
 	if res := ops.must("GET", "/", ""); strings.Contains(res.body, "pprof") {
 		t.Error("profiles are off, but listed")
@@ -111,7 +111,7 @@ func TestAdminListener(t *testing.T) {
 func TestAdminListenerForAll(t *testing.T) {
 	const upstream = "[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\n"
 	r := startRig(t, "admin.listen = \"0.0.0.0:0\"\nadmin.pprof = true\n"+upstream, false)
-	ops := r.operators()
+	ops := r.admin()
 	mentions(t, r.logs.String(), "are refused there without admin.allow_remote")
 	for _, path := range []string{"/config", "/loglevel", "/debug/pprof/", "/debug/pprof/heap"} {
 		ops.expect("GET", path, "", 403, "admin.allow_remote = true")
@@ -125,7 +125,7 @@ func TestAdminListenerForAll(t *testing.T) {
 		ops.expect("GET", path, "", 200)
 	}
 	remote := startRig(t, "admin.allow_remote = true\nadmin.listen = \"0.0.0.0:0\"\n"+upstream, false)
-	remote.operators()
+	remote.admin()
 	mentions(t, remote.logs.String(), "admin.allow_remote is on")
 }
 
@@ -133,7 +133,7 @@ func TestAdminListenerForAll(t *testing.T) {
 func TestLogLevelAtRunTime(t *testing.T) {
 	base := fallibleToml(t, "modern", "/no/such/file", "")
 	r := startRig(t, base, true)
-	ops := r.operators()
+	ops := r.admin()
 	logged := func() bool {
 		t.Helper()
 		before := strings.Count(r.logs.String(), `"outcome":"server_unknown"`)
@@ -179,7 +179,7 @@ func TestAccessLogModes(t *testing.T) {
 		u := newUpstream(t, "modern")
 		u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
 		r := startRig(t, "log.access = \""+mode+"\"\n"+u.toml(""), true)
-		r.operators().expect("PUT", "/loglevel", `{"level":"info"}`, 200)
+		r.admin().expect("PUT", "/loglevel", `{"level":"info"}`, 200)
 		r.must("POST", "/mcp", modernCall("1", "success", ""), modernHeaders("tools/call", "success")...)
 		r.must("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"failure",%s}}`, modernMeta), modernHeaders("prompts/get", "failure")...)
 		var got []string

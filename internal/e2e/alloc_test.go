@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,8 +17,8 @@ import (
 // sockets or a socket and a child's pipes: endpoints, policies, adapters, fasthttp. It may only be lowered.
 const mostAllocations = 0
 
-// frugal is a modern server and a client that allocate nothing, so that only Dragoman is counted.
-type frugal struct {
+// leanPeer is a modern server and a client that allocate nothing, so that only Dragoman is counted.
+type leanPeer struct {
 	answer  []byte // of a call, with its id at
 	at      int    // in it, or in request
 	request []byte
@@ -28,10 +27,10 @@ type frugal struct {
 	events  *bufio.Reader // of a client over HTTP+SSE
 }
 
-const frugalID = "1000000001"
+const leanID = "1000000001"
 
 // serve answers calls without parsing them: it looks for the end of a message and for its id.
-func (f *frugal) serve(l net.Listener) {
+func (f *leanPeer) serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -42,7 +41,7 @@ func (f *frugal) serve(l net.Listener) {
 }
 
 // serveConn ends with its client.
-func (f *frugal) serveConn(c net.Conn) {
+func (f *leanPeer) serveConn(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	in, out := make([]byte, 64<<10), bytes.Clone(f.answer)
 	key, discover, call := []byte(`"id":`), []byte(`"server/discover"`), []byte(`"tools/call"`)
@@ -58,7 +57,7 @@ func (f *frugal) serveConn(c net.Conn) {
 		at := bytes.Index(in[:n], key) + len(key)
 		switch {
 		case bytes.Contains(in[:n], call):
-			copy(out[f.at:], in[at:at+len(frugalID)])
+			copy(out[f.at:], in[at:at+len(leanID)])
 			_, err = c.Write(out)
 		default:
 			id, _, _ := strings.Cut(string(in[at:n]), ",")
@@ -91,7 +90,7 @@ func contentLength(raw []byte) (n int) {
 }
 
 // call makes a call and reads the whole answer, which must have its id and its text.
-func (f *frugal) call() error {
+func (f *leanPeer) call() error {
 	if _, err := f.conn.Write(f.request); err != nil {
 		return err
 	}
@@ -104,20 +103,20 @@ func (f *frugal) call() error {
 		if end := bytes.Index(f.in[:n], []byte("\r\n\r\n")); end < 0 || n-end-4 < contentLength(f.in[:n]) {
 			continue
 		}
-		if !bytes.HasPrefix(f.in, []byte("HTTP/1.1 200")) || !bytes.Contains(f.in[:n], []byte(`fine"`)) || !bytes.Contains(f.in[:n], []byte(`"id":`+frugalID)) {
+		if !bytes.HasPrefix(f.in, []byte("HTTP/1.1 200")) || !bytes.Contains(f.in[:n], []byte(`fine"`)) || !bytes.Contains(f.in[:n], []byte(`"id":`+leanID)) {
 			return fmt.Errorf("%s", f.in[:n])
 		}
 		return nil
 	}
 }
 
-// frugalServer returns the address of such a server.
-func frugalServer(t *testing.T) string {
+// leanServer returns the address of such a server.
+func leanServer(t *testing.T) string {
 	t.Helper()
-	f := &frugal{}
-	body := `{"jsonrpc":"2.0","id":` + frugalID + `,"result":{"resultType":"complete","content":[{"type":"text","text":"fine"}]}}`
+	f := &leanPeer{}
+	body := `{"jsonrpc":"2.0","id":` + leanID + `,"result":{"resultType":"complete","content":[{"type":"text","text":"fine"}]}}`
 	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
-	f.answer, f.at = []byte(head+body), len(head)+strings.Index(body, frugalID)
+	f.answer, f.at = []byte(head+body), len(head)+strings.Index(body, leanID)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -127,10 +126,10 @@ func frugalServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// newFrugal is such a client of a rig in front of the upstream.
-func newFrugal(t *testing.T, upstream string) (*frugal, *rig) {
+// newLeanPeer is such a client of a rig in front of the upstream.
+func newLeanPeer(t *testing.T, upstream string) (*leanPeer, *rig) {
 	t.Helper()
-	f := &frugal{in: make([]byte, 64<<10)}
+	f := &leanPeer{in: make([]byte, 64<<10)}
 	r := startRig(t, "log.access = \"off\"\n[upstreams.default]\n"+upstream, false)
 	addr := strings.TrimPrefix(r.base, "http://")
 	var err error
@@ -141,7 +140,7 @@ func newFrugal(t *testing.T, upstream string) (*frugal, *rig) {
 	if err = f.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	call := strings.Replace(modernCall(frugalID, "echo", ""), `"arguments":{}`, `"arguments":{"message":"fine"}`, 1)
+	call := strings.Replace(modernCall(leanID, "echo", ""), `"arguments":{}`, `"arguments":{"message":"fine"}`, 1)
 	lines := "POST /mcp HTTP/1.1\r\nHost: " + addr + "\r\n"
 	for h := modernHeaders("tools/call", "echo"); len(h) > 1; h = h[2:] {
 		lines += h[0] + ": " + h[1] + "\r\n"
@@ -155,35 +154,32 @@ func TestAllocationsOfACall(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	t.Run("server", func(t *testing.T) {
-		f, _ := newFrugal(t, fmt.Sprintf("url = \"http://%s/mcp\"\n", frugalServer(t)))
+		f, _ := newLeanPeer(t, fmt.Sprintf("url = \"http://%s/mcp\"\n", leanServer(t)))
 		allocations(t, f.call, mostAllocations)
 	})
 	t.Run("child", func(t *testing.T) {
-		f, _ := newFrugal(t, fmt.Sprintf("command = [%q, \"demo\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", self, testkit.AsDragoman))
+		f, _ := newLeanPeer(t, fmt.Sprintf("command = [%q, \"demo\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", self, testkit.AsDragoman))
 		allocations(t, f.call, mostAllocations)
 	})
 }
 
 // overSSE makes the calls over HTTP+SSE: the answer to each is an event on another connection.
-func (f *frugal) overSSE(t *testing.T, r *rig) {
+func (f *leanPeer) overSSE(t *testing.T, r *rig) {
 	c := r.sse("/sse")
 	c.send(stdioInit)
 	c.receives(`{"jsonrpc":"2.0","id":"i","result":{…`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	body := `{"jsonrpc":"2.0","id":` + frugalID + `,"method":"tools/call","params":{"name":"echo","arguments":{"message":"fine"}}}`
+	body := `{"jsonrpc":"2.0","id":` + leanID + `,"method":"tools/call","params":{"name":"echo","arguments":{"message":"fine"}}}`
 	f.request = []byte("POST " + c.post + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(r.base, "http://") +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-	f.at, f.events = bytes.Index(f.request, []byte(frugalID)), c.br
+	f.at, f.events = bytes.Index(f.request, []byte(leanID)), c.br
 }
 
 // post makes a call and reads both answers. Each has its own id: the same id again would be answered as a duplicate.
-func (f *frugal) post() error {
-	id := f.request[f.at : f.at+len(frugalID)]
+func (f *leanPeer) post() error {
+	id := f.request[f.at : f.at+len(leanID)]
 	for i := len(id) - 1; ; i-- {
 		if id[i]++; id[i] <= '9' {
 			break
@@ -222,13 +218,10 @@ func TestAllocationsOverSSE(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	for _, isolation := range []string{"session", "shared"} {
 		t.Run(isolation, func(t *testing.T) {
-			f, r := newFrugal(t, fmt.Sprintf("isolation = %q\ncommand = [%q, \"demo\", \"--era\", \"legacy\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", isolation, self, testkit.AsDragoman))
+			f, r := newLeanPeer(t, fmt.Sprintf("isolation = %q\ncommand = [%q, \"demo\", \"--era\", \"legacy\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", isolation, self, testkit.AsDragoman))
 			f.overSSE(t, r)
 			allocations(t, f.post, mostOverSSE)
 		})

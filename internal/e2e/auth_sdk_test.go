@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +13,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// consent is the OAuth handler of an SDK client: it gets a token for exactly the scopes of the challenge, at the server that the metadata
+// oauthHandler is the OAuth handler of an SDK client: it gets a token for exactly the scopes of the challenge, at the server that the metadata
 // names.
-type consent struct {
+type oauthHandler struct {
 	t *testing.T
 	i *issuer
 	r *rig
@@ -27,7 +26,7 @@ type consent struct {
 }
 
 // TokenSource implements auth.OAuthHandler.
-func (c *consent) TokenSource(context.Context) (oauth2.TokenSource, error) {
+func (c *oauthHandler) TokenSource(context.Context) (oauth2.TokenSource, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.token == nil {
@@ -37,7 +36,7 @@ func (c *consent) TokenSource(context.Context) (oauth2.TokenSource, error) {
 }
 
 // Authorize implements auth.OAuthHandler.
-func (c *consent) Authorize(_ context.Context, _ *http.Request, res *http.Response) error {
+func (c *oauthHandler) Authorize(_ context.Context, _ *http.Request, res *http.Response) error {
 	_ = res.Body.Close()
 	all, err := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
 	if err != nil || len(all) != 1 {
@@ -61,11 +60,10 @@ func (c *consent) Authorize(_ context.Context, _ *http.Request, res *http.Respon
 // A client of the official SDK discovers by itself what it needs: first any token, then one with more scopes.
 func TestSDKClientWithTokens(t *testing.T) {
 	server := sdkServer(func(string) {})
-	behind := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() { behind.CloseClientConnections(); behind.Close() })
+	behind := newTestServer(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	i := newIssuer(t, "rsa")
-	r := startRig(t, i.toml("scopes = [\"mcp:use\"]")+"[upstreams.up]\nurl = \""+behind.URL+"\"\nscopes = { \"tool:echo\" = [\"echo\"] }\n", true)
-	c := &consent{t: t, i: i, r: r}
+	r := startRig(t, i.toml("scopes = [\"mcp:use\"]")+"[upstreams.up]\nurl = \""+behind+"\"\nscopes = { \"tool:echo\" = [\"echo\"] }\n", true)
+	c := &oauthHandler{t: t, i: i, r: r}
 	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http, OAuthHandler: c}, nil)
 	if err != nil {

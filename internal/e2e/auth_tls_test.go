@@ -106,7 +106,7 @@ func startTLS(t *testing.T, toml string) *rig {
 			t.Error(err)
 		}
 	})
-	for _, u := range h.Upstreams() {
+	for _, u := range h.Targets.All {
 		if _, err := u.Both(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -66,14 +65,13 @@ func TestClientCredentials(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)
 			s := &tokenServer{}
-			tokens, guarded := httptest.NewServer(s), httptest.NewServer(s.guard(u))
-			t.Cleanup(func() { guarded.CloseClientConnections(); guarded.Close(); tokens.Close() })
-			u.url = guarded.URL + "/mcp"
+			tokens := newTestServer(t, s)
+			u.url = newTestServer(t, s.guard(u)) + "/mcp"
 			u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
 			toml, keys := keysToml("alice")
 			r := startRig(t, "[security]\napi_keys_enabled = true\n"+toml+u.toml(fmt.Sprintf(
 				"oauth.token_url = %q\noauth.client_id = \"dragoman\"\noauth.client_secret = \"file:%s\"\noauth.scopes = [\"a\", \"b\"]\noauth.resource = \"urn:r\"\n",
-				tokens.URL, testkit.WriteFile(t, "secret", "very/secret"))), true).as(keys["alice"])
+				tokens, testkit.WriteFile(t, "secret", "very/secret"))), true).as(keys["alice"])
 			call := func() *response {
 				return r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...)
 			}

@@ -3,115 +3,19 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"dragoman/internal/testkit"
 	"dragoman/policies/health"
 )
 
-// glitch is a relay between the proxy and a server whose streams can go silent, like connections that a network has forgotten.
-type glitch struct {
-	ln    net.Listener
-	to    string
-	mu    sync.Mutex
-	all   []*glitched
-	group sync.WaitGroup
-}
-
-// glitched is one connection through it.
-type glitched struct {
-	near, far     net.Conn
-	streams, dead atomic.Bool // the last request opened a stream; nothing is returned any more
-}
-
-func newGlitch(t *testing.T, to string) *glitch {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &glitch{ln: ln, to: to}
-	g.group.Go(g.run)
-	t.Cleanup(func() {
-		_ = ln.Close()
-		g.mu.Lock()
-		for _, c := range g.all {
-			_, _ = c.near.Close(), c.far.Close()
-		}
-		g.mu.Unlock()
-		g.group.Wait()
-	})
-	return g
-}
-
-func (g *glitch) run() {
-	for {
-		near, err := g.ln.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", g.to)
-		if err != nil {
-			_ = near.Close()
-			continue
-		}
-		c := &glitched{near: near, far: far}
-		g.mu.Lock()
-		g.all = append(g.all, c)
-		g.mu.Unlock()
-		g.group.Go(c.ask)
-		g.group.Go(c.answer)
-	}
-}
-
-func (c *glitched) ask() {
-	defer func() { _ = c.far.Close() }()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := c.near.Read(buf)
-		if n > 4 {
-			c.streams.Store(string(buf[:4]) == "GET ")
-		}
-		if _, werr := c.far.Write(buf[:n]); err != nil || werr != nil {
-			return
-		}
-	}
-}
-
-func (c *glitched) answer() {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := c.far.Read(buf)
-		if c.dead.Load() {
-			n = 0
-		} else if err != nil {
-			_ = c.near.Close()
-		}
-		if _, werr := c.near.Write(buf[:n]); err != nil || werr != nil {
-			return
-		}
-	}
-}
-
-// silence makes existing streams silent; new ones work.
-func (g *glitch) silence() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, c := range g.all {
-		c.dead.Store(c.streams.Load())
-	}
-}
-
 // A network failure leaves streams on which nothing arrives any more. It is detected, and clients open new sessions (seed 004, EC-010).
 func TestStaleStream(t *testing.T) {
-	m := newMortal(t, "sse")
-	g := newGlitch(t, m.addr)
-	m.url = "http://" + g.ln.Addr().String() + "/sse"
+	m := newRestartable(t, "sse")
+	relay := startRelay(t, m.addr)
+	m.url = "http://" + relay.addr + "/sse"
 	r := startRig(t, "tool_timeout = 1\n"+m.toml("health_check_timeout = \"1s\"\n"), true)
 	session := r.open("2025-11-25", "{}")
 	n := 10
@@ -128,7 +32,7 @@ func TestStaleStream(t *testing.T) {
 	if res := ask(); !strings.Contains(res.body, "content") {
 		t.Fatal(res.body)
 	}
-	g.silence()
+	relay.stall()
 	last := &response{}
 	for try := 0; last.status != 404 && try < 8; try++ {
 		last = ask()
@@ -144,7 +48,7 @@ func TestStaleStream(t *testing.T) {
 
 // A check of a legacy server is a ping, in an existing session or else in one that is opened once.
 func TestCheckCost(t *testing.T) {
-	m := newMortal(t, "legacy")
+	m := newRestartable(t, "legacy")
 	r := startRig(t, m.toml(""), true)
 	sessions := func() int {
 		m.upstream.mu.Lock()
@@ -156,7 +60,7 @@ func TestCheckCost(t *testing.T) {
 		t.Helper()
 		for range times {
 			last := r.state("default").CheckedAt
-			r.h.Target("default").Monitor.Recheck()
+			r.h.Targets.Named("default").Monitor.Recheck()
 			testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(last) })
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -19,17 +18,17 @@ import (
 	"dragoman/policies/health"
 )
 
-// mortal is a scripted server that can be killed and restarted at the same address.
-type mortal struct {
+// restartable is a scripted server that can be killed and restarted at the same address.
+type restartable struct {
 	*upstream
 	addr string
 	srv  *http.Server
 }
 
-func newMortal(t *testing.T, kind string) *mortal {
+func newRestartable(t *testing.T, kind string) *restartable {
 	t.Helper()
-	m := &mortal{upstream: newUpstream(t, kind), addr: testkit.HeldAddress(t)}
-	m.revive()
+	m := &restartable{upstream: newUpstream(t, kind), addr: testkit.HeldAddress(t)}
+	m.restart()
 	m.url = "http://" + m.addr + map[bool]string{true: "/sse", false: "/mcp"}[kind == "sse"]
 	t.Cleanup(func() { _ = m.srv.Close() })
 	m.on("tools/list", func(c *call) {
@@ -39,7 +38,7 @@ func newMortal(t *testing.T, kind string) *mortal {
 	return m
 }
 
-func (m *mortal) revive() {
+func (m *restartable) restart() {
 	m.t.Helper()
 	var ln net.Listener
 	testkit.Eventually(m.t, "its address is free", func() bool {
@@ -51,10 +50,10 @@ func (m *mortal) revive() {
 	go func() { _ = m.srv.Serve(ln) }() // ends with Close
 }
 
-func (m *mortal) kill() { _ = m.srv.Close() }
+func (m *restartable) kill() { _ = m.srv.Close() }
 
-// askers are the kinds of clients, each with a whole conversation for one call; they return its result.
-var askers = map[string]func(r *rig, tool string) (status int, body string){
+// clientKinds are the kinds of clients, each with a whole conversation for one call; they return its result.
+var clientKinds = map[string]func(r *rig, tool string) (status int, body string){
 	"modern": func(r *rig, tool string) (int, string) {
 		res := r.must("POST", "/mcp", modernCall("1", tool, ""), modernHeaders("tools/call", tool)...)
 		return res.status, res.body
@@ -90,7 +89,7 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 const anInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // state returns the state of the proxy's upstream.
-func (r *rig) state(name string) health.Report { return r.h.Target(name).Monitor.Now() }
+func (r *rig) state(name string) health.Report { return r.h.Targets.Named(name).Monitor.Now() }
 
 // becomes waits for a state of the only upstream.
 func (r *rig) becomes(want health.State) {
@@ -113,10 +112,10 @@ func (r *rig) steps() (all []string) {
 // A server dies and comes back: meanwhile every kind of client is refused at once with the server, the reason, the time and when to retry,
 // and is served again without intervention (seed 004, BR-002, BR-006, EC-001).
 func TestUpstreamDown(t *testing.T) {
-	for kind, ask := range askers {
+	for kind, ask := range clientKinds {
 		for _, server := range []string{"modern", "legacy", "sse"} {
 			t.Run(kind+" client, "+server+" server", func(t *testing.T) {
-				m := newMortal(t, server)
+				m := newRestartable(t, server)
 				r := startRig(t, m.toml(""), true)
 				if _, body := ask(r, "ok"); !strings.Contains(body, "content") {
 					t.Fatal(body)
@@ -146,7 +145,7 @@ func TestUpstreamDown(t *testing.T) {
 				if c := r.h.Checks()[0]; c.Ready || c.State != "ERROR" || c.Why == "" {
 					t.Errorf("readiness: %+v", c)
 				}
-				m.revive()
+				m.restart()
 				testkit.Eventually(t, "it serves again", func() bool {
 					_, body = ask(r, "ok")
 					return strings.Contains(body, "content")
@@ -162,10 +161,10 @@ func TestUpstreamDown(t *testing.T) {
 
 // Requests in flight end at once when the connection is lost, with what was in progress (seed 004, EC-003).
 func TestUpstreamLostInMidCall(t *testing.T) {
-	for kind, ask := range askers {
+	for kind, ask := range clientKinds {
 		for _, server := range []string{"modern", "legacy", "sse"} {
 			t.Run(kind+" client, "+server+" server", func(t *testing.T) {
-				m := newMortal(t, server)
+				m := newRestartable(t, server)
 				r := startRig(t, m.toml(""), true)
 				started := hanging(m.upstream, 0)
 				type outcome struct {
@@ -201,7 +200,7 @@ func TestUpstreamDegraded(t *testing.T) {
 	for _, sick := range []string{"hangs", "fails"} {
 		for _, server := range []string{"modern", "legacy"} {
 			t.Run(server+" "+sick, func(t *testing.T) {
-				m := newMortal(t, server)
+				m := newRestartable(t, server)
 				r := startRig(t, "tool_timeout = 1\n"+m.toml(keys), true)
 				ill := func(c *call) {
 					if sick == "fails" {
@@ -214,7 +213,7 @@ func TestUpstreamDegraded(t *testing.T) {
 					}
 				}
 				m.on("tools/call", ill)
-				ask := askers["modern"]
+				ask := clientKinds["modern"]
 				for r.state("default").State != health.Degraded {
 					_, body := ask(r, "ok")
 					mentions(t, body, map[string]string{"hangs": "tool_timeout", "fails": "HTTP 500"}[sick])
@@ -226,13 +225,13 @@ func TestUpstreamDegraded(t *testing.T) {
 				m.on("server/discover", ill)
 				m.on("ping", ill)
 				m.on("initialize", ill)
-				r.h.Target("default").Monitor.Recheck()
+				r.h.Targets.Named("default").Monitor.Recheck()
 				testkit.Eventually(t, "the failed check", func() bool { return r.state("default").Failures > 0 })
 				for range 2 {
 					_, _ = ask(r, "ok")
 				}
-				r.h.Target("default").Monitor.Recheck()
-				testkit.Eventually(t, "the error", func() bool { return !r.h.Target("default").Monitor.Serves() })
+				r.h.Targets.Named("default").Monitor.Recheck()
+				testkit.Eventually(t, "the error", func() bool { return !r.h.Targets.Named("default").Monitor.Serves() })
 				if _, body := ask(r, "ok"); !strings.Contains(body, "upstream_down") {
 					t.Error(body)
 				}
@@ -248,7 +247,7 @@ func TestUpstreamDegraded(t *testing.T) {
 
 // health_check_url shows the state of the server: a 4xx is a warning, a 5xx a failure (BR-006, EC-005). It gets the upstream's headers.
 func TestHealthCheckURL(t *testing.T) {
-	m := newMortal(t, "modern")
+	m := newRestartable(t, "modern")
 	status, seenAuth := 404, make(chan string, 100)
 	var mu sync.Mutex
 	m.srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -268,7 +267,7 @@ func TestHealthCheckURL(t *testing.T) {
 		status = want
 		mu.Unlock()
 		before := r.state("default").CheckedAt
-		r.h.Target("default").Monitor.Recheck()
+		r.h.Targets.Named("default").Monitor.Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 	}
 	check(404)
@@ -283,7 +282,7 @@ func TestHealthCheckURL(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	mentions(t, r.must("GET", "/health", "").body, `"status":"connected"`, `"state":"DEGRADED"`, `"consecutive_failures":2`, `"warning":`)
-	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, "content") {
+	if _, body := clientKinds["modern"](r, "ok"); !strings.Contains(body, "content") {
 		t.Errorf("a degraded server does not serve: %s", body)
 	}
 }
@@ -304,15 +303,11 @@ func TestHealthChecksSendCredentials(t *testing.T) {
 			}
 		})
 	}
-	tokens := httptest.NewServer(&tokenServer{})
-	own, other := httptest.NewServer(see("own")), httptest.NewServer(see("other"))
-	for _, s := range []*httptest.Server{tokens, own, other} {
-		t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	}
-	u.url = own.URL + "/mcp"
-	for check, want := range map[string]string{"": "own|k|Bearer t|", own.URL + "/well": "own|k|Bearer t|", other.URL + "/well": "other|||"} {
+	tokens, own, other := newTestServer(t, &tokenServer{}), newTestServer(t, see("own")), newTestServer(t, see("other"))
+	u.url = own + "/mcp"
+	for check, want := range map[string]string{"": "own|k|Bearer t|", own + "/well": "own|k|Bearer t|", other + "/well": "other|||"} {
 		r := startRig(t, u.toml(fmt.Sprintf("health_check_url = %q\nheaders = { X-Key = \"k\" }\nforward_headers = { X-Tenant = \"X-Tenant\" }\n"+
-			"oauth.token_url = %q\noauth.client_id = \"dragoman\"\noauth.client_secret = \"very/secret\"\n", check, tokens.URL)), true)
+			"oauth.token_url = %q\noauth.client_id = \"dragoman\"\noauth.client_secret = \"very/secret\"\n", check, tokens)), true)
 		headers := append(modernHeaders("tools/list", ""), "X-Tenant", "a")
 		if res := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`, headers...); res.status != 200 {
 			t.Fatal(res.body)
@@ -321,7 +316,7 @@ func TestHealthChecksSendCredentials(t *testing.T) {
 		mu.Lock()
 		seen = nil
 		mu.Unlock()
-		r.h.Target("default").Monitor.Recheck()
+		r.h.Targets.Named("default").Monitor.Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 		mu.Lock()
 		if !slices.Contains(seen, want) || slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "other") && s != want || strings.HasSuffix(s, "|a") }) {
@@ -333,12 +328,12 @@ func TestHealthChecksSendCredentials(t *testing.T) {
 
 // A server that answers only every second call opens the circuit breaker; after the pause one call shows that it has recovered.
 func TestUpstreamBreaker(t *testing.T) {
-	m := newMortal(t, "modern")
+	m := newRestartable(t, "modern")
 	r := startRig(t, m.toml("breaker_failures = 3\nbreaker_pause = \"1s\"\nretries = 0\n"), true)
 	good := func(c *call) { c.result(`{"resultType":"complete","content":[]}`) }
 	bad := func(c *call) { c.drop() }
 	m.on("tools/call", good, bad, good, bad, good, bad, good)
-	ask := askers["modern"]
+	ask := clientKinds["modern"]
 	for range 6 {
 		_, _ = ask(r, "ok")
 	}
@@ -418,7 +413,7 @@ func TestDemoKilled(t *testing.T) {
 	}
 	kill()
 	testkit.Eventually(t, "the error", func() bool {
-		_, body := askers["modern"](r, "echo")
+		_, body := clientKinds["modern"](r, "echo")
 		return strings.Contains(body, "upstream_down")
 	})
 	_, again := demo(t, at)

@@ -46,7 +46,7 @@ func TestChaosAtRealWires(t *testing.T) {
 			}
 			clients.Wait()
 			testkit.Eventually(t, "the end of what is parked", func() bool { return c.r.h.Pending().Suspended() == 0 })
-			testkit.Eventually(t, "the end of all leases", func() bool { _, leased := c.r.h.Upstreams()[0].Sessions(); return leased == 0 })
+			testkit.Eventually(t, "the end of all leases", func() bool { _, leased := c.r.h.Targets.All[0].Sessions(); return leased == 0 })
 			testkit.Eventually(t, "the end of all calls at the server", func() bool { return c.number(&c.live) == 0 })
 			t.Logf("%d calls, %d answered, %d questions, %d children killed", c.number(&c.calls), c.number(&c.answered), c.number(&c.questions), c.number(&c.killed))
 			if c.number(&c.answered) == 0 || c.number(&c.questions) == 0 {

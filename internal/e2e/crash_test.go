@@ -32,7 +32,7 @@ while read -r line; do
   esac
 done`
 
-// client is a client of either era that calls tools.
+// crashClient is a client of either era that calls tools.
 type crashClient struct {
 	r   *rig
 	era string
@@ -119,7 +119,7 @@ func TestCrashInMidCall(t *testing.T) {
 				if err != nil || !strings.Contains(res.body, `"pid":`) {
 					t.Errorf("%v %+v", err, res)
 				}
-				d := r.h.Target("default").Dialer
+				d := r.h.Targets.Named("default").Dialer
 				if s := d.Stats(); s.Crashes != 1 {
 					t.Errorf("%+v", s)
 				}
@@ -153,7 +153,7 @@ func TestCrashLoop(t *testing.T) {
 				}
 				return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, legacyHeaders("")...)
 			}
-			d := r.h.Target("default").Dialer
+			d := r.h.Targets.Named("default").Dialer
 			var last string
 			for try := 0; d.Health().State != "open"; try++ {
 				if last = failureOf(t, ask("modern")).Error.Message; try > 10 {
@@ -218,13 +218,13 @@ func fallibleToml(t *testing.T, era, flag, extra string) string {
 // A child is not started for a health check, and an idle child is not down.
 func TestChildIsNotChecked(t *testing.T) {
 	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "idle_exit = \"1s\""), true)
-	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {
+	if _, body := clientKinds["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {
 		t.Fatal(body)
 	}
-	d := r.h.Target("default").Dialer
+	d := r.h.Targets.Named("default").Dialer
 	testkit.Eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
 	starts := d.Stats().Starts
-	r.h.Target("default").Monitor.Recheck()
+	r.h.Targets.Named("default").Monitor.Recheck()
 	if s := r.state("default"); s.State != health.Connected || !s.CheckedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
@@ -238,7 +238,7 @@ func TestFallbackElsewhere(t *testing.T) {
 	other := newUpstream(t, "modern")
 	other.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
 	r := startRig(t, fallibleToml(t, "modern", "/", "fallback = \"other\"\ncrash_limit = 1")+strings.Replace(other.toml(""), "default", "other", 1), false)
-	ask := on("default", askers["modern"])
+	ask := on("default", clientKinds["modern"])
 	testkit.Eventually(t, "the fallback serves", func() bool { _, body := ask(r, "ok"); return strings.Contains(body, "content") })
 	res := r.must("GET", "/health", "")
 	mentions(t, res.body, `"state":"ERROR"`, `"state":"CONNECTED"`, `"degraded"`, "exited with code 7")

@@ -12,9 +12,9 @@ import (
 )
 
 // fallbacks is a server that can be killed and another that takes over.
-func fallbacks(t *testing.T, kind string) (m *mortal, other *upstream, r *rig) {
+func fallbacks(t *testing.T, kind string) (m *restartable, other *upstream, r *rig) {
 	t.Helper()
-	m, other = newMortal(t, kind), newUpstream(t, "modern")
+	m, other = newRestartable(t, kind), newUpstream(t, "modern")
 	other.on("tools/list", func(c *call) {
 		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"ok","inputSchema":{"type":"object"}}]}`)
 	})
@@ -34,7 +34,7 @@ func on(server string, ask func(r *rig, tool string) (int, string)) func(r *rig,
 // While a server is in error, new requests and sessions go to its fallback. A session that was opened there stays there, and one of the
 // dead server stays with it. When the server is back, new requests go to it again.
 func TestFallback(t *testing.T) {
-	for kind, ask := range askers {
+	for kind, ask := range clientKinds {
 		if kind == "sse" {
 			continue // its endpoint names no server; see below
 		}
@@ -57,7 +57,7 @@ func TestFallback(t *testing.T) {
 				if !strings.Contains(r.logs.String(), `"server":"other"`) || r.sum("dragoman_fallback_requests_total") == 0 {
 					t.Error("nothing shows where it went")
 				}
-				m.revive()
+				m.restart()
 				r.becomes(health.Connected)
 				other.forget()
 				if _, body := ask(r, "ok"); !strings.Contains(body, "content") || len(other.all("tools/call")) != 0 {
@@ -101,7 +101,7 @@ func TestFallbackSessions(t *testing.T) {
 		t.Fatal(res.body)
 	}
 	m.kill()
-	for id := 2; r.h.Target("default").Monitor.Serves(); id++ {
+	for id := 2; r.h.Targets.Named("default").Monitor.Serves(); id++ {
 		_ = say(id, before)
 	}
 	if res := say(100, before); !strings.Contains(res.body, "upstream_down") || len(other.all("tools/call")) != 0 {
@@ -114,7 +114,7 @@ func TestFallbackSessions(t *testing.T) {
 	if n := r.sum("dragoman_fallback_sessions"); n != 1 {
 		t.Errorf("%v sessions at the fallback", n)
 	}
-	m.revive()
+	m.restart()
 	r.becomes(health.Connected)
 	if res := say(102, during); !strings.Contains(res.body, "content") || len(other.all("tools/call")) != 2 {
 		t.Errorf("the new session, later: %s", res.body)

@@ -20,7 +20,7 @@ import (
 func TestLateAcknowledgement(t *testing.T) {
 	u := newUpstream(t, "sse")
 	release := make(chan struct{})
-	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	late := newTestServer(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPost {
 			u.ServeHTTP(w, req)
 			return
@@ -35,9 +35,8 @@ func TestLateAcknowledgement(t *testing.T) {
 		}
 		w.WriteHeader(rec.Code)
 	}))
-	t.Cleanup(func() { late.CloseClientConnections(); late.Close() })
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
-	r := startRig(t, "[upstreams.default]\nurl = \""+late.URL+"/sse\"\n", true)
+	r := startRig(t, "[upstreams.default]\nurl = \""+late+"/sse\"\n", true)
 	began := time.Now()
 	for range 2 {
 		if res := r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...); !strings.Contains(res.body, `"content"`) {

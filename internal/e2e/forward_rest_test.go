@@ -48,10 +48,10 @@ func TestForwardREST(t *testing.T) {
 			t.Errorf("%s: %s", who, res.body)
 		}
 	}
-	if ok, why := r.h.Target("default").Service.Healthy(); !ok {
+	if ok, why := r.h.Targets.Named("default").Service.Healthy(); !ok {
 		t.Error(why)
 	}
-	if err := r.h.Target("default").Service.Check(t.Context()); err != nil {
+	if err := r.h.Targets.Named("default").Service.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,8 +23,8 @@ const userToken = "X-User-Token"
 
 const forwarding = "forward_headers = { x-user-TOKEN = \"Authorization\", X-Tenant = \"X-Tenant\" }\n"
 
-// tollgate is a scripted server behind a guard that requires a token of every request, and records which token opened each session.
-type tollgate struct {
+// guardedServer is a scripted server behind a guard that requires a token of every request, and records which token opened each session.
+type guardedServer struct {
 	*upstream
 	t *testing.T
 
@@ -35,13 +34,10 @@ type tollgate struct {
 	open     func(r *http.Request) bool
 }
 
-// newTollgate starts one of a kind; valid tokens begin with "good".
-func newTollgate(t *testing.T, kind string) *tollgate {
-	g := &tollgate{upstream: newUpstream(t, kind), t: t, sessions: map[string]string{}}
-	srv := httptest.NewServer(g)
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	path := g.url[strings.LastIndexByte(g.url, '/'):]
-	g.url = srv.URL + path
+// newGuardedServer starts one of a kind; valid tokens begin with "good".
+func newGuardedServer(t *testing.T, kind string) *guardedServer {
+	g := &guardedServer{upstream: newUpstream(t, kind), t: t, sessions: map[string]string{}}
+	g.url = newTestServer(t, g) + g.url[strings.LastIndexByte(g.url, '/'):]
 	if kind == "legacy" {
 		g.on("initialize", func(c *call) {
 			g.mu.Lock()
@@ -67,7 +63,7 @@ func newTollgate(t *testing.T, kind string) *tollgate {
 }
 
 // ServeHTTP implements http.Handler.
-func (g *tollgate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *guardedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer good") && (g.open == nil || !g.open(r)) {
 		g.mu.Lock()
 		g.refused = append(g.refused, r.Method+" "+r.Header.Get("Authorization"))
@@ -78,10 +74,10 @@ func (g *tollgate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.upstream.ServeHTTP(w, r)
 }
 
-func (g *tollgate) refusals() int { g.mu.Lock(); defer g.mu.Unlock(); return len(g.refused) }
+func (g *guardedServer) refusals() int { g.mu.Lock(); defer g.mu.Unlock(); return len(g.refused) }
 
-// strangers counts requests in a session that another token has opened.
-func (g *tollgate) strangers() (out []string) {
+// foreignRequests counts requests in a session that another token has opened.
+func (g *guardedServer) foreignRequests() (out []string) {
 	g.upstream.mu.Lock()
 	defer g.upstream.mu.Unlock()
 	g.mu.Lock()
@@ -139,7 +135,7 @@ func (r *rig) said(what string, res *response, text string) {
 func TestForwardHeaders(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {
-			g := newTollgate(t, kind)
+			g := newGuardedServer(t, kind)
 			g.getOpen = true
 			r := startRig(t, g.toml(forwarding), false)
 			alice := r.sending(userToken, "Bearer good-alice", "x-tenant", "a, b", "Authorization", "Bearer mine", "Cookie", "c=d", "X-Other", "o")
@@ -199,7 +195,7 @@ func TestForwardHeaders(t *testing.T) {
 func TestForwardKeepsApart(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
-			g := newTollgate(t, kind)
+			g := newGuardedServer(t, kind)
 			r := startRig(t, "[sessions]\nmax = 100\n"+g.toml(forwarding), false)
 			var group sync.WaitGroup
 			clients := make([]*rig, 6)
@@ -220,7 +216,7 @@ func TestForwardKeepsApart(t *testing.T) {
 				})
 			}
 			group.Wait()
-			for _, s := range g.strangers() {
+			for _, s := range g.foreignRequests() {
 				t.Error(s)
 			}
 			if kind == "legacy" && len(g.all("initialize")) < len(clients) {
@@ -249,7 +245,7 @@ func TestForwardKeepsApart(t *testing.T) {
 func TestForwardRotation(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
-			g := newTollgate(t, kind)
+			g := newGuardedServer(t, kind)
 			g.getOpen = true
 			toml, keys := keysToml("gateway")
 			r := startRig(t, "[security]\napi_keys_enabled = true\n"+toml+g.toml(forwarding), false).as(keys["gateway"])
@@ -283,7 +279,7 @@ func TestForwardRotation(t *testing.T) {
 					c.said("key", c.must("POST", "/mcp", modernCall("3", "a", ""), append(modernHeaders("tools/call", "a"), "Idempotency-Key", "same")...), fmt.Sprintf("Bearer good-%d ", i+1))
 				}
 			}
-			for _, s := range g.strangers() {
+			for _, s := range g.foreignRequests() {
 				t.Error(s)
 			}
 			for _, s := range g.all("tools/call") {
@@ -300,24 +296,24 @@ func TestForwardRotation(t *testing.T) {
 func TestForwardProbe(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "sse"} {
 		t.Run(kind, func(t *testing.T) {
-			g := newTollgate(t, kind)
+			g := newGuardedServer(t, kind)
 			r := startRig(t, g.toml(forwarding), false)
 			var e *proxy.Error
 			began := time.Now()
-			_, err := r.h.Upstreams()[0].Profile(t.Context())
+			_, err := r.h.Targets.All[0].Profile(t.Context())
 			if !errors.As(err, &e) || e.Name != proxy.Refused.Name || !strings.Contains(e.Message, "forward_headers") {
 				t.Fatalf("a probe without a caller: %v", err)
 			}
 			check := checkOf(t, r)
 			for range 5 {
-				r.h.Target("default").Monitor.Tried(began, err)
+				r.h.Targets.Named("default").Monitor.Tried(began, err)
 				err := check(t.Context())
 				var status *transport.StatusError
 				if !errors.As(err, &status) || status.Status != 401 {
 					t.Errorf("a health check: %v", err)
 				}
 			}
-			if !r.h.Upstreams()[0].Ready() {
+			if !r.h.Targets.All[0].Ready() {
 				t.Error("a server that is up and requires a token is not ready")
 			}
 			good, bad := r.sending(userToken, "Bearer good"), r.sending(userToken, "Bearer bad")
@@ -329,13 +325,13 @@ func TestForwardProbe(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() { bad.callModern() })
-				group.Go(func() { _, _ = r.h.Upstreams()[0].Profile(t.Context()) })
+				group.Go(func() { _, _ = r.h.Targets.All[0].Profile(t.Context()) })
 				group.Go(func() { good.said("a good one", good.callModern(), "Bearer good ") })
 			}
 			group.Wait()
 			session := good.open("2025-11-25", "{}")
 			good.said("legacy", good.callLegacy(session), "Bearer good ")
-			v, err := r.h.Upstreams()[0].Profile(t.Context())
+			v, err := r.h.Targets.All[0].Profile(t.Context())
 			if err := checkOf(t, r)(t.Context()); kind == "modern" && err == nil {
 				t.Error("a health check sent a caller's token")
 			}
@@ -345,7 +341,7 @@ func TestForwardProbe(t *testing.T) {
 			for range 8 {
 				bad.callModern()
 			}
-			if now, err := r.h.Upstreams()[0].Profile(t.Context()); err != nil || now != v {
+			if now, err := r.h.Targets.All[0].Profile(t.Context()); err != nil || now != v {
 				t.Errorf("after bad tokens it is %+v, %v", now, err)
 			}
 			good.said("after bad tokens", good.callModern(), "Bearer good ")
@@ -358,26 +354,26 @@ func TestForwardProbe(t *testing.T) {
 
 // A server that accepts initialize from everybody, and modern requests with a token only, is not taken for legacy by callers with a token.
 func TestForwardHalfOpen(t *testing.T) {
-	g := newTollgate(t, "modern")
+	g := newGuardedServer(t, "modern")
 	g.open = func(r *http.Request) bool { return r.Header.Get("Mcp-Method") == "" }
 	welcome := func(c *call) { c.result(fmt.Sprintf(welcomed, "2025-11-25")) }
 	g.on("initialize", welcome)
 	g.on("ping", func(c *call) { c.result("{}") })
 	r := startRig(t, g.toml(forwarding), false)
-	v, err := r.h.Upstreams()[0].Profile(t.Context())
+	v, err := r.h.Targets.All[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("without a token: %+v, %v", v, err)
 	}
 	good := r.sending(userToken, "Bearer good")
 	good.said("with one", good.callModern(), "Bearer good ")
-	if v, err = r.h.Upstreams()[0].Profile(t.Context()); err != nil || !v.Modern {
+	if v, err = r.h.Targets.All[0].Profile(t.Context()); err != nil || !v.Modern {
 		t.Errorf("then: %+v, %v", v, err)
 	}
 }
 
 // A value that cannot be one header field is refused before anything is sent. Tracing headers do not change a caller's identity.
 func TestForwardHostile(t *testing.T) {
-	g := newTollgate(t, "legacy")
+	g := newGuardedServer(t, "legacy")
 	r := startRig(t, g.toml("forward_headers = { X-User-Token = \"Authorization\", traceparent = \"traceparent\" }\n"), false)
 	good := r.sending(userToken, "Bearer good")
 	good.said("good", good.callModern(), "Bearer good ")
@@ -435,7 +431,7 @@ func TestForwardHostile(t *testing.T) {
 
 // Anonymous callers do not escape limits by making up tokens.
 func TestForwardRate(t *testing.T) {
-	g := newTollgate(t, "modern")
+	g := newGuardedServer(t, "modern")
 	r := startRig(t, "rate_limit_burst = 5\n[security]\nrate_limiting = \"on\"\nrate_limit = 10\n"+g.toml(forwarding), false)
 	limited := false
 	for i := range 10 {
@@ -449,7 +445,7 @@ func TestForwardRate(t *testing.T) {
 
 // Pages may send forwarded headers.
 func TestForwardCORS(t *testing.T) {
-	g := newTollgate(t, "modern")
+	g := newGuardedServer(t, "modern")
 	r := startRig(t, "[security]\nallowed_origins = [\"https://app.example\"]\n"+g.toml(forwarding), false)
 	res := r.must("OPTIONS", "/mcp", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-user-token")
 	if got := res.header.Get("Access-Control-Allow-Headers"); res.status != 204 || !strings.Contains(strings.ToLower(got), "x-user-token") || !strings.Contains(got, "X-Tenant") {
@@ -460,5 +456,5 @@ func TestForwardCORS(t *testing.T) {
 // checkOf returns the check of the only upstream.
 func checkOf(t *testing.T, r *rig) func(context.Context) error {
 	t.Helper()
-	return r.h.Target(r.h.Cfg.Upstreams[0].Name).Check
+	return r.h.Targets.Named(r.h.Cfg.Upstreams[0].Name).Check
 }

@@ -84,7 +84,7 @@ func TestServiceHealth(t *testing.T) {
 	testkit.Eventually(t, "the first look at memgraph", func() bool { return r.h.Dependencies()[0].Connected })
 	f("/health", 503, "unavailable", "default unavailable", "gone unavailable", "memgraph connected")
 	state("INITIALIZING")
-	if _, err := r.h.Upstreams()[0].Profile(t.Context()); err != nil {
+	if _, err := r.h.Targets.All[0].Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f("/health", 200, "degraded", "default connected", "gone unavailable", "memgraph connected")

@@ -14,7 +14,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// soonEnough is within what a well-behaved client must be served after an attack, and an attacker be refused, if no configured time
+// soonEnough is how long it may take to serve a well-behaved client after an attack, and to refuse an attacker, if no configured time
 // applies. It is generous: machines are busy.
 const soonEnough = 5 * time.Second
 

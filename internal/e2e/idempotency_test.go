@@ -53,7 +53,7 @@ func TestDuplicatesReachTheServerOnce(t *testing.T) {
 			}
 			t.Run(by+" at a "+era+" server", func(t *testing.T) {
 				book := filepath.Join(t.TempDir(), "book")
-				self, _ := os.Executable()
+				self := testkit.Executable(t)
 				r := startRig(t, fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nera = %q\n[upstreams.default.env]\n%s = \"count\"\nDRAGOMAN_TEST_BOOK = %q\nGORACE = \"atexit_sleep_ms=0\"\n",
 					self, era, testkit.AsDragoman, book), false)
 				transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: clients}

@@ -10,7 +10,7 @@ import (
 )
 
 // running returns the number of the upstream's processes.
-func (r *rig) running() int { return r.h.Target("default").Dialer.Stats().Running }
+func (r *rig) running() int { return r.h.Targets.Named("default").Dialer.Stats().Running }
 
 // hold makes calls of a tool wait for the test.
 func (u *upstream) hold(t *testing.T) (began <-chan string, free func()) {

@@ -123,13 +123,13 @@ func TestListenDrains(t *testing.T) {
 			client := newHTTPTestClient(r)
 			client.send("L", listenBody("1", `"toolsListChanged":true`))
 			wants(t, client, "L", fmt.Sprintf(ackPattern, "1", `"toolsListChanged":true`))
-			if n := r.h.Upstreams()[0].Listens(); n != 1 {
+			if n := r.h.Targets.All[0].Listens(); n != 1 {
 				t.Errorf("%d listens", n)
 			}
 			r.h.Drain()
 			wants(t, client, "L", end)
 			client.over("L", "200")
-			testkit.Eventually(t, "the end of the listen", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
+			testkit.Eventually(t, "the end of the listen", func() bool { return r.h.Targets.All[0].Listens() == 0 })
 		})
 		t.Run(kind+"-stdio", func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +223,7 @@ func TestListenManyLeave(t *testing.T) {
 			for i := range many {
 				client.leave(fmt.Sprint(i))
 			}
-			testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
+			testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Targets.All[0].Listens() == 0 })
 			testkit.Eventually(t, "the end of all subscriptions", func() bool { return len(u.all("resources/unsubscribe")) == many+1 })
 			if n := len(u.all("resources/subscribe")); n != many+1 {
 				t.Errorf("%d subscriptions at the server", n)
@@ -252,9 +252,9 @@ func TestListenChildDies(t *testing.T) {
 	u.lose()
 	testkit.Eventually(t, "another process", func() bool { return len(u.all("initialize")) >= 3 })
 	client.leave("b")
-	testkit.Eventually(t, "the end of one listen", func() bool { return r.h.Upstreams()[0].Listens() <= 1 })
+	testkit.Eventually(t, "the end of one listen", func() bool { return r.h.Targets.All[0].Listens() <= 1 })
 	close(silent)
 	wants(t, client, "a", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
 	client.leave("a")
-	testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
+	testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Targets.All[0].Listens() == 0 })
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	case "pipe":
 		pipeMain()
 	case "swell":
-		swellMain()
+		largeAnswersMain()
 	case "sdk":
 		sdkMain()
 	case "count":

@@ -23,14 +23,14 @@ import (
 
 // Sizes of messages in bytes.
 const (
-	swellPiece = 256 << 10
+	answerPiece = 256 << 10
 )
 
-// swellMain is a modern child whose answers have the size that the call names in params.arguments.n.
-func swellMain() {
-	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, swellPiece)
+// largeAnswersMain is a modern child whose answers have the size that the call names in params.arguments.n.
+func largeAnswersMain() {
+	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, answerPiece)
 	id, size := regexp.MustCompile(`"id":("[^"]*"|\d+)`), regexp.MustCompile(`"n":(\d+)`)
-	piece := bytes.Repeat([]byte("x"), swellPiece)
+	piece := bytes.Repeat([]byte("x"), answerPiece)
 	for {
 		line, err := in.ReadSlice('\n')
 		head := bytes.Clone(line[:min(len(line), 4096)])
@@ -61,24 +61,21 @@ func swellMain() {
 	}
 }
 
-// swollen is Dragoman as a process in front of such a child.
-type swollen struct {
+// measuredProxy is Dragoman as a process in front of such a child.
+type measuredProxy struct {
 	t    *testing.T
 	url  string
 	pid  int
 	http *http.Client
 }
 
-func startSwollen(t *testing.T) *swollen {
+func startMeasured(t *testing.T) *measuredProxy {
 	t.Helper()
 	info, _ := debug.ReadBuildInfo()
 	if runtime.GOOS != "linux" || slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("memory is read from /proc, and not of a binary with the race detector")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	file := testkit.WriteFile(t, "swell.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\nlog.format = \"json\"\nlimits.line = \"64MiB\"\nlimits.request_body = \"64MiB\"\n"+
 		"[upstreams.default]\ncommand = [%q]\n[upstreams.default.env]\n%s = \"swell\"\n", self, testkit.AsDragoman))
 	cmd := testkit.Self(t, "main", "serve", "--config", file)
@@ -109,11 +106,11 @@ func startSwollen(t *testing.T) *swollen {
 		<-ended
 		_ = cmd.Wait()
 	})
-	return &swollen{t: t, pid: cmd.Process.Pid, url: "http://" + testkit.Receive(t, "the address", found) + "/mcp", http: &http.Client{Transport: transport}}
+	return &measuredProxy{t: t, pid: cmd.Process.Pid, url: "http://" + testkit.Receive(t, "the address", found) + "/mcp", http: &http.Client{Transport: transport}}
 }
 
 // call requests an answer of n bytes, with pad bytes in the request, and reads it. begun is called when the answer has begun.
-func (s *swollen) call(n, pad int, begun func()) error {
+func (s *measuredProxy) call(n, pad int, begun func()) error {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"swell","arguments":{"n":%d},%s,"pad":"%s"}}`, n, modernMeta, strings.Repeat("p", pad))
 	req, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url, strings.NewReader(body))
 	if err != nil {
@@ -151,13 +148,13 @@ func (s *swollen) call(n, pad int, begun func()) error {
 }
 
 // calls makes count calls, a few at a time.
-func (s *swollen) calls(count, atOnce, n, pad int) {
+func (s *measuredProxy) calls(count, atOnce, n, pad int) {
 	s.t.Helper()
 	s.slowCalls(count, atOnce, n, pad, func() {})
 }
 
 // slowCalls makes calls of clients that call begun before they read on.
-func (s *swollen) slowCalls(count, atOnce, n, pad int, begun func()) {
+func (s *measuredProxy) slowCalls(count, atOnce, n, pad int, begun func()) {
 	s.t.Helper()
 	var group sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -174,7 +171,7 @@ func (s *swollen) slowCalls(count, atOnce, n, pad int, begun func()) {
 }
 
 // memory reads a line of the process's status, in bytes.
-func (s *swollen) memory(key string) int {
+func (s *measuredProxy) memory(key string) int {
 	s.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
 	if err != nil {
@@ -194,7 +191,7 @@ func (s *swollen) memory(key string) int {
 }
 
 // peak is the largest growth of memory while f runs.
-func (s *swollen) peak(f func()) int {
+func (s *measuredProxy) peak(f func()) int {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0); err != nil {
 		s.t.Skip("the system does not let the peak be reset: ", err)
@@ -208,7 +205,7 @@ func (s *swollen) peak(f func()) int {
 func TestLargeAnswerIsHeldOnce(t *testing.T) {
 	f := func(name string, slow bool, count, size, pad, most int) {
 		t.Helper()
-		s := startSwollen(t)
+		s := startMeasured(t)
 		s.calls(4, 1, 100, 0)
 		var all sync.WaitGroup
 		all.Add(count)
@@ -233,7 +230,7 @@ func TestLargeAnswerIsHeldOnce(t *testing.T) {
 
 // The memory of large messages is returned soon although the collector has no reason to run.
 func TestLargeAnswersLeaveNothing(t *testing.T) {
-	s := startSwollen(t)
+	s := startMeasured(t)
 	s.calls(8, 8, 100, 0)
 	s.calls(4, 4, 2*field.Mib, 0)
 	s.calls(200, 8, 100, 0)

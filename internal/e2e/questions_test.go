@@ -93,7 +93,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 			if got := r.h.Pending().Suspended(); got != n {
 				t.Errorf("%d calls are suspended", got)
 			}
-			if _, leased := r.h.Upstreams()[0].Sessions(); leased != n {
+			if _, leased := r.h.Targets.All[0].Sessions(); leased != n {
 				t.Errorf("%d sessions are leased", leased)
 			}
 			for i := n - 1; i >= 0; i-- {
@@ -103,7 +103,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 					t.Errorf("%s", res.body)
 				}
 			}
-			if all, leased := r.h.Upstreams()[0].Sessions(); leased != 0 || r.h.Pending().Suspended() != 0 {
+			if all, leased := r.h.Targets.All[0].Sessions(); leased != 0 || r.h.Pending().Suspended() != 0 {
 				t.Errorf("afterwards %d sessions, %d leased, %d suspended", all, leased, r.h.Pending().Suspended())
 			}
 			before := len(u.all("initialize"))
@@ -226,7 +226,7 @@ func TestAsksOnCall(t *testing.T) {
 	if got := f.receives("a"); !matches(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"a?",…`, got) {
 		t.Errorf("%s", got)
 	}
-	if _, leased := r.h.Upstreams()[0].Sessions(); leased != 0 {
+	if _, leased := r.h.Targets.All[0].Sessions(); leased != 0 {
 		t.Errorf("%d leases", leased)
 	}
 }
@@ -304,7 +304,7 @@ func TestShutdownWhileSuspended(t *testing.T) {
 			if !strings.Contains(res.body, `"input_required"`) {
 				t.Fatalf("%s", res.body)
 			}
-			if err := r.h.Upstreams()[0].Close(); err != nil {
+			if err := r.h.Targets.All[0].Close(); err != nil {
 				t.Error(err)
 			}
 			testkit.Receive(t, "the end of the call", testkit.Receive(t, "the call", started).cancelled)

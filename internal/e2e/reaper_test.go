@@ -21,17 +21,17 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts processes like itself: in its process
+// stubborn is a server that never answers, ignores the end of its input and SIGTERM, and starts processes like itself: in its process
 // group, in their own session, and as a daemon without its environment. Each writes down its id.
-const clinging = `
+const stubborn = `
 cling='trap "" TERM HUP INT; echo $$ >> %[1]s; while :; do sleep 30; done'
 sh -c "$cling" &
 setsid sh -c "$cling" &
 (env -i PATH="$PATH" setsid sh -c "sh -c '$cling' & exit" </dev/null >/dev/null 2>&1 &)
 eval "$cling"`
 
-// clingers is the number of these processes.
-const clingers = 4
+// stubbornCount is the number of these processes.
+const stubbornCount = 4
 
 // The program itself, with its reaper, is ended in several ways. Two seconds later none of its descendants is left.
 func TestNoProcessOutlivesDragoman(t *testing.T) {
@@ -51,12 +51,12 @@ func TestNoProcessOutlivesDragoman(t *testing.T) {
 	})
 	t.Run("address in use", func(t *testing.T) {
 		t.Parallel()
-		startInVain(t, bin)
+		startFails(t, bin)
 	})
 }
 
-// startInVain starts a Dragoman on an address in use. It must not start its server.
-func startInVain(t *testing.T, bin string) {
+// startFails starts a Dragoman on an address in use. It must not start its server.
+func startFails(t *testing.T, bin string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func startInVain(t *testing.T, bin string) {
 func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 	dir := t.TempDir()
 	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
-	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(clinging, pids)})
+	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(stubborn, pids)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 	}
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--config", config}
 	if behind {
-		args = append(args[:len(args)-2], "--", "/bin/sh", "-c", fmt.Sprintf(clinging, pids))
+		args = append(args[:len(args)-2], "--", "/bin/sh", "-c", fmt.Sprintf(stubborn, pids))
 	}
 	dragoman := exec.CommandContext(t.Context(), bin, args...)
 	log, err := dragoman.StderrPipe()
@@ -113,7 +113,7 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 		}
 		said <- strings.Join(lines, "\n")
 	}()
-	testkit.Until(t, "the server's processes", 20*time.Second, func() bool { return len(written(pids)) >= clingers })
+	testkit.Until(t, "the server's processes", 20*time.Second, func() bool { return len(written(pids)) >= stubbornCount })
 	reaper := childrenOf(dragoman.Process.Pid)
 	if len(reaper) != 1 {
 		t.Errorf("Dragoman has the children %v, not just the reaper", reaper)

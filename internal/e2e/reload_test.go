@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestReloadOfPolicies(t *testing.T) {
 		t.Errorf("the server was started again: %s, %s", before, now)
 	}
 	r.reload(app.ReloadApplied, base)
-	if d := r.h.Target("default").Dialer; d.Stats().Starts > 4 {
+	if d := r.h.Targets.Named("default").Dialer; d.Stats().Starts > 4 {
 		t.Errorf("%+v", d.Stats())
 	}
 	if n := r.sum("dragoman_config_reloads_total"); n != 3 {
@@ -78,7 +79,7 @@ func TestReloadRefused(t *testing.T) {
 		base + "[upstreams.other]\nurl = \"https://example.invalid/mcp\"\nca_file = \"/no/such/file\"\n"} {
 		r.reload(app.ReloadRefused, bad)
 	}
-	mentions(t, r.logs.String(), "the new configuration is refused; the one before holds", "rig.toml", "tool_timeout", "no upstream is configured", "ca_file")
+	mentions(t, r.logs.String(), "the new configuration is refused; the previous one stays in force", "rig.toml", "tool_timeout", "no upstream is configured", "ca_file")
 	if r.sum("dragoman_config_last_reload_successful") != 0 {
 		t.Error("the metric reports success")
 	}
@@ -100,7 +101,7 @@ func TestReloadOfWhatStays(t *testing.T) {
 	if c := r.h.Cfg; c.Limits.Header != 64<<10 || c.Questions.Rounds != 10 || c.Timeouts.Tool != 7*time.Second {
 		t.Errorf("%+v %+v %+v", c.Limits, c.Questions, c.Timeouts)
 	}
-	mentions(t, r.logs.String(), `"keys":["limits.header","questions"]`, "count after a restart")
+	mentions(t, r.logs.String(), `"keys":["limits.header","questions"]`, "take effect after a restart")
 	if n := r.sum("dragoman_config_restart_needed"); n != 2 {
 		t.Errorf("%v", n)
 	}
@@ -140,9 +141,9 @@ func TestReloadOfAServer(t *testing.T) {
 			go callTo(t.Context(), legacy, "1", "slow", answers)
 			testkit.Receive(t, "a call at the server", begun)
 			testkit.Receive(t, "a call at the server", begun)
-			old := r.h.Upstreams()[0]
+			old := r.h.Targets.All[0].Upstream
 			r.reload(app.ReloadApplied, strings.Replace(base, "stop_grace = \"500ms\"", "stop_grace = \"501ms\"", 1))
-			if r.h.Upstreams()[0] == old {
+			if r.h.Targets.All[0].Upstream == old {
 				t.Fatal("the same process")
 			}
 			res, err := (&crashClient{r: r, era: "modern"}).call(t.Context(), "2", "quick")
@@ -325,7 +326,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	r := startRig(t, text(0), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	var count lockedCount
+	var count atomic.Int64
 	for i := range 8 {
 		clients.Go(func() {
 			session := ""
@@ -346,24 +347,16 @@ func TestReloadUnderLoad(t *testing.T) {
 					t.Errorf("client %d, request %d: %v %+v", i, n, err, res)
 					return
 				}
-				count.add()
+				count.Add(1)
 			}
 		})
 	}
 	for n := 1; n <= 25; n++ {
-		at := count.now()
-		testkit.Eventually(t, "requests go on", func() bool { return t.Failed() || count.now() > at+20 })
+		at := count.Load()
+		testkit.Eventually(t, "requests go on", func() bool { return t.Failed() || count.Load() > at+20 })
 		r.reload(app.ReloadApplied, text(n))
 	}
 	cancel()
 	clients.Wait()
-	t.Logf("%d requests, 25 reloads", count.now())
+	t.Logf("%d requests, 25 reloads", count.Load())
 }
-
-type lockedCount struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (c *lockedCount) add()     { c.mu.Lock(); c.n++; c.mu.Unlock() }
-func (c *lockedCount) now() int { c.mu.Lock(); defer c.mu.Unlock(); return c.n }

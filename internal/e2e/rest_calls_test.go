@@ -41,10 +41,10 @@ func TestRestPages(t *testing.T) {
 			if n := strings.Count(res.body, `{"name":"tool`); res.status != 200 || n != 95 {
 				t.Errorf("%d, %d tools", res.status, n)
 			}
-			contains(t, res.body, `{"service":"dragoman","version":"0.0.0","tools":[{"name":"tool0","description":"Tool tool0","input_schema":{`)
-			contains(t, r.call(200, "tool94", `{"n":1}`), `"text":"tool94"`)
-			contains(t, r.call(400, "tool94", `{"n":1.5}`), "INVALID_ARGUMENTS", "/n")
-			contains(t, r.call(404, "tool95", `{}`), "TOOL_NOT_FOUND")
+			mentions(t, res.body, `{"service":"dragoman","version":"0.0.0","tools":[{"name":"tool0","description":"Tool tool0","input_schema":{`)
+			mentions(t, r.call(200, "tool94", `{"n":1}`), `"text":"tool94"`)
+			mentions(t, r.call(400, "tool94", `{"n":1.5}`), "INVALID_ARGUMENTS", "/n")
+			mentions(t, r.call(404, "tool95", `{}`), "TOOL_NOT_FOUND")
 			if n := len(u.all("tools/call")); n != 1 {
 				t.Errorf("%d calls reached the server", n)
 			}
@@ -80,7 +80,7 @@ func TestRestFailures(t *testing.T) {
 			u := newUpstream(t, kind)
 			restTools(u, 1)
 			r := startRig(t, u.toml("")+"\n[limits]\nrequest_time = \"1s\"\n", true)
-			contains(t, r.call(200, "tool0", `{}`), "tool0")
+			mentions(t, r.call(200, "tool0", `{}`), "tool0")
 			u.on("tools/call", func(c *call) { c.error(200, `{"code":-32000,"message":"sorry","data":{"a":1}}`) })
 			status, e := r.post("/call-tool", `{"tool":"tool0","arguments":{}}`)
 			if status != 500 || e.Code != "EXECUTION_ERROR" || e.Error != "sorry" || string(e.Meta.Cause) != `{"code":-32000,"data":{"a":1}}` {
@@ -88,7 +88,7 @@ func TestRestFailures(t *testing.T) {
 			}
 			if kind != "sse" { // whose stream is another connection
 				u.on("tools/call", func(c *call) { c.drop() })
-				contains(t, r.call(503, "tool0", `{}`), "SERVICE_UNAVAILABLE") // seed 004, EC-003
+				mentions(t, r.call(503, "tool0", `{}`), "SERVICE_UNAVAILABLE") // seed 004, EC-003
 			}
 			u.on("tools/call", func(c *call) {
 				select {
@@ -96,7 +96,7 @@ func TestRestFailures(t *testing.T) {
 				case <-time.After(testkit.Patient):
 				}
 			})
-			contains(t, r.call(504, "tool0", `{}`), "TIMEOUT", "limits.request_time")
+			mentions(t, r.call(504, "tool0", `{}`), "TIMEOUT", "limits.request_time")
 		})
 	}
 }
@@ -111,11 +111,11 @@ func TestRestKeys(t *testing.T) {
 		c.result(`{"resultType":"complete","content":[],"isError":true,"structuredContent":{}}`)
 	})
 	r := startRig(t, "[rest]\ntool_error = \"data\"\nvalidate = false\n"+u.toml(""), true)
-	contains(t, r.call(200, "tool0", `{}`), `"isError":true`)
+	mentions(t, r.call(200, "tool0", `{}`), `"isError":true`)
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[],"structuredContent":{}}`) })
 	r = startRig(t, "[rest]\nvalidate_results = true\n"+u.toml(""), true)
-	contains(t, r.call(500, "tool0", `{"x":1}`), "EXECUTION_ERROR", "outputSchema", "required")
-	contains(t, r.call(400, "tool0", `{}`), "INVALID_ARGUMENTS")
+	mentions(t, r.call(500, "tool0", `{"x":1}`), "EXECUTION_ERROR", "outputSchema", "required")
+	mentions(t, r.call(400, "tool0", `{}`), "INVALID_ARGUMENTS")
 	r = startRig(t, "[rest]\nenabled = false\n"+u.toml(""), true)
 	if res := r.must("GET", "/tools", ""); res.status != 404 || !strings.HasPrefix(res.body, `{"jsonrpc"`) {
 		t.Errorf("%d %s", res.status, res.body)
@@ -128,7 +128,7 @@ func TestRestWhateverEras(t *testing.T) {
 		u := newUpstream(t, "legacy")
 		restTools(u, 1)
 		r := startRig(t, fmt.Sprintf("eras = [%q]\n", eras)+u.toml(""), true)
-		contains(t, r.call(200, "tool0", `{}`), "tool0")
+		mentions(t, r.call(200, "tool0", `{}`), "tool0")
 	}
 }
 
@@ -171,7 +171,7 @@ func TestRestAsked(t *testing.T) {
 			r := startRig(t, u.toml(""), true)
 			echoing(u)
 			got := r.call(200, "tool0", `{}`)
-			contains(t, got, `{"result_type":"input_required","input_requests":{"r1-1":{"method":"elicitation/create","params":{"message":"tool0"`, `"request_state":"v1.`)
+			mentions(t, got, `{"result_type":"input_required","input_requests":{"r1-1":{"method":"elicitation/create","params":{"message":"tool0"`, `"request_state":"v1.`)
 			state := textAfter(got, `"request_state":"`)
 			retry := fmt.Sprintf(`{"tool":"tool0","arguments":{},"input_responses":{"r1-1":{"action":"accept","content":{"text":"yes"}}},"request_state":%q}`, state)
 			if status, e := r.post("/call-tool", retry); status != 200 || !strings.Contains(string(e.Data), `"text":"tool0 yes"`) {

@@ -82,7 +82,7 @@ func TestRestRefusalsAreSeen(t *testing.T) {
 	f(500, "result_invalid", "default", "warn", "/tools/tool0", `{"x":1}`)
 	f(500, "result_invalid", "default", "warn", "/mcp/tools/call", `{"name":"tool0","arguments":{"x":1}}`)
 	_, e := r.post("/tools/tool0", `{"x":1}`)
-	contains(t, string(e.Meta.Cause), `"code":"result_invalid"`, `"path":""`, `"rule":"required"`)
+	mentions(t, string(e.Meta.Cause), `"code":"result_invalid"`, `"path":""`, `"rule":"required"`)
 	if string(e.Meta.Result) != `{"resultType":"complete","content":[],"structuredContent":{"z":1}}` {
 		t.Errorf("%s", e.Meta.Result)
 	}
@@ -155,13 +155,13 @@ func TestRestNamesItsPaths(t *testing.T) {
 	r := startRig(t, strings.Replace(a.toml(""), "default", "a", 1)+strings.Replace(b.toml(""), "default", "b", 1), true)
 	for path, want := range map[string]string{"/call-tool": "call-tool", "/tools/tool0": "tools/TOOL", "/mcp/tools/call": "mcp/METHOD", "/mcp/prompts/get": "mcp/METHOD", "/read-resource": "read-resource"} {
 		_, e := r.post(path, `{"tool":"tool0","name":"tool0","uri":"x:y","arguments":{}}`)
-		contains(t, e.Error, "/servers/NAME/"+want+" with NAME one of a, b")
+		mentions(t, e.Error, "/servers/NAME/"+want+" with NAME one of a, b")
 	}
 	for _, path := range []string{"tools", "resources", "prompts", "openapi.json"} {
-		contains(t, r.must("GET", "/"+path, "").body, "/servers/NAME/"+path+" with NAME one of a, b")
+		mentions(t, r.must("GET", "/"+path, "").body, "/servers/NAME/"+path+" with NAME one of a, b")
 	}
 	res := r.must("POST", "/mcp", modernCall("1", "tool0", ""), modernHeaders("tools/call", "tool0")...)
-	contains(t, res.body, "/servers/NAME/mcp with NAME one of a, b")
+	mentions(t, res.body, "/servers/NAME/mcp with NAME one of a, b")
 }
 
 // The state of the service is read once for all of its gauges.
@@ -172,7 +172,7 @@ func TestStateIsReadOnce(t *testing.T) {
 		return []service.Dependency{{Name: "up", Connected: true, Upstream: true}}
 	}})
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(app.NewStateGauge(s))
+	reg.MustRegister(app.StateGauge(s))
 	families, err := reg.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != len(service.States()) || looks != 1 {
 		t.Fatalf("%v, %v, read %d times", families, err, looks)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,16 +13,13 @@ import (
 // demoConfig is the built-in server as a child of one era.
 func demoConfig(t *testing.T, name, era string) string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	return fmt.Sprintf("[upstreams.%s]\ncommand = [%q, \"demo\", \"--era\", %q]\nstop_grace = \"500ms\"\n[upstreams.%s.env]\n%s = \"main\"\nGORACE = \"atexit_sleep_ms=0\"\n",
 		name, self, era, name, testkit.AsDragoman)
 }
 
-// enveloped is a REST answer.
-type enveloped struct {
+// restAnswer is a REST answer.
+type restAnswer struct {
 	Success   bool            `json:"success"`
 	Data      json.RawMessage `json:"data"`
 	Error     string          `json:"error"`
@@ -38,10 +34,10 @@ type enveloped struct {
 }
 
 // post makes a REST call and checks the members that every envelope has.
-func (r *rig) post(path, body string, headers ...string) (int, enveloped) {
+func (r *rig) post(path, body string, headers ...string) (int, restAnswer) {
 	r.t.Helper()
 	res := r.must("POST", path, body, append([]string{"Content-Type", jsonType}, headers...)...)
-	var e enveloped
+	var e restAnswer
 	if err := json.Unmarshal([]byte(res.body), &e); err != nil {
 		r.t.Fatalf("%s: %d %s", path, res.status, res.body)
 	}
@@ -64,16 +60,6 @@ func (r *rig) call(status int, tool, args string) string {
 	return e.Code + " " + e.Error
 }
 
-// contains fails unless text has all parts.
-func contains(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%s\nhas no\n%s", text, part)
-		}
-	}
-}
-
 var demoEras = []string{"legacy", "modern"}
 
 // The endpoints of seed 000 and the further ones, in front of the built-in server in both eras.
@@ -82,20 +68,20 @@ func TestRestDemo(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			r := startRig(t, "[service]\nname = \"code-graph\"\n"+demoConfig(t, "default", era), true)
 			tools := r.must("GET", "/tools", "")
-			contains(t, tools.body, `{"service":"code-graph","version":"1.0.0","tools":[{"name":`, `{"name":"echo","description":"Gives the message back","input_schema":{`)
+			mentions(t, tools.body, `{"service":"code-graph","version":"1.0.0","tools":[{"name":`, `{"name":"echo","description":"Gives the message back","input_schema":{`)
 			if below := r.must("GET", "/servers/default/tools", ""); below.status != 200 || below.body != tools.body {
 				t.Errorf("%d %s", below.status, below.body)
 			}
-			contains(t, r.must("GET", "/servers/default/openapi.json", "").body, `"openapi":"3.1`, `"/tools/echo":{`, `"url":"/servers/default"`)
+			mentions(t, r.must("GET", "/servers/default/openapi.json", "").body, `"openapi":"3.1`, `"/tools/echo":{`, `"url":"/servers/default"`)
 			if page := r.must("GET", "/docs", ""); page.status != 200 || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") || !strings.Contains(page.body, "openapi.json") || page.header.Get("Content-Security-Policy") == "" {
 				t.Errorf("%d %v", page.status, page.header)
 			}
-			contains(t, r.call(200, "echo", `{"message":"hi"}`), `"content":[{"type":"text","text":"Echo: hi"}]`)
-			contains(t, r.call(200, "add", `{"a":2,"b":3}`), `"structuredContent":{"sum":5}`)
-			contains(t, r.call(500, "fail", `{}`), "EXECUTION_ERROR deliberate failure")
-			contains(t, r.call(404, "no such", `{}`), "TOOL_NOT_FOUND Tool not found: no such")
-			contains(t, r.call(400, "add", `{"a":"2","b":3}`), "INVALID_ARGUMENTS arguments: /a: ", "(type)")
-			contains(t, r.call(400, "echo", `{}`), "INVALID_ARGUMENTS", "(required)")
+			mentions(t, r.call(200, "echo", `{"message":"hi"}`), `"content":[{"type":"text","text":"Echo: hi"}]`)
+			mentions(t, r.call(200, "add", `{"a":2,"b":3}`), `"structuredContent":{"sum":5}`)
+			mentions(t, r.call(500, "fail", `{}`), "EXECUTION_ERROR deliberate failure")
+			mentions(t, r.call(404, "no such", `{}`), "TOOL_NOT_FOUND Tool not found: no such")
+			mentions(t, r.call(400, "add", `{"a":"2","b":3}`), "INVALID_ARGUMENTS arguments: /a: ", "(type)")
+			mentions(t, r.call(400, "echo", `{}`), "INVALID_ARGUMENTS", "(required)")
 			if status, e := r.post("/tools/echo", `{"message":"typed"}`); status != 200 || !strings.Contains(string(e.Data), "typed") {
 				t.Errorf("%d %+v", status, e)
 			}
@@ -113,16 +99,16 @@ func TestRestDemo(t *testing.T) {
 // restOthers requests resources, prompts and completions.
 func (r *rig) restOthers() {
 	r.t.Helper()
-	contains(r.t, r.must("GET", "/resources", "").body, `{"success":true,"data":{"resources":[{`, `"uri":"demo://static/text"`, `"resourceTemplates":[{`)
-	contains(r.t, r.must("GET", "/prompts", "").body, `{"success":true,"data":{"prompts":[{`, `"name":"greet"`)
+	mentions(r.t, r.must("GET", "/resources", "").body, `{"success":true,"data":{"resources":[{`, `"uri":"demo://static/text"`, `"resourceTemplates":[{`)
+	mentions(r.t, r.must("GET", "/prompts", "").body, `{"success":true,"data":{"prompts":[{`, `"name":"greet"`)
 	_, e := r.post("/read-resource", `{"uri":"demo://static/text"}`)
-	contains(r.t, string(e.Data), `"contents":[{"uri":"demo://static/text"`)
+	mentions(r.t, string(e.Data), `"contents":[{"uri":"demo://static/text"`)
 	status, e := r.post("/read-resource", `{"uri":"demo://none"}`)
-	contains(r.t, fmt.Sprint(status, e.Code), "400INVALID_ARGUMENTS")
+	mentions(r.t, fmt.Sprint(status, e.Code), "400INVALID_ARGUMENTS")
 	_, e = r.post("/get-prompt", `{"name":"greet","arguments":{"name":"Ada"}}`)
-	contains(r.t, string(e.Data), `"messages":[{`, "Ada")
+	mentions(r.t, string(e.Data), `"messages":[{`, "Ada")
 	_, e = r.post("/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"A"}}`)
-	contains(r.t, string(e.Data), `"completion":{"values":[`)
+	mentions(r.t, string(e.Data), `"completion":{"values":[`)
 }
 
 // Questions over REST: the call ends with the question as data; the next call has the answers and goes on.
@@ -202,7 +188,7 @@ func TestRestStream(t *testing.T) {
 			return res.body
 		}
 		got := stream("/call-tool", `{"tool":"progress","arguments":{"steps":3,"delayMs":1},"request_id":"550e8400-e29b-41d4-a716-446655440000"}`)
-		contains(t, got, `event: progress`, `"progressToken":"550e8400-e29b-41d4-a716-446655440000"`, "event: result\ndata: {\"success\":true,\"data\":{")
+		mentions(t, got, `event: progress`, `"progressToken":"550e8400-e29b-41d4-a716-446655440000"`, "event: result\ndata: {\"success\":true,\"data\":{")
 		if n := strings.Count(got, "event: progress\n"); n != 3 {
 			t.Errorf("%s: %d of 3\n%s", era, n, got)
 		}
@@ -214,7 +200,7 @@ func TestRestStream(t *testing.T) {
 		if strings.Contains(got, "event: log\n") || !strings.Contains(got, "event: result\n") {
 			t.Errorf("%s: %s", era, got)
 		}
-		contains(t, stream("/tools/fail", `{}`), "event: result\ndata: {\"success\":false,\"error\":\"deliberate failure\",\"code\":\"EXECUTION_ERROR\"")
+		mentions(t, stream("/tools/fail", `{}`), "event: result\ndata: {\"success\":false,\"error\":\"deliberate failure\",\"code\":\"EXECUTION_ERROR\"")
 	}
 }
 

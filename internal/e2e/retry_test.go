@@ -32,10 +32,10 @@ func (r *rig) retried(outcome string) (n float64) {
 // A lost call is repeated if the tool's annotations allow it; any other is not, for all clients and servers (ToolAnnotations). The
 // annotations are requested when needed.
 func TestRetryOfCalls(t *testing.T) {
-	for kind, ask := range askers {
+	for kind, ask := range clientKinds {
 		for _, server := range []string{"modern", "legacy"} {
 			t.Run(kind+" client, "+server+" server", func(t *testing.T) {
-				m := newMortal(t, server)
+				m := newRestartable(t, server)
 				m.on("tools/list", func(c *call) {
 					c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}},` +
 						`{"name":"put","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}},{"name":"add","inputSchema":{"type":"object"}}]}`)
@@ -61,7 +61,7 @@ func TestRetryOfCalls(t *testing.T) {
 
 // A call is not repeated once its client has received progress, and never more often than retries.
 func TestRetryBounds(t *testing.T) {
-	m := newMortal(t, "modern")
+	m := newRestartable(t, "modern")
 	m.on("tools/list", func(c *call) {
 		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}`)
 	})
@@ -90,21 +90,21 @@ func TestRetryBounds(t *testing.T) {
 
 // Requests wait for a server that is away for a moment: nothing was written, so every request is repeated.
 func TestRetryOfUnwritten(t *testing.T) {
-	m := newMortal(t, "modern")
+	m := newRestartable(t, "modern")
 	r := startRig(t, m.toml("retry_backoff = \"5s\"\nretries = 1"), true)
-	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, "content") {
+	if _, body := clientKinds["modern"](r, "ok"); !strings.Contains(body, "content") {
 		t.Fatal(body)
 	}
 	m.kill()
-	r.h.Target("default").Monitor.Recheck() // finds the kept connection dead
+	r.h.Targets.Named("default").Monitor.Recheck() // finds the kept connection dead
 	testkit.Eventually(t, "the check", func() bool { return r.state("default").Failures == 1 })
 	answer := make(chan string, 1)
 	go func() {
-		_, body := askers["modern"](r, "ok")
+		_, body := clientKinds["modern"](r, "ok")
 		answer <- body
 	}()
 	testkit.Eventually(t, "the first attempt", func() bool { return r.state("default").Failures > 1 })
-	m.revive()
+	m.restart()
 	if body := testkit.Receive(t, "the answer", answer); !strings.Contains(body, "content") {
 		t.Error(body)
 	}
@@ -113,7 +113,7 @@ func TestRetryOfUnwritten(t *testing.T) {
 
 // The budget bounds how many requests an outage multiplies.
 func TestRetryBudget(t *testing.T) {
-	m := newMortal(t, "modern")
+	m := newRestartable(t, "modern")
 	r := startRig(t, m.toml("retry_backoff = \"1ms\"\nbreaker_failures = 0\nhealth_check_interval = \"0s\""), true)
 	var served atomic.Int64
 	m.srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -123,7 +123,7 @@ func TestRetryBudget(t *testing.T) {
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`
 	const requests = 40
 	for range requests {
-		r.h.Target("default").Monitor.Tried(r.state("default").Since, nil) // as if other requests succeeded in between
+		r.h.Targets.Named("default").Monitor.Tried(r.state("default").Since, nil) // as if other requests succeeded in between
 		_ = r.must("POST", "/mcp", list, modernHeaders("tools/list", "")...)
 	}
 	if n := served.Load(); n < requests || n > requests+requests/5+3 {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 	if probed {
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
 		defer cancel()
-		for _, u := range h.Upstreams() {
+		for _, u := range h.Targets.All {
 			if _, err := u.Both(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -191,6 +192,15 @@ func pipeMain() {
 	os.Exit(0)
 }
 
+// newTestServer serves until the test's end and returns its URL.
+func newTestServer(t *testing.T, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	return srv.URL
+}
+
+// mentions fails unless text has all parts.
 func mentions(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

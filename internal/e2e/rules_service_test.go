@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -160,14 +159,6 @@ func TestRulesErrorCodeLive(t *testing.T) {
 			t.Errorf("%d %v %s", res.status, res.header, res.body)
 		}
 	})
-}
-
-// newTestServer serves until the test's end and returns its URL.
-func newTestServer(t *testing.T, h http.Handler) string {
-	t.Helper()
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	return srv.URL
 }
 
 // startLimited starts a service that is over its rate limit, and returns the configuration for it.

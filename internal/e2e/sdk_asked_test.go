@@ -23,8 +23,8 @@ const progressToken = "token-\u00e9"
 // askedFaces are the SDK's clients, by what they speak to Dragoman.
 var askedFaces = []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"}
 
-// asked is a client of the official SDK that answers as the message of the question says.
-type asked struct {
+// askedClient is a client of the official SDK that answers as the message of the question says.
+type askedClient struct {
 	*mcp.ClientSession
 	t     *testing.T
 	face  string
@@ -35,32 +35,32 @@ type asked struct {
 	close func()
 	over  chan struct{} // the test is over
 
-	mu        sync.Mutex
-	meetings  map[string]*meeting
-	urls, ids []string // of URL questions
-	completed []string // those that were reported as complete
-	updated   []string
-	acked     []*mcp.NotificationSubscriptions
-	lists     map[string]int // notices of changed lists
-	progress  []float64      // of calls with progressToken
-	strange   []any          // other progress tokens
-	logs      []string
+	mu           sync.Mutex
+	rendezvouses map[string]*rendezvous
+	urls, ids    []string // of URL questions
+	completed    []string // those that were reported as complete
+	updated      []string
+	acked        []*mcp.NotificationSubscriptions
+	lists        map[string]int // notices of changed lists
+	progress     []float64      // of calls with progressToken
+	otherTokens  []any          // other progress tokens
+	logs         []string
 }
 
-// meeting is a number of questions that must all be open at the same time.
-type meeting struct {
+// rendezvous is a number of questions that must all be open at the same time.
+type rendezvous struct {
 	here int
 	full chan struct{}
 }
 
-// think does what a message says and answers with what to say.
+// respond does what a message says and answers with what to say.
 //
 //	accept VALUE, decline, cancel    that, at once
 //	meet N NAME VALUE                accept once N questions have that NAME
 //	hang VALUE                       until withdrawn
 //	late VALUE                       accept, when the test says so, withdrawn or not
 //	fail                             an error
-func (c *asked) think(ctx context.Context, message string) (action, value string, err error) {
+func (c *askedClient) respond(ctx context.Context, message string) (action, value string, err error) {
 	f := append(strings.Fields(message), "", "", "", "")
 	switch f[0] {
 	case "meet":
@@ -87,20 +87,20 @@ func (c *asked) think(ctx context.Context, message string) (action, value string
 	return action, value, nil
 }
 
-func (c *asked) meet(ctx context.Context, name, number string) error {
+func (c *askedClient) meet(ctx context.Context, name, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
-	m := c.meetings[name]
+	m := c.rendezvouses[name]
 	if m == nil {
-		m = &meeting{full: make(chan struct{})}
-		c.meetings[name] = m
+		m = &rendezvous{full: make(chan struct{})}
+		c.rendezvouses[name] = m
 	}
 	if m.here++; m.here == n {
 		close(m.full)
-		delete(c.meetings, name)
+		delete(c.rendezvouses, name)
 	}
 	c.mu.Unlock()
 	select {
@@ -113,8 +113,8 @@ func (c *asked) meet(ctx context.Context, name, number string) error {
 	return fmt.Errorf("alone at %s", name)
 }
 
-func (c *asked) elicited(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	action, value, err := c.think(ctx, r.Params.Message)
+func (c *askedClient) elicited(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	action, value, err := c.respond(ctx, r.Params.Message)
 	if err != nil {
 		return nil, err
 	}
@@ -129,21 +129,21 @@ func (c *asked) elicited(ctx context.Context, r *mcp.ElicitRequest) (*mcp.Elicit
 	return res, nil
 }
 
-func (c *asked) sampled(ctx context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	_, value, err := c.think(ctx, r.Params.Messages[0].Content.(*mcp.TextContent).Text)
+func (c *askedClient) sampled(ctx context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	_, value, err := c.respond(ctx, r.Params.Messages[0].Content.(*mcp.TextContent).Text)
 	if err != nil {
 		return nil, err
 	}
 	return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: value}}, nil
 }
 
-func (c *asked) changed(list string) {
+func (c *askedClient) changed(list string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lists[list]++
 }
 
-func (c *asked) options() *mcp.ClientOptions {
+func (c *askedClient) options() *mcp.ClientOptions {
 	return &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{ListChanged: true},
 			Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
@@ -166,7 +166,7 @@ func (c *asked) options() *mcp.ClientOptions {
 			defer c.mu.Unlock()
 			c.progress = append(c.progress, r.Params.Progress)
 			if r.Params.ProgressToken != progressToken {
-				c.strange = append(c.strange, r.Params.ProgressToken)
+				c.otherTokens = append(c.otherTokens, r.Params.ProgressToken)
 			}
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
@@ -178,7 +178,7 @@ func (c *asked) options() *mcp.ClientOptions {
 }
 
 // acknowledgements counts those that the SDK does not report otherwise.
-func (c *asked) acknowledgements(next mcp.MethodHandler) mcp.MethodHandler {
+func (c *askedClient) acknowledgements(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams); ok {
 			c.mu.Lock()
@@ -190,12 +190,12 @@ func (c *asked) acknowledgements(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // connect connects a client with one root over a transport.
-func connectAsked(t *testing.T, face string, transport mcp.Transport) *asked {
+func connectAskedClient(t *testing.T, face string, transport mcp.Transport) *askedClient {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patient)
 	t.Cleanup(cancel)
-	c := &asked{t: t, face: face, ctx: ctx, open: make(chan string, 16), gone: make(chan string, 16), late: make(chan struct{}),
-		over: make(chan struct{}), meetings: map[string]*meeting{}, lists: map[string]int{}}
+	c := &askedClient{t: t, face: face, ctx: ctx, open: make(chan string, 16), gone: make(chan string, 16), late: make(chan struct{}),
+		over: make(chan struct{}), rendezvouses: map[string]*rendezvous{}, lists: map[string]int{}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "asked", Version: "1"}, c.options())
 	client.AddRoots(&mcp.Root{URI: "file:///root", Name: "root"})
 	client.AddReceivingMiddleware(c.acknowledgements)
@@ -220,23 +220,23 @@ func connectAsked(t *testing.T, face string, transport mcp.Transport) *asked {
 }
 
 // client connects an SDK client to the server through Dragoman, or, without a face, directly.
-func (up *askerUp) client(t *testing.T, face, more string) *asked {
+func (up *askingServer) client(t *testing.T, face, more string) *askedClient {
 	t.Helper()
 	switch {
 	case face == "" && up.url == "":
-		return connectAsked(t, up.kind, &mcp.CommandTransport{Command: up.command(t)})
+		return connectAskedClient(t, up.kind, &mcp.CommandTransport{Command: up.command(t)})
 	case face == "" && up.kind == "sse":
-		return connectAsked(t, up.kind, &mcp.SSEClientTransport{Endpoint: up.url})
+		return connectAskedClient(t, up.kind, &mcp.SSEClientTransport{Endpoint: up.url})
 	case face == "":
-		return connectAsked(t, up.kind, &mcp.StreamableClientTransport{Endpoint: up.url})
+		return connectAskedClient(t, up.kind, &mcp.StreamableClientTransport{Endpoint: up.url})
 	case strings.HasSuffix(face, "-stdio"):
-		return connectAsked(t, face, stdioTransport(t, up.toml(t, more)))
+		return connectAskedClient(t, face, stdioTransport(t, up.toml(t, more)))
 	}
 	r := startRig(t, up.toml(t, more), false)
 	if face == "sse" {
-		return connectAsked(t, face, &mcp.SSEClientTransport{Endpoint: r.base + "/sse", HTTPClient: r.http})
+		return connectAskedClient(t, face, &mcp.SSEClientTransport{Endpoint: r.base + "/sse", HTTPClient: r.http})
 	}
-	return connectAsked(t, face, &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
+	return connectAskedClient(t, face, &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
 }
 
 // stdioTransport is Dragoman on standard input and output, in this process.
@@ -265,7 +265,7 @@ func stdioTransport(t *testing.T, toml string) mcp.Transport {
 }
 
 // call calls a tool and returns its text; an error of the tool is an error.
-func (c *asked) call(ctx context.Context, name, say, what string) (string, error) {
+func (c *askedClient) call(ctx context.Context, name, say, what string) (string, error) {
 	res, err := c.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: map[string]any{"say": say, "what": what}})
 	if err != nil {
 		return "", err
@@ -281,7 +281,7 @@ func (c *asked) call(ctx context.Context, name, say, what string) (string, error
 }
 
 // answers checks the text of a tool's result.
-func (c *asked) answers(want, name, say string) {
+func (c *askedClient) answers(want, name, say string) {
 	c.t.Helper()
 	if got, err := c.call(c.ctx, name, say, ""); err != nil || got != want {
 		c.t.Errorf("%s %q: %q, %v; want %q", name, say, got, err, want)
@@ -289,7 +289,7 @@ func (c *asked) answers(want, name, say string) {
 }
 
 // sees waits until a condition on the client's messages holds.
-func (c *asked) sees(what string, cond func() bool) {
+func (c *askedClient) sees(what string, cond func() bool) {
 	c.t.Helper()
 	testkit.Eventually(c.t, what, func() bool {
 		c.mu.Lock()

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"dragoman/internal/testkit"
 )
 
 // askerKinds are the kinds of SDK servers that ask: those of TestSDK, one that answers in JSON and so asks on its GET stream only, and one
@@ -30,9 +32,9 @@ func isModern(kind string) bool { return strings.HasPrefix(kind, "modern") }
 // kept begins every requestState of the asking server: it must be returned unchanged.
 const kept = "<&>\u2028 \u00e9\"\\/+="
 
-// plot is what a tool, prompt or resource of the asking server does: from its state and the answers it makes the next questions and state,
+// interaction is what a tool, prompt or resource of the asking server does: from its state and the answers it makes the next questions and state,
 // or, without questions, the result.
-type plot func(state string, got mcp.InputResponseMap) (ask mcp.InputRequestMap, keep, says string)
+type interaction func(state string, got mcp.InputResponseMap) (ask mcp.InputRequestMap, keep, says string)
 
 // asker is a server of the official SDK that asks: modern clients by a result, legacy ones during the call.
 type asker struct {
@@ -51,14 +53,14 @@ func newAsker(report func(string)) *asker {
 		SubscribeHandler:   func(_ context.Context, r *mcp.SubscribeRequest) error { return on(r.Params.URI) },
 		UnsubscribeHandler: func(_ context.Context, r *mcp.UnsubscribeRequest) error { return off(r.Params.URI) },
 	})
-	a.tool("form", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) plot { return one(form(in.Say)) })
-	a.tool("sample", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) plot { return one(sample(in.Say)) })
-	a.tool("roots", func(context.Context, *mcp.CallToolRequest, askerArgs) plot { return one(&mcp.ListRootsParams{}) })
-	a.tool("url", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) plot {
+	a.tool("form", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction { return one(form(in.Say)) })
+	a.tool("sample", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction { return one(sample(in.Say)) })
+	a.tool("roots", func(context.Context, *mcp.CallToolRequest, askerArgs) interaction { return one(&mcp.ListRootsParams{}) })
+	a.tool("url", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction {
 		return one(&mcp.ElicitParams{Mode: "url", Message: in.Say, URL: "https://x.example/consent?a=b&c=%20", ElicitationID: "own"})
 	})
-	a.tool("both", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) plot { return both(in.Say) })
-	a.tool("rounds", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) plot { return rounds(in.Say) })
+	a.tool("both", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction { return both(in.Say) })
+	a.tool("rounds", func(_ context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction { return rounds(in.Say) })
 	a.tool("step", a.step)
 	a.tool("gate", a.halves)
 	a.tool("change", a.change)
@@ -73,7 +75,7 @@ type askerArgs struct {
 	What string `json:"what"` // what to change
 }
 
-func (a *asker) tool(name string, write func(context.Context, *mcp.CallToolRequest, askerArgs) plot) {
+func (a *asker) tool(name string, write func(context.Context, *mcp.CallToolRequest, askerArgs) interaction) {
 	a.server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in askerArgs
 		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
@@ -112,8 +114,8 @@ func modernSession(s *mcp.ServerSession) bool {
 	return p == nil || p.ProtocolVersion >= "2026"
 }
 
-// play runs one step of a plot for a modern client, and the whole plot for a legacy one.
-func (a *asker) play(ctx context.Context, name string, session *mcp.ServerSession, p plot, state string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string, error) {
+// play runs one step of an interaction for a modern client, and all of it for a legacy one.
+func (a *asker) play(ctx context.Context, name string, session *mcp.ServerSession, p interaction, state string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string, error) {
 	if state != "" && !strings.HasPrefix(state, kept) {
 		return nil, "", "", fmt.Errorf("the returned state is %q", state)
 	}
@@ -187,7 +189,7 @@ func answerText(answer mcp.InputResponse) string {
 }
 
 // one asks one question.
-func one(q mcp.InputRequest) plot {
+func one(q mcp.InputRequest) interaction {
 	return func(_ string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		if got["q"] == nil {
 			return mcp.InputRequestMap{"q": q}, "", ""
@@ -197,7 +199,7 @@ func one(q mcp.InputRequest) plot {
 }
 
 // both asks two questions at once.
-func both(message string) plot {
+func both(message string) interaction {
 	return func(_ string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		if len(got) == 0 {
 			return mcp.InputRequestMap{"a": form(message), "b": sample(message)}, "", ""
@@ -207,7 +209,7 @@ func both(message string) plot {
 }
 
 // rounds asks three questions one after the other, and keeps the answers.
-func rounds(message string) plot {
+func rounds(message string) interaction {
 	return func(state string, got mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		if got["q"] != nil {
 			state += "/" + answerText(got["q"])
@@ -221,7 +223,7 @@ func rounds(message string) plot {
 }
 
 // step reports progress and logs, asks, and goes on; a modern call begins again at the second step.
-func (a *asker) step(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) plot {
+func (a *asker) step(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) interaction {
 	report := func(values ...float64) {
 		for _, v := range values {
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: v, Total: 3})
@@ -244,7 +246,7 @@ func (a *asker) step(ctx context.Context, req *mcp.CallToolRequest, in askerArgs
 }
 
 // halves reports progress, waits for the gate, and reports more. If requested, it closes its stream before.
-func (a *asker) halves(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) plot {
+func (a *asker) halves(ctx context.Context, req *mcp.CallToolRequest, in askerArgs) interaction {
 	say := func(v float64) {
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: v, Total: 2})
 	}
@@ -264,12 +266,12 @@ func (a *asker) halves(ctx context.Context, req *mcp.CallToolRequest, in askerAr
 }
 
 // change changes a list, or reports that a resource has changed.
-func (a *asker) change(ctx context.Context, _ *mcp.CallToolRequest, in askerArgs) plot {
+func (a *asker) change(ctx context.Context, _ *mcp.CallToolRequest, in askerArgs) interaction {
 	return func(string, mcp.InputResponseMap) (mcp.InputRequestMap, string, string) {
 		what, name, _ := strings.Cut(in.What, " ")
 		switch what {
 		case "+tool":
-			a.tool(name, func(context.Context, *mcp.CallToolRequest, askerArgs) plot { return nil })
+			a.tool(name, func(context.Context, *mcp.CallToolRequest, askerArgs) interaction { return nil })
 		case "-tool":
 			a.server.RemoveTools(name)
 		case "+prompt":
@@ -283,19 +285,19 @@ func (a *asker) change(ctx context.Context, _ *mcp.CallToolRequest, in askerArgs
 	}
 }
 
-// diary is the reports of all processes of an asking server.
-type diary struct {
+// eventLog is the reports of all processes of an asking server.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) add(line string) {
+func (d *eventLog) add(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
 }
 
-func (d *diary) count(line string) (n int) {
+func (d *eventLog) count(line string) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.lines {
@@ -306,23 +308,23 @@ func (d *diary) count(line string) (n int) {
 	return n
 }
 
-// askerUp is a running server that asks.
-type askerUp struct {
-	kind  string
-	diary *diary
-	gate  chan<- struct{} // of HTTP kinds
-	url   string          // of HTTP kinds
-	pipe  string          // processes report to it
+// askingServer is a running server that asks.
+type askingServer struct {
+	kind   string
+	events *eventLog
+	gate   chan<- struct{} // of HTTP kinds
+	url    string          // of HTTP kinds
+	pipe   string          // processes report to it
 }
 
-func startAsker(t *testing.T, kind string) *askerUp {
+func startAskingServer(t *testing.T, kind string) *askingServer {
 	t.Helper()
-	up := &askerUp{kind: kind, diary: &diary{}}
+	up := &askingServer{kind: kind, events: &eventLog{}}
 	if strings.HasSuffix(kind, "-stdio") {
-		up.pipe = diaryOver(t, up.diary)
+		up.pipe = collectEvents(t, up.events)
 		return up
 	}
-	a := newAsker(up.diary.add)
+	a := newAsker(up.events.add)
 	get := func(*http.Request) *mcp.Server { return a.server }
 	var h http.Handler
 	switch kind {
@@ -349,8 +351,8 @@ func startAsker(t *testing.T, kind string) *askerUp {
 	return up
 }
 
-// diaryOver returns an address at which processes write to a diary.
-func diaryOver(t *testing.T, d *diary) string {
+// collectEvents returns an address at which processes report events.
+func collectEvents(t *testing.T, d *eventLog) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -394,19 +396,16 @@ func TestSDKAskerProcess(t *testing.T) {
 var askerArgv = []string{"-test.run=^TestSDKAskerProcess$"}
 
 // command is the server as a process, for a client without Dragoman.
-func (up *askerUp) command(t *testing.T) *exec.Cmd {
+func (up *askingServer) command(t *testing.T) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	c := exec.CommandContext(t.Context(), self, askerArgv...)
 	c.Env = append(c.Environ(), asAsker+"="+up.pipe, "GORACE=atexit_sleep_ms=0")
 	return c
 }
 
 // toml is the configuration for it, and more tables.
-func (up *askerUp) toml(t *testing.T, more string) string {
+func (up *askingServer) toml(t *testing.T, more string) string {
 	t.Helper()
 	era := "auto"
 	if isModern(up.kind) {
@@ -415,10 +414,7 @@ func (up *askerUp) toml(t *testing.T, more string) string {
 	if up.url != "" {
 		return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n%s", up.url, era, more)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	if era == "auto" {
 		era = "legacy"
 	}

@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +14,7 @@ import (
 
 // Change notifications, logs and progress of an SDK server reach an SDK client.
 func TestSDKChanges(t *testing.T) {
-	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
+	everyAsked(t, func(t *testing.T, up *askingServer, c *askedClient, through bool) {
 		told := changedLists(t, c)
 		steppedThrough(t, up, c, through)
 		changedResources(t, c)
@@ -33,7 +30,7 @@ func TestSDKChanges(t *testing.T) {
 
 // lastListen shows that the SDK's server on stdio, without Dragoman, sends no list changes after any listen of its client has ended: it has
 // one listen for lists per connection. If this fails, the SDK has been fixed and Dragoman's tests can require it.
-func lastListen(t *testing.T, c *asked) {
+func lastListen(t *testing.T, c *askedClient) {
 	t.Helper()
 	c.mu.Lock()
 	before := c.lists["tools"]
@@ -54,7 +51,7 @@ func lastListen(t *testing.T, c *asked) {
 }
 
 // changedLists changes every list and checks that the client is notified of each change and sees it.
-func changedLists(t *testing.T, c *asked) (told func(what, list string, times int)) {
+func changedLists(t *testing.T, c *askedClient) (told func(what, list string, times int)) {
 	t.Helper()
 	if isModern(c.face) {
 		c.sees("the acknowledgement for lists", func() bool {
@@ -100,7 +97,7 @@ func changedLists(t *testing.T, c *asked) (told func(what, list string, times in
 }
 
 // changedResources subscribes to two resources, and unsubscribes from one.
-func changedResources(t *testing.T, c *asked) {
+func changedResources(t *testing.T, c *askedClient) {
 	t.Helper()
 	const a, b = "test://ask", "test://other?x=1&y=%20"
 	subscribe := func(uri string, times int) {
@@ -164,7 +161,7 @@ func changedResources(t *testing.T, c *asked) {
 }
 
 // steppedThrough checks the progress and the logs of a call that asks in between.
-func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
+func steppedThrough(t *testing.T, up *askingServer, c *askedClient, through bool) {
 	t.Helper()
 	params := &mcp.CallToolParams{Name: "step", Arguments: map[string]any{"say": "accept on"}, Meta: mcp.Meta{}}
 	params.SetProgressToken(progressToken)
@@ -183,7 +180,7 @@ func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	if through && up.kind == "legacy-json" { // it sends these outside of the call, whose answer may overtake them
 		if isModern(c.face) {
 			c.sees("the first of it", func() bool {
-				return len(c.logs) > 0 && c.logs[0] == logs[0] && len(c.progress) > 0 && c.progress[0] == progress[0] && c.strange == nil
+				return len(c.logs) > 0 && c.logs[0] == logs[0] && len(c.progress) > 0 && c.progress[0] == progress[0] && c.otherTokens == nil
 			})
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -194,14 +191,14 @@ func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	c.sees("progress and logs", func() bool { return len(c.progress) >= len(progress) && len(c.logs) >= len(logs) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Equal(c.progress, progress) || !slices.Equal(c.logs, logs) || c.strange != nil {
-		t.Errorf("progress %v, logs %q; want %v, %q; and progress of %v", c.progress, c.logs, progress, logs, c.strange)
+	if !slices.Equal(c.progress, progress) || !slices.Equal(c.logs, logs) || c.otherTokens != nil {
+		t.Errorf("progress %v, logs %q; want %v, %q; and progress of %v", c.progress, c.logs, progress, logs, c.otherTokens)
 	}
 	c.progress, c.logs = nil, nil
 }
 
 // halfway calls the tool "gate" and returns a function that opens the gate and checks the rest.
-func (c *asked) halfway(up *askerUp, what string) (rest func()) {
+func (c *askedClient) halfway(up *askingServer, what string) (rest func()) {
 	c.t.Helper()
 	c.mu.Lock()
 	c.progress = nil
@@ -229,17 +226,17 @@ func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 		c.sees("the second half", func() bool { return len(c.progress) >= 2 })
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !slices.Equal(c.progress, []float64{1, 2}) || c.strange != nil {
-			c.t.Errorf("progress %v, and of %v", c.progress, c.strange)
+		if !slices.Equal(c.progress, []float64{1, 2}) || c.otherTokens != nil {
+			c.t.Errorf("progress %v, and of %v", c.progress, c.otherTokens)
 		}
 	}
 }
 
 // A server that closes the stream of a call for polling (2025-11-25): the client gets all of it, once.
-func TestSDKServerLetsGo(t *testing.T) {
+func TestSDKServerClosesStream(t *testing.T) {
 	for _, face := range append([]string{""}, askedFaces...) {
 		t.Run(face, func(t *testing.T) {
-			up := startAsker(t, "legacy-resumes")
+			up := startAskingServer(t, "legacy-resumes")
 			c := up.client(t, face, "[resume]\nretry = \"100ms\"\n")
 			c.halfway(up, "close")()
 			c.answers("accept:after", "form", "accept after")
@@ -247,72 +244,21 @@ func TestSDKServerLetsGo(t *testing.T) {
 	}
 }
 
-// cutter relays connections to an address until they are cut.
-type cutter struct {
-	ln    net.Listener
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func startCutter(t *testing.T, to string) *cutter {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &cutter{ln: ln}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			near, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			k.mu.Lock()
-			k.conns = append(k.conns, near, far)
-			k.mu.Unlock()
-			for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
-				group.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1])
-					_, _ = pair[0].Close(), pair[1].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() { _ = ln.Close(); k.cut(); group.Wait() })
-	return k
-}
-
-// cut closes all open connections.
-func (k *cutter) cut() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.conns {
-		_ = c.Close()
-	}
-	k.conns = nil
-}
-
 // A legacy client whose connections break during a call, with or without an open question, loses nothing: it resumes with Last-Event-ID.
-func TestSDKClientComesBack(t *testing.T) {
+func TestSDKClientResumes(t *testing.T) {
 	for _, kind := range askerKinds {
 		if kind == "legacy-json" {
 			continue // its answers are no streams before they are there
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			up := startAsker(t, kind)
+			up := startAskingServer(t, kind)
 			r := startRig(t, up.toml(t, "[resume]\nretry = \"100ms\"\n"), false)
-			k := startCutter(t, strings.TrimPrefix(r.base, "http://"))
-			c := connectAsked(t, "legacy", &mcp.StreamableClientTransport{Endpoint: "http://" + k.ln.Addr().String() + "/mcp", HTTPClient: r.http})
+			relay := startRelay(t, strings.TrimPrefix(r.base, "http://"))
+			c := connectAskedClient(t, "legacy", &mcp.StreamableClientTransport{Endpoint: "http://" + relay.addr + "/mcp", HTTPClient: r.http})
 			if up.url != "" {
 				rest := c.halfway(up, "")
-				k.cut()
+				relay.cut()
 				rest()
 			}
 			done := make(chan error, 1)
@@ -324,7 +270,7 @@ func TestSDKClientComesBack(t *testing.T) {
 				done <- err
 			}()
 			testkit.Receive(t, "the question", c.open)
-			k.cut()
+			relay.cut()
 			c.late <- struct{}{}
 			if err := testkit.Receive(t, "the result", done); err != nil {
 				t.Error(err)
@@ -333,8 +279,8 @@ func TestSDKClientComesBack(t *testing.T) {
 			if isModern(kind) {
 				runs = 2
 			}
-			testkit.Eventually(t, "the call in the diary", func() bool { return up.diary.count("called form late answer") >= runs })
-			if n := up.diary.count("called form late answer"); n != runs {
+			testkit.Eventually(t, "the report of the call", func() bool { return up.events.count("called form late answer") >= runs })
+			if n := up.events.count("called form late answer"); n != runs {
 				t.Errorf("the tool ran %d times, want %d", n, runs)
 			}
 			if _, err := c.call(c.ctx, "change", "", "+tool extra"); err != nil {
@@ -352,11 +298,11 @@ func TestSDKListensTogether(t *testing.T) {
 			if kind == "modern-stdio" {
 				t.Skip("the SDK's server has one listen for lists on each pipe, and the clients share one: see lastListen")
 			}
-			up := startAsker(t, kind)
+			up := startAskingServer(t, kind)
 			r := startRig(t, up.toml(t, ""), false)
-			var both []*asked
+			var both []*askedClient
 			for range 2 {
-				c := connectAsked(t, "modern", &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
+				c := connectAskedClient(t, "modern", &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
 				c.sees("the acknowledgement", func() bool { return len(c.acked) > 0 })
 				both = append(both, c)
 			}

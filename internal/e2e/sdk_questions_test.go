@@ -14,15 +14,15 @@ import (
 
 // everyAsked runs a test for every SDK client at every SDK server through Dragoman, and once per server without, which shows what the SDK
 // can do.
-func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, through bool)) {
+func everyAsked(t *testing.T, f func(t *testing.T, up *askingServer, c *askedClient, through bool)) {
 	for _, kind := range askerKinds {
 		t.Run("directly to "+kind, func(t *testing.T) {
-			up := startAsker(t, kind)
+			up := startAskingServer(t, kind)
 			f(t, up, up.client(t, "", ""), false)
 		})
 		for _, face := range askedFaces {
 			t.Run(face+" to "+kind, func(t *testing.T) {
-				up := startAsker(t, kind)
+				up := startAskingServer(t, kind)
 				f(t, up, up.client(t, face, ""), true)
 			})
 		}
@@ -31,7 +31,7 @@ func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, throug
 
 // All kinds of questions of an SDK server, and all answers of an SDK client.
 func TestSDKQuestions(t *testing.T) {
-	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
+	everyAsked(t, func(t *testing.T, up *askingServer, c *askedClient, through bool) {
 		c.answers("accept:yes", "form", "accept yes")
 		c.answers("decline", "form", "decline")
 		c.answers("cancel", "form", "cancel")
@@ -48,7 +48,7 @@ func TestSDKQuestions(t *testing.T) {
 	})
 }
 
-func askedByPrompt(t *testing.T, c *asked) {
+func askedByPrompt(t *testing.T, c *askedClient) {
 	t.Helper()
 	if r, err := c.GetPrompt(c.ctx, &mcp.GetPromptParams{Name: "ask"}); err != nil || r.Messages[0].Content.(*mcp.TextContent).Text != "accept:prompted" {
 		t.Errorf("prompt: %+v, %v", r, err)
@@ -60,7 +60,7 @@ func askedByPrompt(t *testing.T, c *asked) {
 
 // askedURL checks that a URL question arrives in the client's era: with an elicitationId for a legacy client, and a completion notification
 // when a modern server's call has completed; without one for a modern client.
-func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
+func askedURL(t *testing.T, up *askingServer, c *askedClient, through bool) {
 	t.Helper()
 	c.answers("accept", "url", "accept")
 	c.answers("decline", "url", "decline")
@@ -92,7 +92,7 @@ func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
 
 // askedAtOnce checks that two questions of one call are open at the same time. For a legacy server's questions to a modern client it is not
 // specified whether they are in one result.
-func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
+func askedAtOnce(t *testing.T, up *askingServer, c *askedClient) {
 	t.Helper()
 	if isModern(c.face) && !isModern(up.kind) {
 		c.answers("accept:x and m:x", "both", "accept x")
@@ -102,7 +102,7 @@ func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
 }
 
 // askedInParallel checks that each of several calls gets its own answer, with all questions open at the same time.
-func askedInParallel(t *testing.T, c *asked) {
+func askedInParallel(t *testing.T, c *askedClient) {
 	t.Helper()
 	var group sync.WaitGroup
 	for i := range 4 {
@@ -112,7 +112,7 @@ func askedInParallel(t *testing.T, c *asked) {
 }
 
 // askedInVain makes a handler fail: the call fails, and nothing else does.
-func askedInVain(t *testing.T, up *askerUp, c *asked) {
+func askedInVain(t *testing.T, up *askingServer, c *askedClient) {
 	t.Helper()
 	if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
 		t.Errorf("the handler failed, the tool says %q", got)
@@ -122,19 +122,19 @@ func askedInVain(t *testing.T, up *askerUp, c *asked) {
 	if isModern(up.kind) {
 		legs = 2 // one for the question, one for the answer
 	}
-	testkit.Eventually(t, "the calls in the diary", func() bool { return up.diary.count("called form accept on") >= legs })
-	if n, m := up.diary.count("called form fail"), up.diary.count("called form accept on"); n != 1 || m != legs {
+	testkit.Eventually(t, "the reports of the calls", func() bool { return up.events.count("called form accept on") >= legs })
+	if n, m := up.events.count("called form fail"), up.events.count("called form accept on"); n != 1 || m != legs {
 		t.Errorf("the tool ran %d times and %d times, want 1 and %d", n, m, legs)
 	}
 }
 
 // askedTooLate cancels a call whose question is answered afterwards. The late answer does no harm.
-func askedTooLate(t *testing.T, up *askerUp, c *asked) {
+func askedTooLate(t *testing.T, up *askingServer, c *askedClient) {
 	t.Helper()
 	for range 2 {
 		ctx, stop := context.WithCancel(c.ctx)
 		done := make(chan error, 1)
-		before := up.diary.count("cancelled form")
+		before := up.events.count("cancelled form")
 		go func() {
 			_, err := c.call(ctx, "form", "late answer", "")
 			done <- err
@@ -146,7 +146,7 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 				t.Error("a cancelled call has a result")
 			}
 			if !isModern(up.kind) {
-				testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
+				testkit.Eventually(t, "the cancellation at the server", func() bool { return up.events.count("cancelled form") > before })
 			}
 		}
 		c.late <- struct{}{}
@@ -162,11 +162,11 @@ func askedTooLate(t *testing.T, up *askerUp, c *asked) {
 }
 
 // askedWithdrawn cancels a call with an open question: server and client are notified, and the next call works.
-func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
+func askedWithdrawn(t *testing.T, up *askingServer, c *askedClient) {
 	t.Helper()
 	ctx, stop := context.WithCancel(c.ctx)
 	done := make(chan error, 1)
-	before := up.diary.count("cancelled form")
+	before := up.events.count("cancelled form")
 	go func() {
 		_, err := c.call(ctx, "form", "hang on", "")
 		done <- err
@@ -180,7 +180,7 @@ func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 		testkit.Receive(t, "the withdrawal", c.gone)
 	}
 	if !isModern(c.face) && !isModern(up.kind) {
-		testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
+		testkit.Eventually(t, "the cancellation at the server", func() bool { return up.events.count("cancelled form") > before })
 	}
 	c.answers("accept:after", "form", "accept after")
 	c.answers("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
@@ -188,7 +188,7 @@ func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
 
 // A modern client that never sends the answer: the suspended call at a legacy server ends after its timeout without an answer, and other
 // calls are not affected.
-func TestSDKNeverBack(t *testing.T) {
+func TestSDKQuestionTimesOut(t *testing.T) {
 	for _, face := range []string{"modern", "modern-stdio"} {
 		for _, kind := range askerKinds {
 			if isModern(kind) {
@@ -196,7 +196,7 @@ func TestSDKNeverBack(t *testing.T) {
 			}
 			t.Run(face+" to "+kind, func(t *testing.T) {
 				t.Parallel()
-				up := startAsker(t, kind)
+				up := startAskingServer(t, kind)
 				c := up.client(t, face, "[questions]\nttl = \"1s\"\n")
 				for range 2 {
 					if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
@@ -206,9 +206,9 @@ func TestSDKNeverBack(t *testing.T) {
 				c.answers("accept:meanwhile", "form", "accept meanwhile")
 				// The SDK handles a cancellation on a goroutine of its own, so that the error of the question, which follows, may be
 				// processed first.
-				testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 2 })
+				testkit.Eventually(t, "the end of the calls", func() bool { return up.events.count("cancelled form")+up.events.count("refused form") == 2 })
 				c.answers("accept:after", "form", "accept after")
-				if n := up.diary.count("called form fail"); n != 2 {
+				if n := up.events.count("called form fail"); n != 2 {
 					t.Errorf("the tool ran %d times, want 2", n)
 				}
 			})
@@ -220,7 +220,7 @@ func TestSDKNeverBack(t *testing.T) {
 func TestSDKEndsSuspended(t *testing.T) {
 	for _, kind := range []string{"legacy", "legacy-json", "legacy-resumes", "sse"} {
 		t.Run(kind, func(t *testing.T) {
-			up := startAsker(t, kind)
+			up := startAskingServer(t, kind)
 			t.Run("meanwhile", func(t *testing.T) { // at whose end Dragoman ends
 				c := up.client(t, "modern", "")
 				for range 3 {
@@ -229,7 +229,7 @@ func TestSDKEndsSuspended(t *testing.T) {
 					}
 				}
 			})
-			testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 3 })
+			testkit.Eventually(t, "the end of the calls", func() bool { return up.events.count("cancelled form")+up.events.count("refused form") == 3 })
 		})
 	}
 }

@@ -107,7 +107,7 @@ func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 			}
 		})
 		t.Cleanup(func() { _ = ln.Close(); group.Wait() })
-		self, _ := os.Executable()
+		self := testkit.Executable(t)
 		return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nera = %q\n[upstreams.default.env]\n%s = \"sdk\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n",
 			self, strings.TrimSuffix(kind, "-stdio"), testkit.AsDragoman, ln.Addr().String()), reports
 	}

@@ -20,9 +20,9 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// plug is the demo server behind a socket, with a stdio session for each connection. It can be stopped, and started again as a server of
+// socketServer is the demo server behind a socket, with a stdio session for each connection. It can be stopped, and started again as a server of
 // another era.
-type plug struct {
+type socketServer struct {
 	t                *testing.T
 	network, address string
 
@@ -35,19 +35,19 @@ type plug struct {
 	group sync.WaitGroup
 }
 
-func newPlug(t *testing.T, network, era string) *plug {
+func newSocketServer(t *testing.T, network, era string) *socketServer {
 	t.Helper()
-	p := &plug{t: t, network: network, address: "127.0.0.1:0", conns: map[net.Conn]struct{}{}}
+	p := &socketServer{t: t, network: network, address: "127.0.0.1:0", conns: map[net.Conn]struct{}{}}
 	if network == "unix" {
 		p.address = filepath.Join(t.TempDir(), "s")
 	}
-	p.put(era)
-	t.Cleanup(p.pull)
+	p.start(era)
+	t.Cleanup(p.kill)
 	return p
 }
 
-// put makes the server listen.
-func (p *plug) put(era string) {
+// start makes the server listen.
+func (p *socketServer) start(era string) {
 	p.t.Helper()
 	ln, err := net.Listen(p.network, p.address)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *plug) put(era string) {
 	})
 }
 
-func (p *plug) serve(h *app.Generation, conn net.Conn) {
+func (p *socketServer) serve(h *app.Generation, conn net.Conn) {
 	p.mu.Lock()
 	if p.h != h || p.ln == nil { // accepted just before the server was killed
 		p.mu.Unlock()
@@ -93,8 +93,8 @@ func (p *plug) serve(h *app.Generation, conn net.Conn) {
 	p.mu.Unlock()
 }
 
-// pull ends the server as a kill does, without closing anything in order.
-func (p *plug) pull() {
+// kill ends the server as a kill does, without closing anything in order.
+func (p *socketServer) kill() {
 	p.mu.Lock()
 	ln, h := p.ln, p.h
 	p.ln = nil
@@ -111,29 +111,29 @@ func (p *plug) pull() {
 	_ = p.real.Close()
 }
 
-// open returns how many connections are open, and how many there ever were.
-func (p *plug) open() (now, ever int) {
+// connections returns how many connections are open, and how many there ever were.
+func (p *socketServer) connections() (now, ever int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns), p.count
 }
 
-func (p *plug) url() string {
+func (p *socketServer) url() string {
 	if p.network == "unix" {
 		return "unix:" + p.address
 	}
 	return "tcp://" + p.address
 }
 
-func (p *plug) toml(extra string) string {
+func (p *socketServer) toml(extra string) string {
 	return fmt.Sprintf("[upstreams.default]\nurl = %q\n%s\n", p.url(), extra)
 }
 
 // eachSocket runs a test for both kinds of sockets and servers of some eras.
-func eachSocket(t *testing.T, f func(t *testing.T, p *plug, era string), eras ...string) {
+func eachSocket(t *testing.T, f func(t *testing.T, p *socketServer, era string), eras ...string) {
 	for _, network := range []string{"unix", "tcp"} {
 		for _, era := range eras {
-			t.Run(network+"-"+era, func(t *testing.T) { f(t, newPlug(t, network, era), era) })
+			t.Run(network+"-"+era, func(t *testing.T) { f(t, newSocketServer(t, network, era), era) })
 		}
 	}
 }
@@ -145,7 +145,7 @@ var restOfMeta = "," + strings.TrimSuffix(strings.TrimPrefix(modernMeta, `"_meta
 
 // Clients of both eras reach servers of all eras behind sockets: calls, progress, two sessions at once.
 func TestSocketServer(t *testing.T) {
-	eachSocket(t, func(t *testing.T, p *plug, era string) {
+	eachSocket(t, func(t *testing.T, p *socketServer, era string) {
 		r := startRig(t, p.toml(""), true)
 		f := newHTTPTestClient(r)
 		defer f.group.Wait()
@@ -175,20 +175,20 @@ func TestSocketServer(t *testing.T) {
 				t.Errorf("%s: %s", version, res.body)
 			}
 		}
-		now, _ := p.open()
+		now, _ := p.connections()
 		if want := map[string]int{"modern": 1, "legacy": 3, "dual": 3}[era]; now != want {
 			t.Errorf("%d connections are open, want %d", now, want)
 		}
 		r.must("DELETE", "/mcp", "", legacyHeaders(one)...)
 		if era != "modern" {
-			testkit.Eventually(t, "the end of a session's connection", func() bool { n, _ := p.open(); return n < now })
+			testkit.Eventually(t, "the end of a session's connection", func() bool { n, _ := p.connections(); return n < now })
 		}
 	}, "modern", "legacy", "dual")
 }
 
 // A client that leaves or cancels cancels its call at the server.
 func TestSocketCancel(t *testing.T) {
-	eachSocket(t, func(t *testing.T, p *plug, _ string) {
+	eachSocket(t, func(t *testing.T, p *socketServer, _ string) {
 		r := startRig(t, p.toml(""), true)
 		f := newHTTPTestClient(r)
 		defer f.group.Wait()
@@ -221,7 +221,7 @@ func bothRun(r *rig) {
 
 // Questions reach clients of both eras, and their answers reach the server.
 func TestSocketQuestion(t *testing.T) {
-	eachSocket(t, func(t *testing.T, p *plug, _ string) {
+	eachSocket(t, func(t *testing.T, p *socketServer, _ string) {
 		r := startRig(t, p.toml(""), true)
 		call := `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"ask_user","arguments":{"question":"who?"}%s}}`
 		res := r.must("POST", "/mcp", fmt.Sprintf(call, "1", ","+asksMeta), modernHeaders("tools/call", "ask_user")...)
@@ -258,7 +258,7 @@ func TestSocketServerRestarts(t *testing.T) {
 	slow := `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000}%s}}`
 	for _, next := range []string{"modern", "legacy"} {
 		t.Run("then-"+next, func(t *testing.T) {
-			eachSocket(t, func(t *testing.T, p *plug, _ string) {
+			eachSocket(t, func(t *testing.T, p *socketServer, _ string) {
 				r := startRig(t, p.toml(""), true)
 				f := newHTTPTestClient(r)
 				defer f.group.Wait()
@@ -267,7 +267,7 @@ func TestSocketServerRestarts(t *testing.T) {
 				f.send("l", fmt.Sprintf(slow, `"k"`, ""))
 				bothRun(r)
 				began := time.Now()
-				p.pull()
+				p.kill()
 				for label, id := range map[string]string{"m": "7", "l": `"k"`} {
 					wants(t, f, label, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32603,"message":"…`+p.address+`…","data":{"code":"upstream_lost","retryable":false}}}`)
 				}
@@ -280,7 +280,7 @@ func TestSocketServerRestarts(t *testing.T) {
 				if got := down(); !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…`+p.url()+`…","data":{"code":"upstream_unreachable","retryable":true…`, got) {
 					t.Errorf("while the server is away: %s", got)
 				}
-				p.put(next)
+				p.start(next)
 				testkit.Eventually(t, "it serves again", func() bool { return matches(`{"jsonrpc":"2.0","id":1,"result":…`, down()) })
 				session := r.open("2025-11-25", "{}")
 				res := r.must("POST", "/mcp", legacyCall("2", "whoami"), legacyHeaders(session)...)
@@ -294,24 +294,24 @@ func TestSocketServerRestarts(t *testing.T) {
 
 // An expired server profile is not used while no connection is open.
 func TestSocketServerProfileExpires(t *testing.T) {
-	p := newPlug(t, "unix", "legacy")
+	p := newSocketServer(t, "unix", "legacy")
 	r := startRig(t, p.toml("verdict_ttl = \"1s\"\nidle_exit = \"1s\""), true)
-	v, err := r.h.Upstreams()[0].Profile(t.Context())
+	v, err := r.h.Targets.All[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("%v %v", v, err)
 	}
-	testkit.Eventually(t, "the end of the probe's connections", func() bool { n, _ := p.open(); return n == 0 })
-	p.pull()
-	p.put("modern")
+	testkit.Eventually(t, "the end of the probe's connections", func() bool { n, _ := p.connections(); return n == 0 })
+	p.kill()
+	p.start("modern")
 	testkit.Eventually(t, "a new verdict", func() bool {
-		v, err := r.h.Upstreams()[0].Profile(t.Context())
+		v, err := r.h.Targets.All[0].Profile(t.Context())
 		return err == nil && v.Modern
 	})
 }
 
 // The commands accept the address of a socket in place of a URL.
 func TestSocketCommands(t *testing.T) {
-	eachSocket(t, func(t *testing.T, p *plug, era string) {
+	eachSocket(t, func(t *testing.T, p *socketServer, era string) {
 		var out, errs testkit.LockedBuffer
 		std := app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}
 		if code := cli.Execute(t.Context(), []string{"probe", p.url()}, nil, std, cli.Assembled()); code != 0 {
@@ -338,14 +338,14 @@ func TestSocketCommands(t *testing.T) {
 
 // When the proxy ends, so do its connections.
 func TestSocketClosesWithTheProxy(t *testing.T) {
-	p := newPlug(t, "tcp", "dual")
+	p := newSocketServer(t, "tcp", "dual")
 	t.Run("proxy", func(t *testing.T) {
 		r := startRig(t, p.toml(""), true)
 		r.open("2025-11-25", "{}")
 		r.must("POST", "/mcp", modernCall("1", "whoami", ""), modernHeaders("tools/call", "whoami")...)
-		if now, _ := p.open(); now < 2 {
+		if now, _ := p.connections(); now < 2 {
 			t.Errorf("%d connections", now)
 		}
 	})
-	testkit.Eventually(t, "the end of all connections", func() bool { n, _ := p.open(); return n == 0 })
+	testkit.Eventually(t, "the end of all connections", func() bool { n, _ := p.connections(); return n == 0 })
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,10 +126,7 @@ func TestSSEClient(t *testing.T) {
 func TestSSELargeMessages(t *testing.T) {
 	for _, isolation := range []string{"session", "shared"} {
 		t.Run(isolation, func(t *testing.T) {
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := testkit.Executable(t)
 			r := startRig(t, fmt.Sprintf("[upstreams.default]\nisolation = %q\ncommand = [%q, \"demo\", \"--era\", \"legacy\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", isolation, self, testkit.AsDragoman), false)
 			for client := range 3 {
 				t.Run(strconv.Itoa(client), func(t *testing.T) {

@@ -33,7 +33,7 @@ func answering(u *upstream) {
 // For every client and server: a span of the call with a child span for the server, whose context the server gets in _meta and, if there
 // are any, in headers.
 func TestTraceOfEveryPair(t *testing.T) {
-	for client, ask := range askers {
+	for client, ask := range clientKinds {
 		for _, kind := range kinds {
 			t.Run(client+" client, "+kind+" server", func(t *testing.T) {
 				t.Parallel()
@@ -218,7 +218,7 @@ func TestTraceOfREST(t *testing.T) {
 
 // A failure is the status of both spans, with the error's own text.
 func TestTraceErrors(t *testing.T) {
-	c, m := newCollector(t), newMortal(t, "modern")
+	c, m := newCollector(t), newRestartable(t, "modern")
 	r := startRig(t, c.toml("")+m.toml("retries = 0\nbreaker_failures = 0"), true)
 	try := func() (server, client *tracepb.Span) {
 		t.Helper()
@@ -288,7 +288,7 @@ func TestTraceOfALeavingClient(t *testing.T) {
 func TestTraceOfRetries(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
-			c, m := newCollector(t), newMortal(t, kind)
+			c, m := newCollector(t), newRestartable(t, kind)
 			m.on("tools/list", func(c *call) {
 				c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"a","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}`)
 			})

@@ -15,7 +15,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// A transcript is a file of conformance/transcripts: prose that says which bug it keeps dead, then sections.
+// A transcript is a file of conformance/transcripts: prose that names the fault it guards against, then sections.
 //
 //	-- upstream KIND --             the scripted server; lines of its configuration
 //	-- config --                    lines of the proxy's configuration
@@ -35,7 +35,7 @@ import (
 // nextCursor that came, $PORT in a config a port where connections are accepted, and nothing is said.
 //
 //	-- upstream KIND KIND --        the scene is played with each kind of server
-//	-- faces FACE FACE --           and with each kind of client: http, sse, stdio; then it is a dialogue (dialogue.step)
+//	-- faces FACE FACE --           and with each kind of client: http, sse, stdio; then it is an interactive scene (interactiveScene.step)
 type transcript struct {
 	t        *testing.T
 	u        *upstream

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -173,12 +171,7 @@ func newUpstream(t *testing.T, kind string) *upstream {
 		t.Cleanup(func() { _ = ln.Close(); u.hangUp(); u.group.Wait() })
 		return u
 	}
-	srv := httptest.NewServer(u)
-	u.url = srv.URL + "/mcp"
-	if kind == "sse" {
-		u.url = srv.URL + "/sse"
-	}
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	u.url = newTestServer(t, u) + map[bool]string{true: "/sse", false: "/mcp"}[kind == "sse"]
 	return u
 }
 
@@ -187,10 +180,7 @@ func (u *upstream) toml(extra string) string {
 	if u.pipe == "" {
 		return fmt.Sprintf("[upstreams.default]\nurl = %q\n%s\n", u.url, extra)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	self := testkit.Executable(u.t)
 	return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nstop_grace = \"500ms\"\n%s\n[upstreams.default.env]\n%s = \"pipe\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n", self, extra, testkit.AsDragoman, u.pipe)
 }
 

@@ -18,14 +18,14 @@ import (
 //
 //	| rule | what it says | tests | why |
 //
-// tests are in backquotes: `TestName/subtest` of the packages below internal, `DIRECTORY TestName/subtest` of another, or `FILE.txt remark` for a
-// line of a transcript that begins with # and this remark. A subtest may be told by the beginning of its name. why is what wins
-// over the rule, or the reason for which it has no test.
+// Tests are in backquotes: `TestName/subtest` of the packages below internal, `DIRECTORY TestName/subtest` of another, or `FILE.txt remark` for
+// a line of a transcript that begins with # and this remark. The beginning of a subtest's name is enough. why names what takes precedence over
+// the rule, or the reason why it has no test.
 type ruleTable struct {
 	file string
-	// named: rules that a test must have in its name, as "rule ID". A test with such a name must be in the table.
+	// named matches the rules that a test must have in its name, as "rule ID". A test with such a name must be in the table.
 	named *regexp.Regexp
-	tests []string // where tests are that bear rules' names: patterns of files
+	tests []string // patterns of the files whose tests have the names of rules
 }
 
 // ruleTables lists the tables that are compared with the tests.
@@ -343,4 +343,33 @@ func namedRules(t *testing.T, patterns []string) map[string]string {
 		}
 	}
 	return named
+}
+
+// The tests that the table of policies names exist.
+func TestPolicyTable(t *testing.T) {
+	text, err := os.ReadFile("docs/design/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "| policy | what it says | source | tests |\n")
+	section, _, ends := strings.Cut(section, "\n\n")
+	if !found || !ends {
+		t.Fatal("docs/design/policies.md has no table of the policies")
+	}
+	known := testNames(t)
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if strings.HasPrefix(line, "|--") {
+			continue
+		}
+		tests := quotedTest.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(cells) != 4 || len(tests) == 0 || strings.TrimSpace(cells[2]) == "" {
+			t.Errorf("want policy, what it says, source and tests: %s", line)
+		}
+		for _, m := range tests {
+			if !known[m[1]] {
+				t.Errorf("%s: there is no %s", strings.TrimSpace(cells[0]), m[1])
+			}
+		}
+	}
 }

@@ -1,3 +1,5 @@
+// Package testkit holds what the tests of several packages share: waiting with a deadline, files and addresses of a test, the test binary as
+// Dragoman itself. It imports nothing of Dragoman, so that every package's tests may use it.
 package testkit
 
 import (
@@ -27,14 +29,19 @@ const Patient = 10 * time.Second
 // Eventually waits until cond holds, and fails the test if it does not within [Patient].
 func Eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
+	Until(t, what, Patient, cond)
+}
+
+// Until waits until cond holds, and fails the test if it does not within limit.
+func Until(t *testing.T, what string, limit time.Duration, cond func() bool) {
+	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(Patient); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
+	for end := time.Now().Add(limit); !cond(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("not in %v: %s", limit, what)
 		}
 	}
-	t.Fatalf("never happened: %s", what)
 }
 
 // Receive returns what comes from ch, and fails the test if nothing does within [Patient].
@@ -84,30 +91,24 @@ func PutFile(t *testing.T, path, text string) {
 	}
 }
 
-// AsDragoman makes the test binary be the program itself: "main" as it is,
-// "wait" with a serve that only ends when it is told to.
+// AsDragoman is the variable that makes a test binary run as Dragoman: with "main" as it is, with "wait" with a serve
+// that ends only after a signal.
 const AsDragoman = "TEST_BINARY_AS_DRAGOMAN"
 
-// Self returns a command that runs the test binary as the program itself, in a mode of [AsDragoman].
-func Self(t *testing.T, mode string, args ...string) *exec.Cmd {
+// Executable returns the path of the test binary.
+func Executable(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, args...)                         //nolint:gosec // G204: the test binary itself
-	c.Env = append(c.Environ(), AsDragoman+"="+mode, "GORACE=atexit_sleep_ms=0") // the race detector sleeps a second else
-	return c
+	return self
 }
 
-// Until waits for a condition.
-func Until(t *testing.T, what string, limit time.Duration, done func() bool) {
+// Self returns a command that runs the test binary as the program itself, in a mode of [AsDragoman].
+func Self(t *testing.T, mode string, args ...string) *exec.Cmd {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(limit); !done(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in %v", what, limit)
-		}
-	}
+	c := exec.CommandContext(t.Context(), Executable(t), args...)                //nolint:gosec // G204: the test binary itself
+	c.Env = append(c.Environ(), AsDragoman+"="+mode, "GORACE=atexit_sleep_ms=0") // the race detector sleeps a second else
+	return c
 }

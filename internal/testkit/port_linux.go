@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// HeldAddress is one of this machine where nobody listens, until the test ends: a socket is bound to it that never does. The test may
-// listen there, stop and begin again; the system gives the port to nobody else, neither to a listener nor to a connection.
+// HeldAddress returns a loopback address with a port that is reserved for the test: a socket is bound to it that never
+// listens. The test may listen there, stop and listen again. The system gives the port to no other listener or
+// connection.
 func HeldAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

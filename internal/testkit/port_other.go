@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// HeldAddress is one of this machine where nobody listens just now. Elsewhere than on Linux two cannot be bound to it.
+// HeldAddress returns a loopback address with a port that is free now. It is not reserved: only on Linux can two
+// sockets be bound to one port.
 func HeldAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

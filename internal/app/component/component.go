@@ -131,11 +131,8 @@ func (s *Set) Activate(publish func()) (left Left, err error) {
 		}
 	}
 	for name, c := range s.all {
-		if !s.Fresh(name) {
-			continue
-		}
-		for _, m := range c.readings {
-			err = errors.Join(err, s.registry.metrics.Register(m))
+		if s.Fresh(name) {
+			err = errors.Join(err, Register(s.registry.metrics, c.readings...))
 		}
 	}
 	begin := s.onActivation

@@ -1,6 +1,7 @@
 package component
 
 import (
+	"errors"
 	"slices"
 	"sync"
 
@@ -96,4 +97,58 @@ func (l *registerer) Unregister(c prometheus.Collector) bool {
 	before := len(l.readings)
 	l.readings = slices.DeleteFunc(l.readings, func(other prometheus.Collector) bool { return other == c })
 	return len(l.readings) < before
+}
+
+// Gauge returns a gauge that is read at each scrape. It has the label server unless that is empty.
+func Gauge(name, help, server string, read func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: serverLabel(server)}, func() float64 { return float64(read()) })
+}
+
+// Counter returns a counter that is read at each scrape. It has the label server unless that is empty.
+func Counter(name, help, server string, read func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: serverLabel(server)}, func() float64 { return float64(read()) })
+}
+
+func serverLabel(server string) prometheus.Labels {
+	if server == "" {
+		return nil
+	}
+	return prometheus.Labels{"server": server}
+}
+
+// Register registers metrics. Its error names all that could not be registered.
+func Register(reg prometheus.Registerer, all ...prometheus.Collector) (err error) {
+	for _, c := range all {
+		err = errors.Join(err, reg.Register(c))
+	}
+	return err
+}
+
+// Bool returns the value of a gauge that is 1 if b, else 0.
+func Bool(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// MultiGauge is a gauge of several series that are read together at each scrape.
+type MultiGauge struct {
+	desc *prometheus.Desc
+	read func(tell func(value float64, labels ...string))
+}
+
+// NewMultiGauge returns a gauge with the given labels. read calls tell once for each series.
+func NewMultiGauge(name, help string, read func(tell func(value float64, labels ...string)), labels ...string) MultiGauge {
+	return MultiGauge{prometheus.NewDesc(name, help, labels, nil), read}
+}
+
+// Describe implements prometheus.Collector.
+func (r MultiGauge) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
+
+// Collect implements prometheus.Collector.
+func (r MultiGauge) Collect(to chan<- prometheus.Metric) {
+	r.read(func(value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, value, labels...)
+	})
 }

@@ -4,6 +4,9 @@ package target
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +17,7 @@ import (
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/policies"
 	"dragoman/policies/access"
 	"dragoman/policies/cache"
@@ -160,22 +164,16 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), cache: b.Cache}, nil
 }
 
-// toolSettings holds the limits of single tools, and the number of the component that they belong to.
-type toolSettings struct {
-	all   int
-	tools map[string]int
-	of    uint64
-}
-
 // policies returns the policies of one upstream, the outermost first.
 func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Monitor) ([]proxy.Policy, error) {
-	rated := toolSettings{0, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), b.Components.Number("rates")}
-	rates, err := component.GetPolicy(b.Components, "rates "+up.Name, rated, func() proxy.Policy { return b.Rate.Tools(up.Name, rated.tools) })
+	rated := config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 })
+	rates, err := component.GetPolicy(b.Components, "rates "+up.Name, []any{rated, b.Components.Number("rates")}, func() proxy.Policy { return b.Rate.Tools(up.Name, rated) })
 	if err != nil {
 		return nil, err
 	}
-	one := toolSettings{up.Concurrency, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), b.Components.Number(upstreamComponent(up.Name))}
-	turns, err := component.GetPolicy(b.Components, "turns "+up.Name, one, func() proxy.Policy { return limits.Concurrency(one.all, one.tools) })
+	single := config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 })
+	turns, err := component.GetPolicy(b.Components, "turns "+up.Name, []any{up.Concurrency, single, b.Components.Number(upstreamComponent(up.Name))},
+		func() proxy.Policy { return limits.Concurrency(up.Concurrency, single) })
 	if err != nil {
 		return nil, err
 	}
@@ -234,4 +232,39 @@ func (t *Target) available() (ok bool, why string) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last)
+}
+
+// clientSpan returns the policy of an upstream's client span, or nil if tracing is off.
+func clientSpan(tracing *telemetry.Tracing, up *config.Upstream, revision func() string) proxy.Policy {
+	if tracing == nil {
+		return nil
+	}
+	at := peer(up)
+	at.Revision = revision
+	return tracing.Ask(at)
+}
+
+// peer describes an upstream for its spans.
+func peer(up *config.Upstream) telemetry.Peer {
+	at := telemetry.Peer{Name: up.Name, Transport: "pipe"}
+	if len(up.Command) > 0 {
+		return at
+	}
+	if path, ok := strings.CutPrefix(up.URL, value.UnixScheme); ok {
+		at.Transport, at.Address = "unix", path
+		return at
+	}
+	u, err := url.Parse(up.URL)
+	if err != nil {
+		return at
+	}
+	at.Transport, at.Address = "tcp", u.Hostname()
+	at.Port, _ = strconv.Atoi(u.Port())
+	switch u.Scheme {
+	case "http", "https":
+		if at.Protocol = "http"; at.Port == 0 {
+			at.Port = map[string]int{"http": 80, "https": 443}[u.Scheme]
+		}
+	}
+	return at
 }

@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"os"
 	"time"
 
@@ -141,21 +140,13 @@ func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registe
 }
 
 // registerMetrics registers the metrics of an upstream that are read at each scrape.
-func (b *Builder) registerMetrics(u *Upstream, reg prometheus.Registerer) (err error) {
-	for _, c := range append(processMetrics(u),
-		component.Gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
-			if b.Current(u.Name()).State().Connected {
-				return 1
-			}
-			return 0
-		}),
+func (b *Builder) registerMetrics(u *Upstream, reg prometheus.Registerer) error {
+	return component.Register(reg, append(processMetrics(u),
+		component.Gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int { return component.Bool(b.Current(u.Name()).State().Connected) }),
 		component.Gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
 		component.Gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
 		component.Gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
-		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.BridgeListens)) {
-		err = errors.Join(err, reg.Register(c))
-	}
-	return err
+		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.BridgeListens))...)
 }
 
 // isolation returns how the clients of an upstream are kept apart.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -88,8 +89,7 @@ func (a *schedulerPin) hold() {
 		if a.busy.Swap(false) {
 			still = 0
 		}
-		nap := syscall.NsecToTimespec(int64(pinSlice))
-		rawSleep(&nap)
+		rawSleep(pinSlice)
 		runtime.Gosched() // a garbage collection may be waiting for it
 		select {
 		case <-a.quit:
@@ -102,4 +102,10 @@ func (a *schedulerPin) hold() {
 	} else {
 		runtime.SetDefaultGOMAXPROCS()
 	}
+}
+
+// rawSleep sleeps without informing the scheduler, which would take the processor away. A signal ends it.
+func rawSleep(d time.Duration) {
+	t := syscall.NsecToTimespec(int64(d))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0) //nolint:gosec // argument of a system call
 }

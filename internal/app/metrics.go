@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,10 +15,7 @@ import (
 // buildGauges registers the metrics of the process that are read at each scrape.
 func (a *App) buildGauges(set *component.Set, s *shared) error {
 	_, err := component.Get(set, "gauges", nil, component.Spec[struct{}]{Build: func(reg prometheus.Registerer) (none struct{}, err error) {
-		for _, c := range a.gauges(s) {
-			err = errors.Join(err, reg.Register(c))
-		}
-		return none, err
+		return none, component.Register(reg, a.gauges(s)...)
 	}})
 	return err
 }
@@ -43,8 +39,8 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		}
 	}
 	return []prometheus.Collector{info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		component.Gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(s.streams.Streams.Load()) }),
-		component.Gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(s.streams.Bytes.Load()) }),
+		component.Gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(a.streams.Streams.Load()) }),
+		component.Gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(a.streams.Bytes.Load()) }),
 		component.Gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", lines.LargeLines),
 		component.Gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", s.pending.Suspended),
 		component.Gauge("dragoman_connections", "Connections of clients to the main listener.", "", server((*httpserver.Server).Conns)),
@@ -62,11 +58,7 @@ var transports = [...]string{"streamable-http", "sse", "stdio"}
 func (a *App) levelNow(tell func(float64, ...string)) {
 	now, _, _ := a.level.Now()
 	for name, level := range logging.Levels {
-		value := 0.0
-		if level == now {
-			value = 1
-		}
-		tell(value, name)
+		tell(float64(component.Bool(level == now)), name)
 	}
 }
 
@@ -97,7 +89,7 @@ func (a *App) limitsNow(tell func(float64, ...string)) {
 
 func (a *App) upstreamLimitsNow(tell func(float64, ...string)) {
 	g := a.Current.Load()
-	for _, t := range g.targets.All {
+	for _, t := range g.Targets.All {
 		up := g.Cfg.Upstream(t.Name())
 		if up == nil {
 			continue

@@ -6,16 +6,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
-// Fence is a block of a document.
+// Fence is a fenced block of a document.
 type Fence struct{ File, Kind, Text string }
 
 // Fences matches the fenced blocks of a document: their kind and text.
 var Fences = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
 
-// FencesOf are the blocks of the guides and of other documents.
+// FencesOf returns the fenced blocks of the documents that patterns match.
 func FencesOf(t *testing.T, patterns ...string) (all []Fence) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -36,10 +37,10 @@ func FencesOf(t *testing.T, patterns ...string) (all []Fence) {
 	return all
 }
 
-// Manual are the documents whose commands and configurations have to work.
+// Manual lists the documents whose commands and configurations have to work.
 var Manual = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/design/*.md", "deploy/README.md"}
 
-// Documents returns all documents of the repository, but for those that programs write or that belong to tests.
+// Documents returns all documents of the repository except those that programs write or that belong to tests.
 func Documents(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -61,3 +62,31 @@ func Documents(t *testing.T) (files []string) {
 
 // CodeSpan matches text between backquotes within a line.
 var CodeSpan = regexp.MustCompile("`([^`\n]+)`")
+
+// ShellWords splits a line at blanks outside quotes.
+func ShellWords(line string) (words []string) {
+	var word strings.Builder
+	var quote rune
+	begun := false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, begun = r, true
+		case quote == 0 && r == ' ':
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words
+}

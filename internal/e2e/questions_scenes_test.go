@@ -11,10 +11,10 @@ import (
 	"dragoman/proxy"
 )
 
-// proxyNobody is the caller that nobody has looked at.
-var proxyNobody = proxy.Caller{}
+// unidentified is a caller without an identity.
+var unidentified = proxy.Caller{}
 
-// script is what a server does in a dialogue, step by step: its calls are held until the test says what comes next.
+// script is what a server does in an interactive scene, step by step: its calls are held until the test says what comes next.
 type script struct {
 	t *testing.T
 	u *upstream
@@ -150,8 +150,8 @@ func (s *script) die(method string) {
 	testkit.Receive(s.t, "the end of the connection", dropped)
 }
 
-// dialogue is a scene in which client and server speak in turn.
-type dialogue struct {
+// interactiveScene is a scene in which client and server speak in turn.
+type interactiveScene struct {
 	*transcript
 	face   testClient
 	script *script
@@ -170,7 +170,7 @@ var statePattern = regexp.MustCompile(`"requestState":"(v1\.[^"]*)"`)
 
 // fill puts in what is known of the scene: $ASKS, $FORM, $ROOTS envelopes; $STATE the last requestState, $STATE1 the
 // first; $ID the id under which the server has the call it was scripted to hold last.
-func (d *dialogue) fill(text string) string {
+func (d *interactiveScene) fill(text string) string {
 	pairs := []string{"$ASKS", asksMeta, "$FORM", formMeta, "$ROOTS", rootsMeta}
 	for i := len(d.states); i > 0; i-- {
 		pairs = append(pairs, "$STATE"+strconv.Itoa(i), d.states[i-1])
@@ -182,7 +182,7 @@ func (d *dialogue) fill(text string) string {
 }
 
 // start makes the client, whose transport is named by the scene.
-func (d *dialogue) start(name string) {
+func (d *interactiveScene) start(name string) {
 	config := d.config
 	if !strings.Contains(config, "[questions]") {
 		config += "\n[questions]\n"
@@ -205,7 +205,7 @@ func (d *dialogue) start(name string) {
 	d.u.forget()
 }
 
-// step plays a section of a dialogue; ok is false if it failed.
+// step plays a section of an interactive scene; ok is false if it failed.
 //
 //	-- hold METHOD --          the server keeps such calls until it is told what to say
 //	-- client LABEL --         the client sends a message; LABEL names a request
@@ -219,7 +219,7 @@ func (d *dialogue) start(name string) {
 //	-- sees METHOD --          of the messages of that method which the server sees from now on, one is this
 //	-- settled --              the proxy has no call at the server any more that may ask something (HTTP clients only)
 //	-- die METHOD --           the server's connection breaks, or its process ends
-func (d *dialogue) step(words []string, text string) bool {
+func (d *interactiveScene) step(words []string, text string) bool {
 	text = d.fill(strings.TrimSpace(text))
 	arg := func(i int) string {
 		if i < len(words) {
@@ -255,7 +255,7 @@ func (d *dialogue) step(words []string, text string) bool {
 		d.script.forget(arg(1))
 		d.script.call(arg(1))
 	case "settled":
-		testkit.Eventually(d.t, "the end of all leases", func() bool { _, leased := d.r.h.Upstreams()[0].Sessions(); return leased == 0 })
+		testkit.Eventually(d.t, "the end of all leases", func() bool { _, leased := d.r.h.Targets.All[0].Sessions(); return leased == 0 })
 	case "die":
 		d.script.die(arg(1))
 	case "sees":
@@ -269,14 +269,14 @@ func (d *dialogue) step(words []string, text string) bool {
 		}
 		return d.sawNot(arg(1))
 	default:
-		d.t.Errorf("unknown section %q of a dialogue", words)
+		d.t.Errorf("unknown section %q of an interactive scene", words)
 		return false
 	}
 	return true
 }
 
 // sees passes over what the server has seen of a method until one message is the wanted one.
-func (d *dialogue) sees(method, body string) bool {
+func (d *interactiveScene) sees(method, body string) bool {
 	d.t.Helper()
 	testkit.Eventually(d.t, "the server seeing "+body, func() bool {
 		d.u.mu.Lock()
@@ -308,9 +308,9 @@ func (s *section) prologue() bool {
 	return false
 }
 
-// playScene plays one scene with one kind of server, and, if it is a dialogue, one kind of client.
+// playScene plays one scene with one kind of server, and, if it is interactive, one kind of client.
 func playScene(t *testing.T, file string, scene []section, kind, client string) {
-	d := &dialogue{transcript: &transcript{t: t}}
+	d := &interactiveScene{transcript: &transcript{t: t}}
 	for _, s := range scene {
 		switch {
 		case s.words[0] == "upstream":

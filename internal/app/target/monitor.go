@@ -40,29 +40,17 @@ func buildMonitoring(set *component.Set) (monitoring, error) {
 	}})
 }
 
-// Settings of a health monitor and its check, each with the number of the component that it belongs to.
-type (
-	monitorSettings struct {
-		config config.HealthConfig
-		of     uint64
-	}
-	checkSettings struct {
-		url string
-		of  uint64
-	}
-)
-
 // monitorComponent returns the name of the component of an upstream's health monitor.
 func monitorComponent(name string) string { return "health " + name }
 
 // monitor returns the health monitor of an upstream. Checks begin on activation.
 func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.Context) error) (*health.Monitor, error) {
 	name, c := monitorComponent(up.Name), up.Health
-	monitor, err := component.Get(b.Components, name, monitorSettings{c, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*health.Monitor]{Build: func(reg prometheus.Registerer) (*health.Monitor, error) {
+	monitor, err := component.Get(b.Components, name, []any{c, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*health.Monitor]{Build: func(reg prometheus.Registerer) (*health.Monitor, error) {
 		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.CheckConnections, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: processStarts(u.Dialer), Metrics: b.monitoring.metrics, Changed: logState(u.log), Running: u.running,
 			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
-			Warned:  func(text string) { u.log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
+			Warned:  func(text string) { u.log.Warn().Str("why", text).Msg("the upstream has a warning") }})
 		return monitor, monitor.Register(reg)
 	}, Stage: component.Callers, Close: (*health.Monitor).Close})
 	if err == nil && b.Components.Fresh(name) {
@@ -138,7 +126,7 @@ func (b *Builder) checkURL(up *config.Upstream, u *Upstream) (func(context.Conte
 			as.Headers, token = nil, nil
 		}
 	}
-	host, err := component.Get(b.Components, "check of "+up.Name, checkSettings{as.URL, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*httpclient.Host]{Build: func(prometheus.Registerer) (*httpclient.Host, error) {
+	host, err := component.Get(b.Components, "check of "+up.Name, []any{as.URL, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*httpclient.Host]{Build: func(prometheus.Registerer) (*httpclient.Host, error) {
 		host, _, err := newHost(&as, token, b.Config.Limits.Header)
 		return host, err
 	}, Stage: component.Upstreams, Close: func(host *httpclient.Host) { _ = host.Close() }})
@@ -162,4 +150,25 @@ func (b *Builder) checkURL(up *config.Upstream, u *Upstream) (func(context.Conte
 		}
 		return nil
 	}, nil
+}
+
+// failurePolicies returns the policies for an upstream that may fail, the outermost first: where else its requests may
+// go, which are repeated, and which are sent at all. Each learns from the policies inside it.
+func (b *Builder) failurePolicies(up *config.Upstream, u *Upstream, monitor *health.Monitor) ([]proxy.Policy, error) {
+	c := up.Health
+	tries := []any{c.Retries, c.RetryBackoff, c.RetryBudget, b.Components.Number(upstreamComponent(up.Name))}
+	retry, err := component.GetPolicy(b.Components, "retry "+up.Name, tries, func() proxy.Policy {
+		return resilience.NewRetry(resilience.RetryOptions{Server: up.Name, Most: c.Retries, Backoff: c.RetryBackoff, Budget: c.RetryBudget,
+			Hints: resilience.NewHints(u.Tools), Metric: b.monitoring.retries}).Policy
+	})
+	all := []proxy.Policy{retry, monitor.Policy}
+	if c.Fallback == "" || err != nil {
+		return all, err
+	}
+	to := c.Fallback
+	away, err := component.Get(b.Components, "fallback "+up.Name, []any{to, b.Components.Number(monitorComponent(up.Name))}, component.Spec[*resilience.Fallback]{Build: func(reg prometheus.Registerer) (*resilience.Fallback, error) {
+		f := resilience.NewFallback(to, monitor.Serves, func() proxy.Handler { return b.Current(to).do }, b.monitoring.fallbacks.WithLabelValues(up.Name, to))
+		return f, reg.Register(component.Gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
+	}})
+	return append([]proxy.Policy{away.Policy}, all...), err
 }

@@ -1,0 +1,166 @@
+package target
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/httpcall"
+	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/legacy"
+	"dragoman/adapters/modern"
+	"dragoman/adapters/oauth"
+	restupstream "dragoman/adapters/rest/upstream"
+	"dragoman/adapters/sse"
+	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/stdio/socket"
+	"dragoman/adapters/stdio/supervisor"
+	"dragoman/adapters/transport"
+	"dragoman/internal/app/component"
+	"dragoman/internal/config"
+	"dragoman/proxy"
+)
+
+// newHost returns the HTTP client for an upstream with an http or https URL, and that URL. maxHeader bounds the head of
+// a response in bytes.
+func newHost(up *config.Upstream, token httpclient.Credentials, maxHeader int) (*httpclient.Host, *url.URL, error) {
+	base, err := url.Parse(up.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	headers := make([]httpclient.Header, 0, len(up.Headers))
+	for _, x := range up.Headers {
+		headers = append(headers, httpclient.Header{Name: x.Name, Value: x.Value.Reveal()})
+	}
+	forward := make([]httpclient.Forward, 0, len(up.Forward))
+	for _, x := range up.Forward {
+		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
+	}
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: maxHeader})
+	return host, base, err
+}
+
+// httpWires returns the transports of an upstream that is reached over HTTP.
+func (b *Builder) httpWires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (wires transport.Wires, err error) {
+	if o := &up.OAuth; o.TokenURL != "" {
+		u.client = oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
+			Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
+		if err := reg.Register(component.Gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(u.client.Fetched()) })); err != nil {
+			return wires, err
+		}
+	}
+	var base *url.URL
+	if u.host, base, err = newHost(up, u.credentials(), b.Config.Limits.Header); err != nil {
+		return wires, err
+	}
+	limits := httpcall.Limits{Body: b.Config.Limits.ResponseBody, Event: b.Config.Limits.Event}
+	path := base.RequestURI()
+	if up.Transport == config.RestName {
+		u.Service = restupstream.New(u.host, path, limits)
+		return transport.Wires{Modern: u.Service.Dial, Certain: true}, nil // there is nothing to probe but whether it is there
+	}
+	wires.Mirrors = true
+	if up.Transport != "sse" {
+		wires.Modern = modern.NewUpstream(u.host, path, limits).Dial
+		wires.Legacy = legacy.NewDialer(u.host, path, limits).Dial
+	}
+	if up.Transport != "http" {
+		wires.SSE = sse.NewDialer(u.host, base, limits).Dial
+	}
+	return wires, nil
+}
+
+// credentials returns what authenticates Dragoman at an upstream besides static headers; nil: nothing does.
+func (u *Upstream) credentials() httpclient.Credentials {
+	if u.client == nil {
+		return nil
+	}
+	return u.client
+}
+
+// childDialer returns the dialer of a server that is a child process. The dialer also knows how the server's starts go.
+func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervisor.Dialer {
+	level, perr := zerolog.ParseLevel(up.Stderr)
+	if perr != nil { // "off"
+		level = zerolog.Disabled
+	}
+	return supervisor.NewDialer(supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
+		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
+		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
+			MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
+		Stderr: func(pid int, line []byte, dropped int) {
+			if dropped > 0 {
+				log.WithLevel(level).Int("pid", pid).Int("lines", dropped).Msg("the server writes too much to standard error; lines were dropped")
+			}
+			if line != nil {
+				log.WithLevel(level).Int("pid", pid).Bytes("stderr", line).Msg("the server says")
+			}
+		},
+		Noise: func(pid int, line []byte, err error, skipped int) {
+			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
+		},
+		Changed: func(s supervisor.Health) {
+			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("the circuit of the server's starts has changed")
+			if t := b.Current(up.Name); t != nil {
+				t.Monitor.Look()
+			}
+		},
+	})
+}
+
+// childWires returns the transports of a server that is a child process.
+func childWires(d *supervisor.Dialer) transport.Wires {
+	return transport.Wires{Stdio: true, Modern: d.Dial(proxy.Modern), Legacy: d.Dial(proxy.Legacy)}
+}
+
+// processMetrics returns the metrics of an upstream's child processes.
+func processMetrics(u *Upstream) []prometheus.Collector {
+	d := u.Dialer
+	if d == nil {
+		return nil
+	}
+	return []prometheus.Collector{
+		component.Gauge("dragoman_upstream_processes", "Children that run, spares included.", u.Name(), func() int { return d.Stats().Running }),
+		component.Gauge("dragoman_upstream_spares", "Children that wait for a first session.", u.Name(), func() int { return d.Stats().Spares }),
+		component.Gauge("dragoman_upstream_seats", "Children that count towards max_processes.", u.Name(), u.Processes),
+		component.Gauge("dragoman_upstream_circuit_open", "1 while the server keeps crashing and is not started.", u.Name(), func() int { return component.Bool(d.Health().State == "open") }),
+		component.Counter("dragoman_upstream_starts_total", "Children started, or tried to.", u.Name(), func() uint64 { return d.Stats().Starts }),
+		component.Counter("dragoman_upstream_failed_starts_total", "Starts that failed.", u.Name(), func() uint64 { return d.Stats().FailedStarts }),
+		component.Counter("dragoman_upstream_crashes_total", "Children that ended without having been stopped.", u.Name(), func() uint64 { return d.Stats().Crashes }),
+		component.Counter("dragoman_upstream_noise_lines_total", "Lines on standard output that were no message.", u.Name(), func() uint64 { return d.Stats().Noise }),
+		component.Counter("dragoman_upstream_stderr_dropped_total", "Lines on standard error that were not logged, because there were too many.", u.Name(), func() uint64 { return d.Stats().Dropped }),
+	}
+}
+
+// socketWires returns the transports of a server that speaks lines of at most maxLine bytes over a socket. ok is false for
+// every other upstream.
+func socketWires(up *config.Upstream, maxLine int, log zerolog.Logger) (wires transport.Wires, ok bool) {
+	network, address, ok := up.Socket()
+	if !ok {
+		return transport.Wires{}, false
+	}
+	socket := socket.NewDialer(socket.Options{Name: up.Name, Network: network, Address: address,
+		ConnectTimeout: up.ConnectTimeout, MaxLine: maxLine,
+		Noise: func(line []byte, err error, skipped int) {
+			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
+		}})
+	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
+}
+
+// speaksLines reports whether a server speaks lines: a child process, or one behind a socket.
+func speaksLines(up *config.Upstream) bool {
+	_, _, socket := up.Socket()
+	return socket || len(up.Command) > 0
+}
+
+// maxProcesses returns the bound on an upstream's child processes, 0 if it has none. Processes behind a socket are not
+// ours to count; connections are bounded as sessions are.
+func maxProcesses(up *config.Upstream) int {
+	if len(up.Command) == 0 {
+		return 0
+	}
+	return up.MaxProcesses
+}
