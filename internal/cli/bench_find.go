@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,11 +45,11 @@ func (b *bencher) find(ctx context.Context) (*found, error) {
 		}
 		tried = append(tried, fmt.Sprintf("%s: %v", face, err))
 	}
-	fix := "is the server there, and is the path right (mostly /mcp)? give credentials with --header, more time with --timeout"
+	fix := fixURL
 	if b.URL == "" {
-		fix = "does the command run by itself, and does it write nothing but messages to its standard output? give it more time with --timeout"
+		fix = fixCommand
 	}
-	return nil, &verdict{code: exitNobody, err: fmt.Errorf("bench: nothing of MCP answers at %s:\n  %s\nfix: %s", b.shown(), strings.Join(tried, "\n  "), fix)}
+	return nil, &exitError{exitNobody, fmt.Errorf("bench: nothing of MCP answers at %s:\n  %s\nfix: %s", b.shown(), strings.Join(tried, "\n  "), fix)}
 }
 
 // meetAnswers limits the time to examine a face, as a multiple of the time for one answer.
@@ -131,10 +130,6 @@ func meetREST(ctx context.Context, t *suitepeer.Target) (*found, error) {
 	return &found{face: suitepeer.REST, server: strings.TrimSpace(suitepeer.Text(v, "service") + " " + suitepeer.Text(v, "version")), lists: true, tools: objects(suitepeer.List(v, "tools"))}, nil
 }
 
-func basicAuth(user, password string) string {
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
-}
-
 func (f *found) tool(name string) suitepeer.Object {
 	for _, t := range f.tools {
 		if t["name"] == name {
@@ -165,7 +160,11 @@ func (b *bencher) choose(ctx context.Context, plan drive.Plan) ([]benchRun, stri
 		if err != nil {
 			return nil, "", err
 		}
-		runs := []benchRun{{name: nameOf(calls), calls: calls}}
+		name := "mix"
+		if len(calls) == 1 {
+			name = calls[0].Name
+		}
+		runs := []benchRun{{name, calls}}
 		return runs, "", b.tryAll(ctx, plan, runs)
 	}
 	if len(b.Sizes) > 0 || b.Answer > 0 || b.Streams > 0 || b.found.echoes() {
@@ -177,13 +176,6 @@ func (b *bencher) choose(ctx context.Context, plan drive.Plan) ([]benchRun, stri
 	}
 	call, why, err := b.something(ctx, plan)
 	return []benchRun{{name: call.Name, calls: []drive.Call{call}}}, why, err
-}
-
-func nameOf(calls []drive.Call) string {
-	if len(calls) == 1 {
-		return calls[0].Name
-	}
-	return "mix"
 }
 
 // asked returns the calls that the flags name.

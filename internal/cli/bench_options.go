@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
 	"dragoman/bench/load/drive"
@@ -21,7 +21,6 @@ import (
 	suitepeer "dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 	"dragoman/internal/app/logging"
-	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 )
 
@@ -80,15 +79,13 @@ const (
 
 // benchOptions checks the flags and arguments.
 func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (*BenchOptions, error) {
-	opt := &BenchOptions{Face: f.face, Revision: f.revision, Sizes: f.sizes, Answer: f.answer, Streams: f.streams, Varies: f.varies, Connections: f.connections,
-		Processes: f.processes, Queue: f.queue, Rounds: f.rounds, Rate: f.rate, Warmup: f.warmup, Duration: f.duration, Timeout: f.timeout, Requests: f.requests,
-		Sessions: f.sessions, PID: f.pid, PIDOfPort: f.pidOfPort, Metrics: f.metrics, JSON: f.json, HTML: f.html, Compare: f.compare,
-		Colour: func(w io.Writer) bool { return logging.Colourful(w, p.environ) }}
+	opt := &f.BenchOptions
+	opt.Colour = func(w io.Writer) bool { return logging.Colourful(w, p.environ) }
 	if err := opt.target(c, args); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(c *cobra.Command, f *benchFlags) error{opt.bounds, opt.fits, opt.calls, opt.files} {
-		if err := check(c, f); err != nil {
+	for _, check := range []func(*pflag.FlagSet) error{f.bounds, f.fits, f.calls, f.files} {
+		if err := check(c.Flags()); err != nil {
 			return nil, err
 		}
 	}
@@ -99,20 +96,9 @@ func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (
 		}
 		opt.Thresholds = append(opt.Thresholds, t)
 	}
-	for _, text := range f.header {
-		field, err := p.headerField(text)
-		if err != nil {
-			return nil, err
-		}
-		opt.Headers = append(opt.Headers, field)
-	}
-	if f.caFile != "" {
-		var err error
-		if opt.TLS, err = trusting(f.caFile); err != nil {
-			return nil, failed(fmt.Errorf("--ca-file: %s", config.FullText(err)))
-		}
-	}
-	return opt, nil
+	var err error
+	opt.Headers, opt.TLS, err = p.access(f.header, f.caFile)
+	return opt, err
 }
 
 // target parses the arguments `URL | -- COMMAND…`.
@@ -128,26 +114,18 @@ func (o *BenchOptions) target(c *cobra.Command, args []string) error {
 		return nil
 	}
 	o.URL = named[0].Value[0]
-	u, err := url.Parse(o.URL)
-	switch {
-	case err == nil && u.Scheme != "http" && u.Scheme != "https":
-		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, or load the server as a COMMAND", mistaken(o.URL))
-	case err != nil || u.Host == "":
-		return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(o.URL))
-	}
-	return nil
+	return checkHTTP(o.URL, "or load the server as a COMMAND")
 }
 
 // bounds checks the limits of numeric options.
-func (o *BenchOptions) bounds(c *cobra.Command, f *benchFlags) error {
-	flags := c.Flags()
+func (f *benchFlags) bounds(flags *pflag.FlagSet) error {
 	for _, n := range []struct {
 		flag             string
 		got, least, most float64
 	}{
-		{"connections", float64(o.Connections), 1, drive.MaxConnections}, {"processes", float64(o.Processes), 1, drive.MaxProcesses},
-		{"queue", float64(o.Queue), 1, drive.MaxQueue}, {"rounds", float64(o.Rounds), 1, drive.MaxRounds}, {"stream-share", o.Streams, 0, 1},
-		{"rate", o.Rate, 0, drive.MaxRate}, {"answer-size", float64(o.Answer), 0, drive.MaxMessage}, {"pid", float64(o.PID), 0, math.MaxInt32},
+		{"connections", float64(f.Connections), 1, drive.MaxConnections}, {"processes", float64(f.Processes), 1, drive.MaxProcesses},
+		{"queue", float64(f.Queue), 1, drive.MaxQueue}, {"rounds", float64(f.Rounds), 1, drive.MaxRounds}, {"stream-share", f.Streams, 0, 1},
+		{"rate", f.Rate, 0, drive.MaxRate}, {"answer-size", float64(f.Answer), 0, drive.MaxMessage}, {"pid", float64(f.PID), 0, math.MaxInt32},
 	} {
 		if math.IsNaN(n.got) || n.got < n.least || n.got > n.most || flags.Changed(n.flag) && n.got == 0 && n.flag != "stream-share" {
 			return usagef("--%s: %v is out of bounds; fix: write %v to %v", n.flag, n.got, max(n.least, min(1, n.most)), n.most)
@@ -157,31 +135,30 @@ func (o *BenchOptions) bounds(c *cobra.Command, f *benchFlags) error {
 		flag        string
 		got, least  time.Duration
 		longestTime time.Duration
-	}{{"warmup", o.Warmup, 0, drive.MaxDuration}, {"duration", o.Duration, leastBenchTime, drive.MaxDuration}, {"timeout", o.Timeout, leastBenchTime, mostAnswerTime}} {
+	}{{"warmup", f.Warmup, 0, drive.MaxDuration}, {"duration", f.Duration, leastBenchTime, drive.MaxDuration}, {"timeout", f.Timeout, leastBenchTime, mostAnswerTime}} {
 		if d.got < d.least || d.got > d.longestTime {
 			return usagef("--%s: %s is out of bounds; fix: write %s to %s", d.flag, d.got, d.least, d.longestTime)
 		}
 	}
-	for _, n := range o.Sizes {
+	for _, n := range f.Sizes {
 		if n < 1 || n > drive.MaxMessage {
 			return usagef("--size: %d is out of bounds; fix: write 1 to %d", n, drive.MaxMessage)
 		}
 	}
-	slices.Sort(o.Sessions)
-	for _, n := range o.Sessions {
+	slices.Sort(f.Sessions)
+	for _, n := range f.Sessions {
 		if n < 1 || n > drive.MaxSessions {
 			return usagef("--sessions: %d is out of bounds; fix: write 1 to %d", n, drive.MaxSessions)
 		}
 	}
-	if f.requests == 0 && flags.Changed("requests") {
+	if f.Requests == 0 && flags.Changed("requests") {
 		return usagef("--requests: 0 is out of bounds; fix: write 1 or more")
 	}
 	return nil
 }
 
 // fits refuses flags that exclude each other.
-func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
-	flags := c.Flags()
+func (f *benchFlags) fits(flags *pflag.FlagSet) error {
 	both := func(a, b string) error {
 		if flags.Changed(a) && flags.Changed(b) {
 			return usagef("both --%s and --%s are given; fix: leave one out", a, b)
@@ -199,19 +176,15 @@ func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
 			return usagef("--%s is for --%s; fix: leave it out, or add --%s", pair[0], pair[1], pair[1])
 		}
 	}
-	if o.Face != "" && !slices.Contains(faceNames(), o.Face) {
-		hint := "write " + value.OneOf(faceNames())
-		if near := value.Nearest(o.Face, faceNames()); near != "" {
-			hint = fmt.Sprintf("did you mean %s?", near)
-		}
-		return usagef("%s", value.WithFix(fmt.Sprintf("--face: %q is not known", value.Shorten(o.Face)), hint))
+	if f.Face != "" && !slices.Contains(faceNames(), f.Face) {
+		return unknownWord("face", f.Face, faceNames())
 	}
-	if known := suite.From(""); o.Revision != "" && !slices.Contains(known, o.Revision) {
-		return usagef("--revision: %q is not known; fix: write %s", value.Shorten(o.Revision), value.OneOf(known))
+	if known := suite.From(""); f.Revision != "" && !slices.Contains(known, f.Revision) {
+		return unknownWord("revision", f.Revision, known)
 	}
-	stdio := o.URL == ""
-	if o.Face != "" && suitepeer.Face(o.Face).Stdio() != stdio {
-		return usagef("--face %s does not go with what is to be loaded; fix: stdio is for a COMMAND, all else for a URL", o.Face)
+	stdio := f.URL == ""
+	if f.Face != "" && suitepeer.Face(f.Face).Stdio() != stdio {
+		return usagef("--face %s does not go with what is to be loaded; fix: stdio is for a COMMAND, all else for a URL", f.Face)
 	}
 	for _, flag := range []string{"header", "ca-file", "pid", "pid-of-port", "sessions", "stream-share"} {
 		if stdio && flags.Changed(flag) {
@@ -225,11 +198,11 @@ func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
 }
 
 // calls parses the flags that name calls.
-func (o *BenchOptions) calls(_ *cobra.Command, f *benchFlags) (err error) {
+func (f *benchFlags) calls(*pflag.FlagSet) (err error) {
 	one := BenchCall{Tool: f.tool, Method: f.method}
 	switch {
 	case f.mix != "":
-		return o.readMix(f.mix)
+		return f.readMix(f.mix)
 	case f.tool != "":
 		one.Arguments, err = jsonFlag("arguments", f.arguments)
 	case f.method != "":
@@ -243,7 +216,7 @@ func (o *BenchOptions) calls(_ *cobra.Command, f *benchFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Calls = []BenchCall{one}
+	f.Calls = []BenchCall{one}
 	return nil
 }
 
@@ -324,11 +297,11 @@ func readUpTo(path string, most int64) ([]byte, error) {
 }
 
 // files checks before the measurement that the reports can be written and compared.
-func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
-	if f.json != "" && f.json == f.html {
-		return usagef("both --json and --html write to %s; fix: name another file", f.json)
+func (f *benchFlags) files(*pflag.FlagSet) error {
+	if f.JSON != "" && f.JSON == f.HTML {
+		return usagef("both --json and --html write to %s; fix: name another file", f.JSON)
 	}
-	for _, one := range [][2]string{{"json", f.json}, {"html", f.html}} {
+	for _, one := range [][2]string{{"json", f.JSON}, {"html", f.HTML}} {
 		if one[1] == "" || one[1] == "-" {
 			continue
 		}
@@ -336,16 +309,16 @@ func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
 			return failed(fmt.Errorf("bench: --%s %s cannot be written: %v; fix: name a file in a directory that there is", one[0], one[1], value.Reason(err)))
 		}
 	}
-	if f.compare == "" {
+	if f.Compare == "" {
 		return nil
 	}
-	in, err := os.Open(f.compare)
+	in, err := os.Open(f.Compare)
 	if err == nil {
-		o.Old, err = benchreport.Read(in)
+		f.Old, err = benchreport.Read(in)
 		_ = in.Close()
 	}
 	if err != nil {
-		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.compare, value.Reason(err)))
+		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.Compare, value.Reason(err)))
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"dragoman/bench/load/drive"
@@ -49,9 +50,9 @@ func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
 
 // fault returns an error with secrets hidden: it may quote the server.
 func (b *bencher) fault(err error) error {
-	var v *verdict
-	if errors.As(err, &v) && v.err != nil {
-		return &verdict{code: v.code, err: errors.New(b.hide.Text(v.err.Error()))}
+	var ee *exitError
+	if errors.As(err, &ee) && ee.err != nil {
+		return &exitError{ee.code, errors.New(b.hide.Text(ee.err.Error()))}
 	}
 	return failed(errors.New(b.hide.Text(err.Error())))
 }
@@ -176,7 +177,7 @@ func portOf(u *url.URL) int {
 
 // plan returns the generator's plan, without the calls.
 func (b *bencher) plan() (drive.Plan, error) {
-	p := drive.Plan{Face: faceOf(b.found.face), Revision: b.found.revision, Command: b.Command, Env: os.Environ(), Connections: b.Connections, Processes: b.Processes,
+	p := drive.Plan{Face: drive.Face(b.found.face), Revision: b.found.revision, Command: b.Command, Env: os.Environ(), Connections: b.Connections, Processes: b.Processes,
 		Rate: b.Rate, Queue: b.Queue, Warmup: b.Warmup, Duration: b.Duration, Requests: b.Requests, Rounds: b.Rounds, Timeout: b.Timeout}
 	if b.Requests > 0 {
 		p.Duration, p.Rounds = 0, 1
@@ -197,10 +198,9 @@ func (b *bencher) plan() (drive.Plan, error) {
 		}
 		p.TLS.ServerName = u.Hostname()
 	}
-	var head bytes.Buffer
+	var head strings.Builder
 	if password, set := u.User.Password(); set {
-		req := basicAuth(u.User.Username(), password)
-		head.WriteString("Authorization: " + req + "\r\n")
+		head.WriteString("Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password)) + "\r\n")
 	}
 	for _, f := range b.Headers {
 		head.WriteString(f.Name + ": " + f.Value + "\r\n")
@@ -243,31 +243,19 @@ func (b *bencher) describe(runs []benchRun, why string) {
 	b.report.Load = l
 }
 
-// tell writes the reports and returns the verdict. The text report goes to standard error if another one uses standard
-// output.
+// tell writes the reports and returns the result as an error.
 func (b *bencher) tell() error {
 	r := &b.report
 	r.Judge(b.Thresholds)
-	people := b.std.Out
-	for _, f := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{{b.JSON, r.JSON}, {b.HTML, func(w io.Writer) error { return r.HTML(w, b.Old) }}} {
-		if f.path == "" {
-			continue
-		}
-		if f.path == "-" {
-			people = b.std.Err
-		}
-		if err := writeOut(b.std, f.path, f.write); err != nil {
-			return failed(err)
-		}
+	people, err := writeReports(b.std, reportFile{b.JSON, r.JSON}, reportFile{b.HTML, func(w io.Writer) error { return r.HTML(w, b.Old) }})
+	if err != nil {
+		return err
 	}
 	if err := r.Terminal(people, b.Colour(people), b.Old); err != nil {
 		return failed(err)
 	}
 	if !r.OK {
-		return &verdict{code: ExitFailed}
+		return &exitError{code: ExitFailed}
 	}
 	return nil
 }

@@ -35,8 +35,6 @@ func newConfigCheck(p *program) *cobra.Command {
 		Long: `Check the file, the environment and the flags together and report everything
 that is wrong, each with key, file, line and fix. Exits with 0 if it is valid.`,
 		Example: "  dragoman config check servers.toml\n  DRAGOMAN_LISTEN=127.0.0.1:9000 dragoman config check",
-
-		DisableFlagsInUseLine: true,
 	}
 	flags := addSettingFlags(c, config.OnConfig)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -64,8 +62,6 @@ func newConfigPrint(p *program) *cobra.Command {
 source: default, FILE:LINE, the variable or the flag. Headers and variables of
 upstreams are never shown.`,
 		Example: "  dragoman config print\n  dragoman config print --json config.yaml",
-
-		DisableFlagsInUseLine: true,
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	flags := addSettingFlags(c, config.OnConfig)
@@ -110,7 +106,7 @@ func counted(n int, noun string) string {
 
 func newConfigReference(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "reference",
+		Use:   "reference [flags]",
 		Short: "Print what every key is, as Markdown",
 		Long: `Print a reference of the configuration: every key with its type, default,
 bounds, variable, flag, and what it is for. docs/configuration.md is this.`,
@@ -122,7 +118,7 @@ bounds, variable, flag, and what it is for. docs/configuration.md is this.`,
 
 func newConfigSchema(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
+		Use:   "schema [flags]",
 		Short: "Print a JSON Schema of the file, for editors",
 		Long: `Print a JSON Schema (draft-07) of the configuration file, with which editors
 complete and check it as one writes. In TOML the first line of the file names it:

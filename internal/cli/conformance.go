@@ -19,28 +19,28 @@ import (
 )
 
 const conformanceLong = `Test an MCP server: over modern and legacy HTTP, HTTP+SSE, the REST envelope, or,
-as a command, over stdio, in every revision that it speaks. Each check looks at one
-statement of the specification; what does not keep it is shown with what was sent,
-what came, and what to do about it. Several URLs are doors of the same server;
-unix:/PATH and tcp://HOST:PORT are sockets at which it speaks lines, as over stdio.
+as a command, over stdio, in every revision that it speaks. Each check tests one
+statement of the specification. For each violation the report has what was sent,
+what came back, and how to fix it. Several URLs are endpoints of the same server;
+unix:/PATH and tcp://HOST:PORT are sockets on which it speaks lines, as over stdio.
 
 --expected-failures names a file with lines of check-id[@face[@revision]] # reason.
-What it lists does not fail the run; what it lists in vain does (STALE).
+Failures that it lists do not fail the run; entries without a failure do (STALE).
 
-With --client the COMMAND is a client: it is started once for each scenario, with the
-URL of a server that is made for it as its last word or in the place of {url}, or,
-over stdio, with the words of the server's command in the place of {command}. It is
-to list the tools and call each. With --proxy it is an intermediary, with {listen}
-where its HOST:PORT belongs and {upstream} (a URL) or {command} (the words of one)
-where the server behind it does: it keeps what that server keeps by itself.
+With --client the COMMAND is a client. It is started once for each scenario, with the
+URL of a server made for it as its last argument or in place of {url}, or, over
+stdio, with the command of the server in place of {command}. It must list the tools
+and call each. With --proxy the COMMAND is an intermediary, with {listen} in place
+of its HOST:PORT, and {upstream} (a URL) or {command} in place of the server behind
+it. It must conform as far as that server does by itself.
 
-Nothing is hidden of what a server says, but for the values of --header and of the
-URL, wherever they stand. Checks call tools and read resources that the server
-offers: do not test a server that must not be touched.
+Reports contain what a server sends, except for the values of --header and of the
+URL. Checks call tools and read resources that the server offers: do not test a
+server whose data must not change.
 
---matrix is another thing: it makes the document that shows every kind of client at
-every kind of server behind Dragoman, of what conformance/cells.sh wrote down as
-lines of client, server, feature, result and note, parted by tabs.
+--matrix tests nothing: it makes the document of every kind of client at every kind
+of server behind Dragoman from the results of conformance/cells.sh, lines of client,
+server, feature, result and note, separated by tabs.
 
 Exit codes: 0 success, 1 something fails, 2 wrong usage, 3 no server answers
 or none that speaks MCP, 130 a second interrupt.`
@@ -66,18 +66,14 @@ const (
 	mostAnswerTime  = 10 * time.Minute
 )
 
-// conformanceFlags holds the values of the flags.
+// conformanceFlags holds the values of the flags: those that are options as they stand, and those that are parsed.
 type conformanceFlags struct {
+	ConformanceOptions
 	list, diff, matrix, check            bool
-	client, proxy, official              bool
 	officialCommand                      string
-	front                                []string
 	explain, results, out                string
 	face, revision, only, skip, header   []string
-	timeout                              time.Duration
-	jobs                                 int
-	verbose, strict                      bool
-	caFile, expected                     string
+	caFile                               string
 	json, junit, sarif, markdown, badged string
 }
 
@@ -87,9 +83,6 @@ func newConformance(p *program) *cobra.Command {
 		Short:   "Test an MCP server against the specification",
 		Long:    conformanceLong,
 		Example: conformanceExample,
-		Args:    cobra.ArbitraryArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	f := &conformanceFlags{}
 	f.add(c)
@@ -121,30 +114,30 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.revision, "revision", nil, "test only this `REVISION`, such as "+revisions[len(revisions)-1]+"; repeatable")
 	flags.StringSliceVar(&f.only, "only", nil, "only these checks: `ID|AREA`, with * for anything; repeatable")
 	flags.StringSliceVar(&f.skip, "skip", nil, "not these checks: `ID|AREA`, with * for anything; repeatable")
-	flags.StringVar(&f.expected, "expected-failures", "", "`FILE` of what is known to fail: check-id[@face[@revision]] # reason")
-	flags.BoolVar(&f.strict, "strict", false, "a SHOULD that is not kept fails the run")
+	flags.StringVar(&f.Expected, "expected-failures", "", "`FILE` of what is known to fail: check-id[@face[@revision]] # reason")
+	flags.BoolVar(&f.Strict, "strict", false, "a violated SHOULD fails the run")
 	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be @FILE, file:/PATH or env:NAME; repeatable")
 	flags.StringVar(&f.caFile, "ca-file", "", "PEM `FILE` of the roots to trust instead of the system's")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long an answer may take, `DURATION`")
-	flags.IntVar(&f.jobs, "jobs", 4, "how many checks are tried at a time, `N`")
-	flags.BoolVar(&f.verbose, "verbose", false, "show all that went over the wire where something failed, and what was skipped")
+	flags.DurationVar(&f.Timeout, "timeout", 10*time.Second, "how long an answer may take, `DURATION`")
+	flags.IntVar(&f.Jobs, "jobs", 4, "run `N` checks at a time")
+	flags.BoolVar(&f.Verbose, "verbose", false, "show all messages where something failed, and what was skipped")
 	flags.StringVar(&f.json, "json", "", "write the report as JSON into `FILE`, - is standard output (here and below, once)")
 	flags.StringVar(&f.junit, "junit", "", "as JUnit XML into `FILE`")
 	flags.StringVar(&f.sarif, "sarif", "", "as SARIF 2.1.0 into `FILE`")
 	flags.StringVar(&f.markdown, "markdown", "", "as Markdown into `FILE`")
 	flags.StringVar(&f.badged, "badge", "", "a badge into `FILE`: an image if its name ends in .svg, else JSON for shields.io's endpoint")
-	flags.BoolVar(&f.client, "client", false, "the COMMAND is a client, which is to be tested")
-	flags.BoolVar(&f.proxy, "proxy", false, "the COMMAND is an intermediary, which is to be tested")
-	flags.StringArrayVar(&f.front, "front", nil, "of --proxy: `URL` where clients find it, with {listen} (default http://{listen}/mcp); repeatable")
-	flags.BoolVar(&f.official, "official", false, "run the official suite too, from npm; over stdio and HTTP+SSE through a Dragoman")
+	flags.BoolVar(&f.Client, "client", false, "test the COMMAND as a client")
+	flags.BoolVar(&f.Proxy, "proxy", false, "test the COMMAND as an intermediary")
+	flags.StringArrayVar(&f.Fronts, "front", nil, "with --proxy: `URL` at which clients reach it, with {listen} (default http://{listen}/mcp); repeatable")
+	flags.BoolVar(&f.Official, "official", false, "run the official suite too, from npm; over stdio and HTTP+SSE through a Dragoman")
 	flags.StringVar(&f.officialCommand, "official-command", "", "the `WORDS` that start the official suite (default npx and the package)")
 	flags.BoolVar(&f.list, "list", false, "list the checks instead, as text, --json or --markdown; --markdown DIRECTORY/ writes a page for each")
-	flags.StringVar(&f.explain, "explain", "", "tell all about the check `ID` instead")
+	flags.StringVar(&f.explain, "explain", "", "explain the check `ID` instead")
 	flags.BoolVar(&f.diff, "diff", false, "compare two reports that --json has written instead: OLD.json NEW.json")
 	flags.BoolVar(&f.matrix, "matrix", false, "make the document of conformance/cells.sh instead")
-	flags.BoolVar(&f.check, "check", false, "of --matrix: fail if the document is not what would be written; write nothing")
-	flags.StringVar(&f.results, "results", resultsFile, "of --matrix: `FILE` with the results, or - for standard input")
-	flags.StringVar(&f.out, "out", matrixFile, "of --matrix: `FILE` for the document, or - for standard output")
+	flags.BoolVar(&f.check, "check", false, "with --matrix: write nothing, and fail if the document is out of date")
+	flags.StringVar(&f.results, "results", resultsFile, "with --matrix: `FILE` with the results, or - for standard input")
+	flags.StringVar(&f.out, "out", matrixFile, "with --matrix: `FILE` for the document, or - for standard output")
 	complete := func(name string, words []string) { // fails only if there is no such flag
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -269,7 +262,7 @@ func (f *conformanceFlags) choose(all []*suite.Check) (*choice, error) {
 	var onlyOurs, skipOurs []string
 	onlyOurs, c.only = officials(f.only)
 	skipOurs, c.skip = officials(f.skip)
-	if len(c.only)+len(c.skip) > 0 && !f.official {
+	if len(c.only)+len(c.skip) > 0 && !f.Official {
 		return nil, usagef("checks of the official suite are run with --official alone; fix: add it, or leave %q out", value.Shorten(append(c.only, c.skip...)[0]))
 	}
 	only, err := picks(all, "only", onlyOurs)

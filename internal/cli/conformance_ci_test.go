@@ -106,13 +106,10 @@ func TestConformanceCIFiles(t *testing.T) {
 }
 
 // The script of the action tests a server and exits as the suite does.
-func TestConformanceCITests(t *testing.T) {
+func TestConformanceCIRuns(t *testing.T) {
 	script := readAction(t).Runs.Steps[1].Run
 	sound, sloppy := demoServer(t), sloppyServer(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	f := func(code int, out string, env ...string) {
 		t.Helper()
 		dir := t.TempDir()
@@ -161,7 +158,7 @@ func bashScript(t *testing.T, dir, script string, env []string) (code int, out s
 }
 
 // The script that downloads a release accepts only an archive with the right checksum.
-func TestConformanceCIGets(t *testing.T) {
+func TestConformanceCIDownloads(t *testing.T) {
 	for _, program := range []string{"curl", "tar", "awk"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("there is no %s", program)

@@ -53,24 +53,24 @@ type ConformanceOptions struct {
 	Colour func(w io.Writer) bool
 
 	choice  *choice
-	reports []reportFile
+	reports []conformanceReport
 }
 
-// reportFile is one report to write.
-type reportFile struct {
+// conformanceReport is one report to write.
+type conformanceReport struct {
 	path  string // "-" is standard output
 	flag  string
 	write func(r *suitereport.Report, w io.Writer) error
 }
 
 // reportFiles returns the reports that the flags name.
-func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
+func (f *conformanceFlags) reportFiles() (files []conformanceReport, err error) {
 	badge := (*suitereport.Report).Badge
 	if strings.EqualFold(filepath.Ext(f.badged), ".svg") {
 		badge = (*suitereport.Report).BadgeSVG
 	}
 	taken := make(map[string]string)
-	for _, one := range []reportFile{{f.json, "json", (*suitereport.Report).JSON}, {f.junit, "junit", (*suitereport.Report).JUnit}, {f.sarif, "sarif", (*suitereport.Report).SARIF},
+	for _, one := range []conformanceReport{{f.json, "json", (*suitereport.Report).JSON}, {f.junit, "junit", (*suitereport.Report).JUnit}, {f.sarif, "sarif", (*suitereport.Report).SARIF},
 		{f.markdown, "markdown", (*suitereport.Report).Markdown}, {f.badged, "badge", badge}} {
 		if one.path == "" {
 			continue
@@ -86,16 +86,17 @@ func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
 
 // conformanceOptions checks the flags and arguments of a test.
 func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args []string) (*ConformanceOptions, error) {
-	opt := &ConformanceOptions{Client: f.client, Proxy: f.proxy, Fronts: f.front, Official: f.official, OfficialCommand: strings.Fields(f.officialCommand), Timeout: f.timeout, Jobs: f.jobs, Verbose: f.verbose, Strict: f.strict, Expected: f.expected,
-		Colour: func(w io.Writer) bool { return logging.Colourful(w, p.environ) }}
+	opt := &f.ConformanceOptions
+	opt.OfficialCommand = strings.Fields(f.officialCommand)
+	opt.Colour = func(w io.Writer) bool { return logging.Colourful(w, p.environ) }
 	if err := opt.target(c, args); err != nil {
 		return nil, err
 	}
 	switch {
-	case f.jobs < 1 || f.jobs > mostJobs:
-		return nil, usagef("--jobs: %d is out of bounds; fix: write 1 to %d", f.jobs, mostJobs)
-	case f.timeout < leastAnswerTime || f.timeout > mostAnswerTime:
-		return nil, usagef("--timeout: %s is out of bounds; fix: write %s to %s", f.timeout, leastAnswerTime, mostAnswerTime)
+	case opt.Jobs < 1 || opt.Jobs > mostJobs:
+		return nil, usagef("--jobs: %d is out of bounds; fix: write 1 to %d", opt.Jobs, mostJobs)
+	case opt.Timeout < leastAnswerTime || opt.Timeout > mostAnswerTime:
+		return nil, usagef("--timeout: %s is out of bounds; fix: write %s to %s", opt.Timeout, leastAnswerTime, mostAnswerTime)
 	case opt.linesOnly() && len(f.header) > 0:
 		return nil, usagef("--header is for URLs, and a COMMAND or a socket is given; fix: leave it out")
 	case opt.linesOnly() && f.caFile != "":
@@ -122,51 +123,50 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 	if opt.reports, err = f.reportFiles(); err != nil {
 		return nil, err
 	}
-	for _, text := range f.header {
+	opt.Headers, opt.TLS, err = p.access(f.header, f.caFile)
+	return opt, err
+}
+
+// access returns how URLs are reached: with the headers of --header, and the roots of --ca-file.
+func (p *program) access(headers []string, caFile string) (fields suitepeer.Fields, roots *tls.Config, err error) {
+	for _, text := range headers {
 		field, err := p.headerField(text)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		opt.Headers = append(opt.Headers, field)
+		fields = append(fields, field)
 	}
-	if f.caFile != "" {
-		if opt.TLS, err = trusting(f.caFile); err != nil {
-			return nil, failed(fmt.Errorf("--ca-file: %s", config.FullText(err)))
+	if caFile != "" {
+		if roots, err = trusting(caFile); err != nil {
+			return nil, nil, failed(fmt.Errorf("--ca-file: %s", config.FullText(err)))
 		}
 	}
-	return opt, nil
+	return fields, roots, nil
 }
 
 // target parses the arguments `URL... | -- COMMAND...`.
 func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
-	before, path := args, c.CommandPath()
-	if at := c.ArgsLenAtDash(); at >= 0 {
-		before, o.Command = args[:at], args[at:]
-		switch {
-		case len(before) > 0:
-			return usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
-		case len(o.Command) == 0:
-			return usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
-		}
-		return nil
+	urls, command, err := splitTarget(c, args)
+	if err != nil || command != nil {
+		o.Command = command
+		return err
 	}
+	path := c.CommandPath()
 	if o.Client || o.Proxy {
 		return usagef("the COMMAND to be tested is missing; fix: write it after --, as in `%s --client -- COMMAND`", path)
 	}
-	if len(before) == 0 {
+	if len(urls) == 0 {
 		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`; for the document of a run fix: write `%s --matrix`", path, path, path)
 	}
-	for i, text := range before {
+	for i, text := range urls {
 		if err := checkDoor(text, path); err != nil {
 			return err
 		}
-		for _, other := range before[:i] {
-			if other == text {
-				return usagef("%s is given twice; fix: leave one out", mistaken(text))
-			}
+		if slices.Contains(urls[:i], text) {
+			return usagef("%s is given twice; fix: leave one out", mistaken(text))
 		}
 	}
-	o.URLs = before
+	o.URLs = urls
 	return nil
 }
 
@@ -180,10 +180,15 @@ func checkDoor(text, path string) error {
 	} else if socket {
 		return nil
 	}
+	return checkHTTP(text, "unix:/PATH or tcp://HOST:PORT for lines over a socket, or test the server as a COMMAND")
+}
+
+// checkHTTP checks the URL of a server over HTTP. others says how a server that is reached otherwise is named.
+func checkHTTP(text, others string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.Scheme != "http" && u.Scheme != "https":
-		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, unix:/PATH or tcp://HOST:PORT for lines over a socket, or test the server as a COMMAND", mistaken(text))
+		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, %s", mistaken(text), others)
 	case err != nil || u.Host == "":
 		return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(text))
 	}
@@ -228,16 +233,6 @@ func (p *program) headerField(text string) (suitepeer.Field, error) {
 		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
 	}
 	return suitepeer.Field{Name: name, Value: content}, nil
-}
-
-// lookup returns a variable of the environment; the last of equal names counts.
-func (p *program) lookup(name string) (value string, set bool) {
-	for _, pair := range p.environ {
-		if v, ok := strings.CutPrefix(pair, name+"="); ok {
-			value, set = v, true
-		}
-	}
-	return value, set
 }
 
 // readHeaderFile returns the value in a file without the final line break. path is relative to the working directory.

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,7 +46,7 @@ func runConformance(ctx context.Context, opt *ConformanceOptions, std app.Stream
 	case ctx.Err() != nil:
 		run.Ended = "interrupted"
 	case err != nil:
-		return &verdict{code: exitNobody, err: err}
+		return &exitError{exitNobody, err}
 	}
 	return t.tell(suitereport.New(*run))
 }
@@ -217,6 +217,12 @@ func (t *tester) absent() (all []string) {
 	return all
 }
 
+// What may be wrong if no server was found.
+const (
+	fixURL     = "is the server there, and is the path right (mostly /mcp)? give credentials with --header, more time with --timeout"
+	fixCommand = "does the command run by itself, and does it write nothing but messages to its standard output? give it more time with --timeout"
+)
+
 // nobody returns the error of a test that has found no server.
 func (t *tester) nobody() error {
 	what := strings.Join(t.targets(), ", ")
@@ -224,15 +230,14 @@ func (t *tester) nobody() error {
 	if len(absent) == 0 {
 		return fmt.Errorf("conformance: %s has nothing of what --face and --revision ask for; fix: leave them out to see what there is", what)
 	}
-	fix := "is the server there, and is the path right (mostly /mcp)? give credentials with --header, more time with --timeout"
+	fix := fixURL
 	switch {
 	case len(t.URLs) == 0:
-		fix = "does the command run by itself, and does it write nothing but messages to its standard output? give it more time with --timeout"
+		fix = fixCommand
 	case t.linesOnly():
 		fix = "does the server listen there, and does it speak messages as lines? over HTTP write http://HOST/PATH; give it more time with --timeout"
 	}
-	text := fmt.Sprintf("conformance: nothing of MCP answers at %s:\n  %s\nfix: %s", what, strings.Join(absent, "\n  "), fix)
-	return fmt.Errorf("%s", t.hide().Text(text))
+	return errors.New(t.hide().Text(fmt.Sprintf("conformance: nothing of MCP answers at %s:\n  %s\nfix: %s", what, strings.Join(absent, "\n  "), fix)))
 }
 
 // run runs the checks at all doors.
@@ -248,31 +253,24 @@ func (t *tester) run(ctx context.Context) (findings []*suite.Finding) {
 	return findings
 }
 
-// tell writes the reports and returns the verdict. The text report goes to standard error if another one uses standard
-// output.
+// tell writes the reports and returns the result as an error.
 func (t *tester) tell(r *suitereport.Report) error {
-	people := t.std.Out
+	var files []reportFile
 	for _, f := range t.reports {
-		if f.path == "-" {
-			people = t.std.Err
-		}
-		if err := writeOut(t.std, f.path, func(w io.Writer) error { return f.write(r, w) }); err != nil {
-			return failed(err)
-		}
+		files = append(files, reportFile{f.path, func(w io.Writer) error { return f.write(r, w) }})
 	}
-	var text bytes.Buffer
-	style := suitereport.Style{Colour: t.Colour(people), Verbose: t.Verbose}
-	if err := r.Terminal(&text, style); err != nil {
-		return failed(err)
+	people, err := writeReports(t.std, files...)
+	if err != nil {
+		return err
 	}
-	if _, err := people.Write(text.Bytes()); err != nil {
+	if err := r.Terminal(people, suitereport.Style{Colour: t.Colour(people), Verbose: t.Verbose}); err != nil {
 		return failed(err)
 	}
 	switch {
 	case len(r.Findings) == 0:
-		return failed(fmt.Errorf("conformance: no check was tried: those that were chosen are for nothing that this server has; fix: choose others with --only, --face and --revision"))
+		return failed(errors.New("conformance: no check was tried: those that were chosen are for nothing that this server has; fix: choose others with --only, --face and --revision"))
 	case !r.OK:
-		return &verdict{code: ExitFailed}
+		return &exitError{code: ExitFailed}
 	}
 	return nil
 }

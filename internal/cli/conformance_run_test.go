@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -90,7 +89,7 @@ func lastLine(text string) string {
 }
 
 // A correct server passes, and every report says so in its own format.
-func TestConformanceKept(t *testing.T) {
+func TestConformancePasses(t *testing.T) {
 	url, dir := demoServer(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	code, out, errs := conformanceLine(t, url, url+"x", "--face", "modern-http", "--only", "request.version-mismatch,request.method-mismatch,request.name-*",
@@ -136,10 +135,7 @@ func TestConformanceKept(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	// A command, and a report on standard output.
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	code, out, errs = conformanceLine(t, "--only", "request.params-missing", "--json", "-", "--", "env", testkit.AsDragoman+"=main", "GORACE=atexit_sleep_ms=0", self, "demo", "--log-level", "error")
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK || len(r.Findings) != 1 || r.Findings[0].Face != "modern-stdio" || lastLine(errs) != "1 passed, 0 failed, 0 warnings, 0 notes, 0 skipped, 0 broken" {
 		t.Errorf("%d, %v\n%s\n%s", code, err, out, errs)
@@ -345,7 +341,7 @@ func TestConformanceUsage(t *testing.T) {
 }
 
 // A client is tested by servers made for it, and an intermediary between a server and our clients.
-func TestConformanceOthers(t *testing.T) {
+func TestConformanceOfClientsAndProxies(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
 	}
@@ -358,10 +354,7 @@ func TestConformanceOthers(t *testing.T) {
 	if code, _, errs = conformanceLine(t, "--client", "--", "no-such-command-anywhere"); code != exitNobody || !strings.Contains(errs, "not found: install it") {
 		t.Errorf("%d\n%s", code, errs)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	proxy := func(args ...string) (code int, out, errs string) {
 		var stdout, stderr bytes.Buffer
 		c := testkit.Self(t, "main", append([]string{"conformance", "--proxy", "--face", "modern-http", "--only", "request.version-mismatch"}, args...)...)
@@ -406,10 +399,7 @@ echo '[{"id":"lists","name":"Lists","description":"lists at '$revision'","status
 	if code != ExitFailed || !strings.Contains(out, "BROKEN  official.suite") || !strings.Contains(out, "--official-command") {
 		t.Errorf("%d\n%s", code, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Executable(t)
 	c := testkit.Self(t, "main", append(append([]string{"conformance"}, official...), "--", self, "demo", "--log-level", "error")...)
 	text, err := c.Output()
 	if c.ProcessState.ExitCode() != ExitFailed || lastLine(string(text)) != "2 passed, 1 failed, 0 warnings, 0 notes, 0 skipped, 0 broken" || !strings.Contains(string(text), "FAIL  official.tools-list:names  MUST  modern-stdio@2026-07-28") {

@@ -80,7 +80,7 @@ func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
 		return err
 	}
 	if len(d.Failing) > 0 {
-		return &verdict{code: ExitFailed}
+		return &exitError{code: ExitFailed}
 	}
 	return nil
 }
@@ -90,21 +90,35 @@ func (p *program) tell(f *conformanceFlags, text, asJSON, asMarkdown func(io.Wri
 	if f.json != "" && f.json == f.markdown {
 		return usagef("both --json and --markdown write to %s; fix: name another file", f.json)
 	}
-	for _, one := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{{f.json, asJSON}, {f.markdown, asMarkdown}} {
-		if one.path == "" {
+	if f.json == "" && f.markdown == "" {
+		return failed(text(p.std.Out))
+	}
+	_, err := writeReports(p.std, reportFile{f.json, asJSON}, reportFile{f.markdown, asMarkdown})
+	return err
+}
+
+// reportFile is a report to write, to standard output if path is "-". An empty path means that it is not wanted.
+type reportFile struct {
+	path  string
+	write func(io.Writer) error
+}
+
+// writeReports writes reports. The text for people goes to the stream that it returns: standard error if a report uses
+// standard output.
+func writeReports(std app.Streams, files ...reportFile) (people io.Writer, err error) {
+	people = std.Out
+	for _, f := range files {
+		switch f.path {
+		case "":
 			continue
+		case "-":
+			people = std.Err
 		}
-		if err := writeOut(p.std, one.path, one.write); err != nil {
-			return failed(err)
+		if err := writeOut(std, f.path, f.write); err != nil {
+			return nil, failed(err)
 		}
 	}
-	if f.json != "" || f.markdown != "" {
-		return nil
-	}
-	return failed(text(p.std.Out))
+	return people, nil
 }
 
 // writeOut writes to a file, or to standard output for "-".
@@ -120,7 +134,7 @@ func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("conformance: %s cannot be written: %v; fix: name a file in a directory that there is", path, value.Reason(err))
+		return fmt.Errorf("%s cannot be written: %v; fix: name a file in a directory that there is", path, value.Reason(err))
 	}
 	return nil
 }

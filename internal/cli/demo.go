@@ -28,8 +28,6 @@ func newDemo(p *program) *cobra.Command {
 		Short:   "Run a built-in MCP server",
 		Long:    demoLong,
 		Example: demoExample,
-
-		DisableFlagsInUseLine: true,
 	}
 	eras := []string{"dual", "modern", "legacy"}
 	era := c.Flags().String("era", "dual", "what the server speaks: `modern|legacy|dual`")
@@ -41,7 +39,7 @@ func newDemo(p *program) *cobra.Command {
 			return usagef("unexpected argument %q; fix: write `dragoman demo --http HOST:PORT`", value.Shorten(args[0]))
 		}
 		if !slices.Contains(eras, *era) {
-			return usagef("--era: %q is not known; fix: write %s", value.Shorten(*era), value.OneOf(eras))
+			return unknownWord("era", *era, eras)
 		}
 		if *address != "" {
 			if err := config.CheckListen("--http", *address); err != nil {

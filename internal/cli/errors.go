@@ -61,12 +61,10 @@ func newErrors(p *program) *cobra.Command {
 		Short: "Print every error, and how each kind of client sees it",
 		Long: `Print the error table: every failure of Dragoman's own or of the way to a server, with its name (error.data.code),
 JSON-RPC code, HTTP status, the code and status of the REST envelope, whether the same request may be sent again, and
-whose fault it was. With names, those rows with their messages and the shape of error.data.`,
+who is at fault. With names, it prints those rows with their messages and the schema of error.data.`,
 		Example: "  dragoman errors\n  dragoman errors upstream_lost\n  dragoman errors --json",
-
-		DisableFlagsInUseLine: true,
 	}
-	asJSON := c.Flags().Bool("json", false, "print JSON, messages and shapes of error.data included")
+	asJSON := c.Flags().Bool("json", false, "print JSON, with messages and schemas of error.data")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		rows, err := errorRows()
 		if err != nil {

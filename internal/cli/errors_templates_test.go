@@ -61,11 +61,11 @@ func TestErrorTemplates(t *testing.T) {
 			t.Errorf("no message has the row %s: remove it", f.Name)
 		}
 	}
-	text, err := json.MarshalIndentWithOption(got, "", "  ", json.UnorderedMap(), json.DisableHTMLEscape())
+	text, err := json.MarshalIndentWithOption(got, "", "  ", json.DisableHTMLEscape())
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = append(sortedJSON(t, text), '\n')
+	text = append(text, '\n')
 	if *updateTemplates {
 		if err := os.WriteFile(templatesFile, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -75,36 +75,6 @@ func TestErrorTemplates(t *testing.T) {
 	if string(text) != errorTemplates {
 		t.Errorf("%s differs from the code; see the difference with: go test ./internal/cli -run TestErrorTemplates -update-templates && git diff %s", templatesFile, templatesFile)
 	}
-}
-
-// sortedJSON formats an object with sorted keys.
-func sortedJSON(t *testing.T, text []byte) []byte {
-	t.Helper()
-	var m map[string][]string
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	b.WriteString("{")
-	for i, name := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			b.WriteString(",")
-		}
-		b.WriteString("\n  " + strconv.Quote(name) + ": [")
-		for j, template := range m[name] {
-			if j > 0 {
-				b.WriteString(",")
-			}
-			line, err := json.MarshalWithOption(template, json.DisableHTMLEscape())
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.WriteString("\n    " + string(line))
-		}
-		b.WriteString("\n  ]")
-	}
-	b.WriteString("\n}")
-	return []byte(b.String())
 }
 
 var formatVerb = regexp.MustCompile(`%[+#]?[a-z]`)

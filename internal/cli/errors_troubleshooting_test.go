@@ -62,7 +62,7 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 			t.Fatal(err)
 		}
 	case fresh != string(guide):
-		t.Errorf("%s differs from the messages of the code; rewrite them with: go test -run TestErrorTemplates -update-templates .", guideFile)
+		t.Errorf("%s differs from the messages of the code; rewrite them with: go test ./internal/cli -run TestErrorTemplates -update-templates", guideFile)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -11,34 +12,28 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// settingValue collects the values given to a setting's flag. It checks nothing: the setting itself does, so that flags,
-// variables and files have the same rules.
-type settingValue struct {
-	kind   string // shown in the help
+// settingFlag is a flag of a setting, with the values given to it. It checks nothing: the setting itself does, so that
+// flags, variables and files have the same rules.
+type settingFlag struct {
+	config.Flag
 	values []string
 }
 
 // String returns "": pflag would show it as the default, which the usage text already has.
-func (v *settingValue) String() string { return "" }
+func (f *settingFlag) String() string { return "" }
 
 // Type returns the value's name in the help.
-func (v *settingValue) Type() string { return v.kind }
+func (f *settingFlag) Type() string { return cmp.Or(f.Arg, "bool") }
 
 // Set adds a value.
-func (v *settingValue) Set(text string) error {
-	v.values = append(v.values, text)
+func (f *settingFlag) Set(text string) error {
+	f.values = append(f.values, text)
 	return nil
-}
-
-// settingFlag is one flag and its values.
-type settingFlag struct {
-	config.Flag
-	value *settingValue
 }
 
 // settingFlags are the flags of one command that set configuration keys.
 type settingFlags struct {
-	flags []settingFlag
+	flags []*settingFlag
 	file  string // --config
 	pick  string // --upstream
 }
@@ -61,7 +56,6 @@ func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
 
 // add adds one flag to the command.
 func (s *settingFlags) add(c *cobra.Command, f config.Flag) {
-	value := &settingValue{kind: f.Arg}
 	usage := f.Doc
 	if f.Default != "" {
 		usage += " (default " + f.Default + ")"
@@ -69,25 +63,22 @@ func (s *settingFlags) add(c *cobra.Command, f config.Flag) {
 	if f.List || f.Divider != "" {
 		usage += "; repeatable"
 	}
-	flag := c.Flags().VarPF(value, f.Name, "", usage)
+	one := &settingFlag{Flag: f}
+	flag := c.Flags().VarPF(one, f.Name, "", usage)
 	if f.Arg == "" {
-		value.kind = "bool"
-		flag.NoOptDefVal = "true"
-		flag.Usage = f.Doc
+		flag.NoOptDefVal, flag.Usage = "true", f.Doc
 	}
 	if words := strings.Split(f.Arg, "|"); len(words) > 1 && strings.ToLower(f.Arg) == f.Arg {
 		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
-	s.flags = append(s.flags, settingFlag{f, value})
+	s.flags = append(s.flags, one)
 }
 
 // assignments returns the flags that were given, in the order of the table.
 func (s *settingFlags) assignments() (config, upstream []config.Assignment, err error) {
 	for _, f := range s.flags {
 		given, ferr := f.assignments()
-		if ferr != nil {
-			err = errors.Join(err, ferr)
-		}
+		err = errors.Join(err, ferr)
 		if f.Upstream {
 			upstream = append(upstream, given...)
 			continue
@@ -97,9 +88,8 @@ func (s *settingFlags) assignments() (config, upstream []config.Assignment, err 
 	return config, upstream, err
 }
 
-func (f settingFlag) assignments() ([]config.Assignment, error) {
-	values := f.value.values
-	path := strings.Split(f.Key, ".")
+func (f *settingFlag) assignments() ([]config.Assignment, error) {
+	values, path := f.values, strings.Split(f.Key, ".")
 	switch {
 	case len(values) == 0:
 		return nil, nil
@@ -112,7 +102,7 @@ func (f settingFlag) assignments() ([]config.Assignment, error) {
 	for _, text := range values {
 		name, value, ok := strings.Cut(text, f.Divider)
 		if !ok { // the value is not repeated: it may be a secret
-			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.value.kind)
+			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.Arg)
 		}
 		if f.Divider == ":" {
 			value = strings.TrimSpace(value)
@@ -124,27 +114,36 @@ func (f settingFlag) assignments() ([]config.Assignment, error) {
 
 // target parses the arguments `URL | -- COMMAND…`: at most one of the two.
 func target(c *cobra.Command, args []string) ([]config.Assignment, error) {
-	before, command, dashed := args, []string(nil), false
-	if at := c.ArgsLenAtDash(); at >= 0 {
-		before, command, dashed = args[:at], args[at:], true
-	}
+	urls, command, err := splitTarget(c, args)
 	path := c.CommandPath()
 	switch {
-	case dashed && len(before) > 0:
-		return nil, usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
-	case dashed && len(command) == 0:
-		return nil, usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
-	case dashed:
+	case err != nil:
+		return nil, err
+	case command != nil:
 		return []config.Assignment{{Path: []string{config.CommandKey}, Value: command, List: true, Name: "COMMAND"}}, nil
-	case len(before) > 0 && !isURL(before[0]):
+	case len(urls) > 0 && !isURL(urls[0]):
 		return nil, usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
-			mistaken(before[0]), path, path)
-	case len(before) > 1:
-		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", value.Shorten(before[1]), path)
-	case len(before) == 1:
-		return []config.Assignment{{Path: []string{config.UrlKey}, Value: before, Name: "URL"}}, nil
+			mistaken(urls[0]), path, path)
+	case len(urls) > 1:
+		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", value.Shorten(urls[1]), path)
+	case len(urls) == 1:
+		return []config.Assignment{{Path: []string{config.UrlKey}, Value: urls, Name: "URL"}}, nil
 	}
 	return nil, nil
+}
+
+// splitTarget splits the arguments `URL... | -- COMMAND…`. command is nil if there is no --.
+func splitTarget(c *cobra.Command, args []string) (urls, command []string, err error) {
+	at, path := c.ArgsLenAtDash(), c.CommandPath()
+	switch {
+	case at < 0:
+		return args, nil, nil
+	case at > 0:
+		return nil, nil, usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
+	case len(args) == 0:
+		return nil, nil, usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
+	}
+	return nil, args, nil
 }
 
 // mistaken returns an argument for an error message, without user:password@host.
@@ -181,15 +180,10 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.Upstreams) == 0 && file == "" {
-		return nil, missingTarget(c)
+	if path := c.CommandPath(); len(cfg.Upstreams) == 0 && file == "" {
+		return nil, usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
 	}
 	return cfg, nil
-}
-
-func missingTarget(c *cobra.Command) error {
-	path := c.CommandPath()
-	return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
 }
 
 // configFile returns the file to load, and the name of the flag or variable that named it.
@@ -197,10 +191,16 @@ func (p *program) configFile(flag string) (file, origin string) {
 	if flag != "" {
 		return flag, "--config"
 	}
+	file, _ = p.lookup(config.FileVariable)
+	return file, config.FileVariable
+}
+
+// lookup returns a variable of the environment; the last of equal names counts.
+func (p *program) lookup(name string) (value string, set bool) {
 	for _, pair := range p.environ {
-		if value, ok := strings.CutPrefix(pair, config.FileVariable+"="); ok && value != "" {
-			file = value
+		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+			value, set = v, true
 		}
 	}
-	return file, config.FileVariable
+	return value, set
 }

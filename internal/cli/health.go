@@ -18,14 +18,14 @@ import (
 	"dragoman/internal/config/value"
 )
 
-const healthLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` whether everything can be
-served (/readyz), or with --live whether the process lives (/healthz). Exit code
-0 if that is so, else 1, and standard error says what is not ready. For health
-checks of containers and probes of Kubernetes: there is no need for a shell.
+const healthLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` whether it is ready to serve
+(/readyz), or with --live whether the process is alive (/healthz). The exit code is
+0 if so, else 1, and standard error says what is not ready. It is for health checks
+of containers and probes of Kubernetes, and needs no shell.
 
 The address is that of serve: --admin, DRAGOMAN_ADMIN_LISTEN, admin.listen of the
-file that --config or DRAGOMAN_CONFIG names, 127.0.0.1:9090. Nothing else of the
-configuration is looked at, so that a mistake in it makes nobody ill.`
+file that --config or DRAGOMAN_CONFIG names, 127.0.0.1:9090. The rest of the
+configuration is ignored, so that a mistake in it does not fail a health check.`
 
 const healthExample = `  dragoman health
   dragoman health --live --timeout 1s
@@ -45,8 +45,6 @@ func newHealth(p *program) *cobra.Command {
 		Short:   "Ask a running dragoman whether it is ready",
 		Long:    healthLong,
 		Example: healthExample,
-
-		DisableFlagsInUseLine: true,
 	}
 	flags := c.Flags()
 	at := flags.String("admin", "", "address of the admin listener, `HOST:PORT` (default 127.0.0.1:9090)")

@@ -13,8 +13,8 @@ import (
 )
 
 const keyLong = `Make API keys, and the hashes by which the configuration knows them. A key has
-256 random bits; the configuration holds its SHA-256 sum only, so that who reads
-it has no key. A client shows it as "Authorization: Bearer KEY" or "X-API-Key: KEY".
+256 random bits. The configuration holds only its SHA-256 sum, which does not reveal
+the key. A client sends it as "Authorization: Bearer KEY" or "X-API-Key: KEY".
 
 To replace a key, add the new one's hash beside the old one's, hand the new key
 out, and remove the old hash.`
@@ -38,8 +38,6 @@ func newKeyNew(p *program) *cobra.Command {
 		Long: `Print a fresh key on standard output, once: it is kept nowhere. What goes into
 the configuration follows, on standard error, so that the key alone can be piped on.`,
 		Example: "  dragoman key new ci\n  dragoman key new ci | secret-store put dragoman-ci",
-
-		DisableFlagsInUseLine: true,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name := "NAME"
@@ -72,8 +70,6 @@ func newKeyHash(p *program) *cobra.Command {
 		Short:   "Print the hash of a key that is read from standard input",
 		Long:    "Print the hash of a key, one line on standard input. It must be random, and at least 32 characters long: the hash would not protect anything that can be guessed.",
 		Example: "  dragoman key hash < key.txt",
-
-		DisableFlagsInUseLine: true,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -24,9 +24,6 @@ func newProbe(p *program) *cobra.Command {
 		Short:   "Find out what a server speaks",
 		Long:    probeLong,
 		Example: probeExample,
-		Args:    cobra.ArbitraryArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	flags := addSettingFlags(c, config.OnProbe)

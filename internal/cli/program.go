@@ -32,7 +32,7 @@ type Runners struct {
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error
 	Demo  func(ctx context.Context, opt DemoOptions, std app.Streams) error
-	// Conformance and Bench write reports; their error may be a [verdict].
+	// Conformance and Bench write reports; their error may be an [exitError].
 	Conformance func(ctx context.Context, opt *ConformanceOptions, std app.Streams) error
 	Bench       func(ctx context.Context, opt *BenchOptions, std app.Streams) error // see Conformance
 }
@@ -45,58 +45,35 @@ type program struct {
 	only    string // the only command to build; "" means all
 }
 
-// usageError is an error in the arguments: exit code 2.
-type usageError struct{ err error }
+// usagef returns an error in the arguments.
+func usagef(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-func (e *usageError) Error() string { return e.err.Error() }
-
-func (e *usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error {
-	return &usageError{err: fmt.Errorf(format, args...)}
-}
-
-// failure is an error after the arguments were accepted: exit code 1.
-type failure struct{ err error }
-
-func (e *failure) Error() string { return e.err.Error() }
-
-func (e *failure) Unwrap() error { return e.err }
-
-// verdict is the exit code of a command that has run to its end. A nil err means that the message has been printed
-// already.
-type verdict struct {
+// exitError is an error with an exit code. A nil err means that the message has been printed already.
+type exitError struct {
 	code int
 	err  error
 }
 
-func (v *verdict) Error() string {
-	if v.err == nil {
+func (e *exitError) Error() string {
+	if e.err == nil {
 		return ""
 	}
-	return v.err.Error()
+	return e.err.Error()
 }
 
-func (v *verdict) Unwrap() error { return v.err }
+func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode returns the exit code of an error. Unmarked errors are the argument parser's.
+// exitCode returns the exit code of an error. Errors of the arguments, the parser's among them, have none of their own.
 func exitCode(err error) int {
 	var ce value.ConfigErrors
-	var fe *failure
-	var v *verdict
+	var ee *exitError
 	switch {
-	case errors.As(err, &v):
-		return v.code
-	case errors.As(err, &ce):
-		if ce.OnCommandLine() {
-			return ExitUsage
-		}
+	case errors.As(err, &ee):
+		return ee.code
+	case errors.As(err, &ce) && !ce.OnCommandLine():
 		return ExitFailed
-	case errors.As(err, &fe):
-		return ExitFailed
-	default:
-		return ExitUsage
 	}
+	return ExitUsage
 }
 
 // printError writes "dragoman: …", with the name coloured on a terminal.
@@ -154,13 +131,13 @@ func ran(ctx context.Context, err error) error {
 	return failed(err)
 }
 
-// failed marks an error as a failure. Configuration errors keep their own code.
+// failed marks an error that came after the arguments were accepted. Configuration errors keep their own code.
 func failed(err error) error {
 	var ce value.ConfigErrors
 	if err == nil || errors.As(err, &ce) {
 		return err
 	}
-	return &failure{err: err}
+	return &exitError{ExitFailed, err}
 }
 
 const (

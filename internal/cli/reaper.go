@@ -12,7 +12,7 @@ import (
 // trees. [Main] runs it.
 func newReaper(*program) *cobra.Command {
 	return &cobra.Command{
-		Use:     reaper.Command,
+		Use:     reaper.Command + " [flags]",
 		Short:   "Start and end child processes for another dragoman",
 		Long:    "Start child processes for the dragoman that started this command, and end their process trees when it is gone.\nIt is not for users.",
 		Example: "  dragoman serve -- npx -y @modelcontextprotocol/server-everything   # starts it where it is needed",

@@ -63,7 +63,11 @@ func newRoot(p *program) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	for _, c := range commands() {
 		if p.only == "" || p.only == c.name {
-			root.AddCommand(c.make(p))
+			made := c.make(p)
+			for _, one := range append(made.Commands(), made) {
+				one.DisableFlagsInUseLine = true // Use says where they belong
+			}
+			root.AddCommand(made)
 		}
 	}
 	if p.only != "" {

@@ -10,13 +10,13 @@ const serveLong = `Serve an MCP server, or several, to every kind of MCP client:
 all revisions at /mcp, HTTP+SSE at /sse.
 
 The server is a URL (http, https; unix:/PATH or tcp://HOST:PORT for one that speaks
-lines over a socket), a COMMAND after -- that is started as a child process (what
-follows -- is its argv, no shell reads it), or what a --config file names. Its era
-and transport are found by asking it, unless they are pinned.
+lines over a socket), a COMMAND after -- that is started as a child process without
+a shell, or what a --config file names. Its era and transport are found by a probe
+unless they are configured.
 
-The configuration is read again when its file has changed, and on SIGHUP; what is
-wrong is refused, and the one before holds. The first interrupt drains, the second
-ends at once.`
+The configuration is read again when its file has changed, and on SIGHUP. An invalid
+one is refused, and the previous one stays in force. The first interrupt drains, the
+second ends at once.`
 
 const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   dragoman serve -- npx -y @modelcontextprotocol/server-everything
@@ -45,9 +45,6 @@ func newServe(p *program) *cobra.Command {
 		Short:   "Serve an MCP server to every kind of HTTP client",
 		Long:    serveLong,
 		Example: serveExample,
-		Args:    cobra.ArbitraryArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	flags := addSettingFlags(c, config.OnServe)
 	c.RunE = func(c *cobra.Command, args []string) error {

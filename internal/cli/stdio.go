@@ -6,11 +6,11 @@ import (
 	"dragoman/internal/config"
 )
 
-const stdioLong = `Speak MCP on stdin and stdout, in whichever era the client speaks, and pass it on
-to the server: for clients that can only launch a process. Logs go to stderr.
+const stdioLong = `Speak MCP on stdin and stdout, in the era of the client, and forward requests to
+the server: for clients that can only launch a process. Logs go to stderr.
 
-The server is a URL, or a COMMAND after -- (its argv, no shell reads it), or one
-of the upstreams of a --config file.`
+The server is a URL, a COMMAND after -- that is started without a shell, or one of
+the upstreams of a --config file.`
 
 const stdioExample = `  # let a client that launches processes use a remote server
   dragoman stdio https://example.com/mcp --header 'Authorization: env:MY_TOKEN'
@@ -27,9 +27,6 @@ func newStdio(p *program) *cobra.Command {
 		Short:   "Speak to the client on stdin and stdout",
 		Long:    stdioLong,
 		Example: stdioExample,
-		Args:    cobra.ArbitraryArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	flags := addSettingFlags(c, config.OnStdio)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -16,8 +16,6 @@ func newVersion(p *program) *cobra.Command {
 		Short:   "Print the version",
 		Long:    "Print the version and revision of this binary, and what it was built with.",
 		Example: "  dragoman version\n  dragoman version --json",
-
-		DisableFlagsInUseLine: true,
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(_ *cobra.Command, args []string) error {
