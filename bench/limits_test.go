@@ -57,7 +57,7 @@ func TestHoldTimes(t *testing.T) {
 }
 
 // The committed files can be read.
-func TestLimitsOfTheHouse(t *testing.T) {
+func TestCommittedLimits(t *testing.T) {
 	for _, file := range []string{"instructions.tsv", "ratios.tsv"} {
 		if limits, err := readLimits(file); err != nil || len(limits) < 2 {
 			t.Errorf("%s: %v, %v", file, limits, err)

@@ -39,17 +39,47 @@ func run(ctx context.Context, s settings, self string, progress io.Writer) (*rep
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("bench: ended early: %w", context.Cause(ctx))
 		}
-		b.report.Sections = append(b.report.Sections, ran{one.name, one.what, time.Since(began).Seconds(), failureText(err)})
+		done := ran{Name: one.name, What: one.what, Seconds: time.Since(began).Seconds()}
+		if err != nil {
+			done.Failed = err.Error()
+		}
+		b.report.Sections = append(b.report.Sections, done)
 	}
 	b.report.sum()
 	b.report.judge()
 	return b.report, nil
 }
 
-// failureText gives the error of a section; empty if it has none.
-func failureText(err error) string {
-	if err == nil {
-		return ""
+// calls measures every cell at every size.
+func (b *suite) calls(ctx context.Context, t *targets) error {
+	for _, size := range b.sizes {
+		rows := b.report.addRows(secCalls, b.cells, size, b.connections)
+		for _, r := range rows {
+			r.SSE = b.sse
+		}
+		if b.interleave(ctx, t, rows); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	return err.Error()
+	return nil
+}
+
+// streams measures answers that are event streams, in the cells whose servers can send them.
+func (b *suite) streams(ctx context.Context, t *targets) error {
+	for _, size := range sseSizes() {
+		rows := b.report.addRows(secSSE, cellsOf(b.cells, baseline, cellNginx, cellModern, cellLegacy, cellModernLegacy, cellLegacyModern), size, b.connections)
+		for _, r := range rows {
+			r.SSE = true
+		}
+		if b.interleave(ctx, t, rows); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// latency measures the latency that a hop adds without any other load.
+func (b *suite) latency(ctx context.Context, t *targets) error {
+	b.interleave(ctx, t, b.report.addRows(secLatency, cellsOf(allCells(), cellDirect, baseline, cellNginx, cellModern, cellLegacy), smallSize, 1))
+	return ctx.Err()
 }
