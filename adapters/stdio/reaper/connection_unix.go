@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,29 +28,26 @@ type connection struct {
 	cmd    *exec.Cmd
 	socket *net.UnixConn
 	slots  chan struct{} // one for each start in progress
-	ready  chan struct{} // closed when the process has reported that it is ready
-	done   chan struct{} // closed when the process is reaped and what it left behind is cleared up
+	ready  atomic.Bool   // the process has reported that it is ready
+	lastID atomic.Uint64
 
 	sending sync.Mutex // held while a frame is written
 	closing bool       // nothing more is written; the process is about to end
 
 	mu       sync.Mutex
-	children map[uint64]*Child
-	lastID   uint64
-	over     bool
+	children map[uint64]*Child // nil once the process has ended
 }
 
 // Child is a child that the reaper has started, with its process tree: everything that descends from it.
 type Child struct {
 	conn    *connection
 	id      uint64
-	pid     int
-	refused error         // why it was not started
+	pid     int           // 0 if it was not started
+	refused error         // why it was not started; nil if the reaper is lost
 	settled chan struct{} // closed when pid or refused is known, or the reaper is lost
 	exited  chan struct{}
 	gone    chan struct{}
 	exit    Exit
-	started bool
 	dropped bool // the caller of Start has given up
 }
 
@@ -88,20 +86,19 @@ func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
 		return nil, ctx.Err()
 	}
 	release := func() { <-c.slots }
-	child := &Child{conn: c, settled: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
+	child := &Child{conn: c, id: c.lastID.Add(1), settled: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
+	mark := MarkKey + "=" + c.mark + "-" + strconv.FormatUint(child.id, 10)
+	body, err := encodeStart(s.Path, s.Dir, s.Argv, append(slices.Clip(s.Env), mark))
+	if err != nil {
+		release()
+		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: err}
+	}
 	if !c.add(child) {
 		release()
 		return nil, c.lostStart()
 	}
-	mark := MarkKey + "=" + c.mark + "-" + strconv.FormatUint(child.id, 10)
-	body := appendStart(nil, s.Path, s.Dir, s.Argv, append(slices.Clip(s.Env), mark))
-	if len(body) > maxBody {
-		c.remove(child)
-		release()
-		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: syscall.E2BIG}
-	}
 	rights := unix.UnixRights(int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd()))
-	h := head{kind: reqStart, size: uint32(len(body)), id: child.id} //nolint:gosec // G115: checked above
+	h := head{kind: reqStart, size: uint32(len(body)), id: child.id} //nolint:gosec // G115: maxBody at most
 	if err := c.send(h, body, rights); err != nil {
 		c.broken()
 	}
@@ -119,7 +116,7 @@ func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
 	switch {
 	case child.refused != nil:
 		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: child.refused}
-	case !child.started:
+	case child.pid == 0:
 		return nil, c.lostStart()
 	}
 	return child, nil
@@ -127,19 +124,10 @@ func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
 
 // lostStart is the error of a start whose reaper has ended. A reaper that never was ready has started nothing.
 func (c *connection) lostStart() error {
-	if c.wasReady() {
+	if c.ready.Load() {
 		return ErrLost
 	}
 	return ErrUnavailable
-}
-
-func (c *connection) wasReady() bool {
-	select {
-	case <-c.ready:
-		return true
-	default:
-		return false
-	}
 }
 
 // send writes a frame, with descriptors if rights is not empty. After an error the stream of frames may be broken, and the
@@ -175,49 +163,39 @@ func (c *connection) broken() {
 // kill ends the reaper process itself; it fails only if the process has ended.
 func (c *connection) kill() { _ = c.cmd.Process.Kill() }
 
+// add registers a child; false if the reaper process has ended.
 func (c *connection) add(child *Child) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.children == nil {
 		return false
 	}
-	c.lastID++
-	child.id = c.lastID
 	c.children[child.id] = child
 	return true
-}
-
-func (c *connection) remove(child *Child) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.children, child.id)
 }
 
 // drop kills a child whose Start has given up, now or as soon as it is started.
 func (c *connection) drop(child *Child) {
 	c.mu.Lock()
 	child.dropped = true
-	started := child.started
+	started := child.pid != 0
 	c.mu.Unlock()
 	if started {
 		child.Kill()
 	}
 }
 
-// close ends the reaper process and waits until it and everything below it is gone.
-func (c *connection) close() {
+// hangUp makes the reaper process end everything below it and then itself. The timer kills it if it has not ended by then.
+func (c *connection) hangUp() *time.Timer {
 	c.sending.Lock()
+	defer c.sending.Unlock()
 	c.closing = true
 	_ = c.socket.CloseWrite() // fails only if the process has ended
-	c.sending.Unlock()
-	t := time.AfterFunc(closeTime, c.kill)
-	defer t.Stop()
-	<-c.done
+	return time.AfterFunc(closeTime, c.kill)
 }
 
 // serve reads events until the reaper process ends, and clears up after it.
 func (c *connection) serve() {
-	defer close(c.done)
 	late := time.AfterFunc(readyTime, c.kill)
 	cause := c.readEvents(late)
 	late.Stop()
@@ -229,14 +207,13 @@ func (c *connection) serve() {
 	if state := c.cmd.ProcessState; state != nil {
 		cause = errors.New(state.String())
 	}
-	c.reaper.lost(c, c.wasReady(), cause)
+	c.reaper.lost(c, cause)
 	c.settleRest()
 }
 
 // settleRest tells the children of a reaper process that has ended that they are lost, and ends what it has left behind.
 func (c *connection) settleRest() {
 	c.mu.Lock()
-	c.over = true
 	rest := c.children
 	c.children = nil
 	c.mu.Unlock()
@@ -248,7 +225,7 @@ func (c *connection) settleRest() {
 			child.exit = Exit{Code: -1, Lost: true}
 			close(child.exited)
 		}
-		if child.started {
+		if child.pid != 0 {
 			pids = append(pids, child.pid)
 		} else {
 			close(child.settled)
@@ -275,8 +252,8 @@ func (c *connection) readEvents(late *time.Timer) error {
 		if e.value != version {
 			return errors.New("reaper: " + c.cmd.Path + " is another program, or another version of this one")
 		}
-		if late.Stop() && !c.wasReady() {
-			close(c.ready)
+		if late.Stop() {
+			c.ready.Store(true)
 		}
 	}
 }
@@ -292,7 +269,7 @@ func (c *connection) handle(e event) {
 	unwanted := false
 	switch e.kind {
 	case evStarted:
-		child.pid, child.started = int(e.value), true
+		child.pid = int(e.value)
 		close(child.settled)
 		unwanted = child.dropped
 	case evFailed:

@@ -29,7 +29,7 @@ func (s *server) fork() {
 		s.forkTurn.pass()
 		closeAll(r.files) // before the report: its pipes are between Dragoman and the child alone
 		if err != nil {
-			s.report(evFailed, r.id, int32(errnoOf(err))) //nolint:gosec // G115: small
+			s.failed(r.id, err)
 		} else {
 			s.report(evStarted, r.id, int32(pid)) //nolint:gosec // G115: a process id is small
 			setLimitMark(pid, s.limitMark, r.id)
@@ -75,27 +75,27 @@ func (s *server) receive() {
 			closeAll(files)
 			return
 		}
-		r := request{kind: h.kind, id: h.id}
-		if h.size > 0 {
-			start, err := s.readStart(h)
-			if err != nil {
-				closeAll(files)
-				return
-			}
-			start.files = files
-			if len(files) == 3 {
-				s.pending.add(h.id)
-				if running < min(s.pending.count(), forkers) {
-					running++
-					go s.fork()
-				}
-				s.starts <- start // has room for more starts than Dragoman keeps in progress
-				continue
-			}
-			closeAll(files)
-			r.err = unix.EMFILE // the system passes none where there is no room for all
+		if h.kind != reqStart {
+			s.requests <- h
+			continue
 		}
-		s.requests <- r
+		start, err := s.readStart(h)
+		switch {
+		case err != nil:
+			closeAll(files)
+			return
+		case len(files) != 3: // the system passes none where there is no room for all
+			closeAll(files)
+			s.failed(h.id, unix.EMFILE)
+			continue
+		}
+		start.files = files
+		s.pending.add(h.id)
+		if running < min(s.pending.count(), forkers) {
+			running++
+			go s.fork()
+		}
+		s.starts <- start // has room for more starts than Dragoman keeps in progress
 	}
 }
 
@@ -148,10 +148,9 @@ func (s *server) report(k kind, id uint64, value int32) {
 	_, _ = s.socket.Write(b[:]) // whole, and not mixed with those of others: see net.Conn
 }
 
-func errnoOf(err error) syscall.Errno {
-	var e syscall.Errno
-	if errors.As(err, &e) {
-		return e
-	}
-	return unix.EINVAL
+// failed reports that a child was not started.
+func (s *server) failed(id uint64, err error) {
+	errno := unix.EINVAL
+	errors.As(err, &errno)
+	s.report(evFailed, id, int32(errno))
 }

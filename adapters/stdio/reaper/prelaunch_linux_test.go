@@ -13,13 +13,13 @@ func TestPrelaunchedProcessIsUsed(t *testing.T) {
 	close(ahead)
 	defer func() { ahead = nil }()
 	for _, want := range []bool{true, false} { // it serves one connection only
-		c, err := launch(r.Reaper)
+		c, err := r.launch()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if used := c == s; used != want {
 			t.Errorf("the prelaunched process is used: %v, want %v", used, want)
 		}
-		c.close()
+		defer c.hangUp().Stop()
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // proc is a process, from /proc/PID/stat.
@@ -27,33 +31,18 @@ func (p proc) ended() bool { return p.state == 'Z' || p.state == 'X' }
 type table []proc
 
 // procReader reads small files of /proc into one buffer.
-type procReader struct{ buf []byte }
+type procReader struct{ buf bytes.Buffer }
 
 // file returns the bytes of a file until the next call, at most limit of them.
-func (r *procReader) file(path string, limit int) ([]byte, bool) {
+func (r *procReader) file(path string, limit int64) ([]byte, bool) {
 	f, err := os.Open(path) //nolint:gosec // G304: below /proc
 	if err != nil {
 		return nil, false
 	}
 	defer f.Close()
-	if r.buf == nil {
-		r.buf = make([]byte, 8<<10)
-	}
-	n := 0
-	for n < limit {
-		if n == len(r.buf) {
-			r.buf = append(r.buf, make([]byte, len(r.buf))...)
-		}
-		m, err := f.Read(r.buf[n:])
-		n += m
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, false
-		}
-	}
-	return r.buf[:n], true
+	r.buf.Reset()
+	_, err = r.buf.ReadFrom(io.LimitReader(f, limit))
+	return r.buf.Bytes(), err == nil
 }
 
 // process reads the entry of a process; false if there is none.
@@ -179,4 +168,58 @@ func (r *procReader) limitMark(pid int, mark uint64) uint64 {
 		return n & (1<<limitBits - 1)
 	}
 	return 0
+}
+
+// GroupEnded reports whether all processes of a process group have ended and only wait to be reaped.
+func GroupEnded(group int) bool {
+	all := new(procReader).all()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(p proc) bool { return p.group == group && !p.ended() })
+}
+
+// clearUp ends what a lost reaper process has left behind: pids are its children, mark its part of the marks. Its death has sent
+// SIGTERM to the children (PDEATHSIG). Processes that become our children, if we are the system's first process, are reaped.
+// It takes 1.5 s at most.
+func clearUp(mark string, pids []int) {
+	if len(pids) == 0 {
+		return
+	}
+	r, limitMark, known := &procReader{}, limitMarkOf(mark), map[int]bool{}
+	for _, pid := range pids {
+		known[pid] = true
+	}
+	kill := time.Now().Add(termGrace)
+	limit := kill.Add(killLimit)
+	for pause := firstKillPause; ; pause = min(2*pause, maxKillPause) {
+		left := r.descendants(known, MarkKey+"="+mark+"-", limitMark)
+		now := time.Now()
+		for _, p := range left {
+			switch {
+			case now.After(kill):
+				_ = unix.Kill(p.pid, unix.SIGKILL)
+			case !known[p.pid]:
+				_ = unix.Kill(p.pid, unix.SIGTERM)
+			}
+			known[p.pid] = true
+		}
+		for pid := range known {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // fails if it is not our child, as is usual
+		}
+		if len(left) == 0 || now.After(limit) {
+			return
+		}
+		<-time.After(pause)
+	}
+}
+
+// descendants returns the processes that are known by id, group or session, or marked, and all below them.
+func (r *procReader) descendants(known map[int]bool, envMark string, limitMark uint64) []proc {
+	t := r.all()
+	roots := map[int]bool{}
+	self := os.Getpid()
+	for _, p := range t {
+		if p.pid != self && (known[p.session] || known[p.group] || r.environmentMark(p.pid, envMark) != "" || r.limitMark(p.pid, limitMark) != 0) {
+			roots[p.pid] = true
+		}
+	}
+	return t.below(roots)
 }

@@ -17,6 +17,17 @@ import (
 	"syscall"
 )
 
+// Command is the command-line argument that makes a process the reaper: see Called and Main.
+const Command = "reaper"
+
+// markKey is the environment variable that carries a reaper's part of the marks, and confirms Command.
+const markKey = "_DRAGOMAN_REAPER"
+
+// MarkKey is the environment variable that the reaper sets in each child. Its value differs for each child and identifies
+// descendants whose parents are gone. It has no DRAGOMAN_ prefix because such variables configure Dragoman, and the child may
+// be one.
+const MarkKey = "_DRAGOMAN_CHILD"
+
 // ErrUnavailable is returned by Start if there is no reaper and will be none soon. The caller may start the child directly.
 var ErrUnavailable = errors.New("reaper: not available")
 
@@ -32,7 +43,7 @@ type Options struct {
 	// reaper is available without Exe, because running it again would run the tests again.
 	Exe string
 	// Note, if not nil, is called when no reaper can be started (once until one can be), and when a running one is lost.
-	// It is called from any goroutine and must not call back.
+	// It is called from any goroutine and must neither block nor call back.
 	Note func(err error)
 }
 
@@ -66,4 +77,10 @@ func New(opt Options) *Reaper {
 		opt.Note = func(error) {}
 	}
 	return &Reaper{opt: opt}
+}
+
+// Called reports whether this process, with these arguments (os.Args), was started to be a reaper. Its main function, or TestMain,
+// then calls Main and nothing else.
+func Called(args []string) bool {
+	return len(args) == 2 && args[1] == Command && os.Getenv(markKey) != ""
 }

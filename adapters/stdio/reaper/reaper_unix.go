@@ -4,8 +4,21 @@ package reaper
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -17,19 +30,18 @@ const (
 	sendTime = 10 * time.Second
 	// retryAfter is the pause after a reaper process that could not be started.
 	retryAfter = time.Minute
-	// maxClearing bounds the lost reaper processes for which Close waits; earlier ones have been cleared up long ago.
-	maxClearing = 8
 )
 
 // impl is the state of a Reaper on Unix.
 type impl struct {
-	mu       sync.Mutex
-	conn     *connection // to the reaper process; nil if there is none
-	retry    time.Time   // no new attempt before
-	noted    bool        // Note was called because no reaper could be started
-	closed   bool
-	clearing []chan struct{} // closed once what a lost reaper process left behind is cleared up
-	starting sync.WaitGroup  // Prestart's goroutines
+	mu     sync.Mutex
+	conn   *connection // to the reaper process; nil if there is none
+	retry  time.Time   // no new attempt before
+	noted  bool        // Note was called because no reaper could be started
+	closed bool
+
+	serving  sync.WaitGroup // one for each connection; only added to under mu while closed is false
+	starting sync.WaitGroup // Prestart's goroutines
 }
 
 // Prestart starts the reaper process in the background unless it runs already, so that the first Start need not wait for it. It
@@ -51,29 +63,20 @@ func (r *Reaper) Start(ctx context.Context, s Spec) (*Child, error) {
 // less than 5 s in any case.
 func (r *Reaper) Close() {
 	m := &r.impl
-	defer m.starting.Wait() // those that come later start nothing
 	m.mu.Lock()
 	m.closed = true
-	c, clearing := m.conn, m.clearing
+	c := m.conn
 	m.mu.Unlock()
 	if c != nil {
-		c.close()
+		defer c.hangUp().Stop()
 	}
-	for _, done := range clearing {
-		<-done
-	}
+	m.serving.Wait()
+	m.starting.Wait() // those that come later start nothing
 }
 
 // connect returns the connection to the running reaper process, or to a new one.
 func (r *Reaper) connect() (*connection, error) {
 	m := &r.impl
-	var first bool
-	var err error
-	defer func() {
-		if first {
-			r.opt.Note(&noteError{ErrUnavailable, "children are started without one", err})
-		}
-	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -84,54 +87,143 @@ func (r *Reaper) connect() (*connection, error) {
 	case time.Now().Before(m.retry):
 		return nil, ErrUnavailable
 	}
-	var c *connection
-	if c, err = launch(r); err != nil {
-		first = m.unavailable()
+	c, err := r.launch()
+	if err != nil {
+		r.unavailable(err)
 		return nil, ErrUnavailable
 	}
 	m.conn = c
 	return c, nil
 }
 
-// unavailable records that no reaper process could be started. It reports whether that is news. The caller holds mu.
-func (m *impl) unavailable() (first bool) {
-	first = !m.noted
+// unavailable records that no reaper process could be started, and notes it unless that is known. The caller holds mu.
+func (r *Reaper) unavailable(cause error) {
+	m := &r.impl
+	if !m.noted {
+		r.opt.Note(fmt.Errorf("%w, children are started without one: %w", ErrUnavailable, cause))
+	}
 	m.retry, m.noted = time.Now().Add(retryAfter), true
-	return first
 }
 
-// lost forgets a reaper process that has ended. ready says whether it ever reported to be ready.
-func (r *Reaper) lost(c *connection, ready bool, cause error) {
+// lost forgets a reaper process that has ended.
+func (r *Reaper) lost(c *connection, cause error) {
 	m := &r.impl
 	m.mu.Lock()
-	closed, first := m.closed, false
-	if !closed {
-		m.conn = nil
-		m.clearing = append(m.clearing, c.done)
-		if len(m.clearing) > maxClearing {
-			m.clearing = m.clearing[1:]
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.conn = nil
+	if !c.ready.Load() {
+		r.unavailable(cause)
+		return
+	}
+	m.noted = false
+	r.opt.Note(fmt.Errorf("%w, and its children with it; the next child gets a new one: %w", ErrLost, cause))
+}
+
+// ahead has what Prelaunch has spawned, nil if that failed, and is closed then. It is nil if Prelaunch was not called.
+var ahead chan *connection
+
+// Prelaunch starts a reaper process before there is a Reaper, so that its initialization overlaps with the program's. The first
+// Reaper that needs a process takes it. If none does, it ends with the program. Prelaunch is called once, before any other use of
+// the package.
+func Prelaunch() {
+	ahead = make(chan *connection, 1)
+	go func() { // ends at once
+		defer close(ahead)
+		if c, err := spawn(new(Options)); err == nil {
+			ahead <- c
 		}
-		if ready {
-			m.noted = false
-		} else {
-			first = m.unavailable()
+	}()
+}
+
+// launch starts a reaper process, which ends when the connection to it is closed, also by our death. The caller holds mu.
+func (r *Reaper) launch() (c *connection, err error) {
+	if ahead != nil {
+		c = <-ahead
+	}
+	if c == nil {
+		if c, err = spawn(&r.opt); err != nil {
+			return nil, err
 		}
 	}
-	m.mu.Unlock()
+	c.reaper = r
+	r.impl.serving.Go(c.serve)
+	return c, nil
+}
+
+// spawn starts a reaper process whose connection is not served yet.
+func spawn(opt *Options) (*connection, error) {
+	exe, err := opt.exe()
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	mark := hex.EncodeToString(random)
+	cmd := &exec.Cmd{Path: exe, Args: []string{"dragoman", Command}, Env: environment(mark), ExtraFiles: []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	return &connection{mark: mark, cmd: cmd, socket: ours, children: map[uint64]*Child{}, slots: make(chan struct{}, maxStarts)}, nil
+}
+
+// exe returns the program to run, or an error if it would not become a reaper.
+func (o *Options) exe() (string, error) {
 	switch {
-	case first:
-		r.opt.Note(&noteError{ErrUnavailable, "children are started without one", cause})
-	case ready && !closed:
-		r.opt.Note(&noteError{ErrLost, "and its children with it; the next child gets a new one", cause})
+	case os.Getenv(markKey) != "":
+		return "", errors.New("reaper: this process was started as a reaper and does not call reaper.Main")
+	case o.Exe != "":
+		return o.Exe, nil
+	case flag.Lookup("test.v") != nil:
+		return "", errors.New("reaper: a test binary has to be named in Options.Exe")
+	case runtime.GOOS == "linux":
+		return "/proc/self/exe", nil // stays right after the file was replaced
 	}
+	return os.Executable()
 }
 
-// noteError is what Note gets: what happened, what follows from it, and the cause.
-type noteError struct {
-	what   error
-	effect string
-	cause  error
+// environment is that of a reaper process.
+func environment(mark string) []string {
+	env := []string{
+		markKey + "=" + mark,
+		// Each fork that a slow file system holds up keeps a processor of the runtime.
+		"GOMAXPROCS=" + strconv.Itoa(forkers+2),
+		"GOGC=off", // see server.collect
+	}
+	// MarkKey is set if we are a child of another Dragoman: its reaper has to find ours too. The others are for debugging.
+	for _, key := range []string{MarkKey, "GODEBUG", "GORACE"} {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
 }
 
-func (e *noteError) Error() string   { return e.what.Error() + ", " + e.effect + ": " + e.cause.Error() }
-func (e *noteError) Unwrap() []error { return []error{e.what, e.cause} }
+// socketPair returns the two ends of the socket, neither of which a child inherits by itself.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "reaper")
+	if ours, err = socketOf(fds[0]); err != nil {
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,7 +72,7 @@ func receiveRights(socket *net.UnixConn, b, oob []byte) (n, oobn int, err error)
 	return n, oobn, err
 }
 
-// remains reports whether any process is left that reap does not see.
+// remains returns false: reap sees all processes.
 func (s *server) remains() bool { return false }
 
 // sweep does what requires a look at the processes: it assigns orphans to trees, terminates and (with kill) kills, and reports the
@@ -128,7 +129,11 @@ func (s *server) recognise(p proc) *orphan {
 			return &orphan{tree: t}
 		}
 	}
-	n := s.numberOf(s.procs.environmentMark(p.pid, s.envMark))
+	digits := strings.TrimPrefix(s.procs.environmentMark(p.pid, s.envMark), s.envMark)
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil { // no mark
+		n = 0
+	}
 	// A child that is being forked may carry the limit mark of another one, see forkTurn.
 	if forked := p.unborn && s.pending.count() > 0; n == 0 && !forked {
 		n = s.procs.limitMark(p.pid, s.limitMark)

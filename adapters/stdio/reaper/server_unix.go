@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"runtime/metrics"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -43,7 +42,7 @@ type server struct {
 	envMark   string // KEY=value of MarkKey without the child's number
 	limitMark uint64 // the second mark without the child's number; see limitMarkOf
 
-	requests chan request
+	requests chan head // other than starts
 	starts   chan startRequest
 	forkTurn forkTurn
 	forking  atomic.Int32 // forkers that are forking
@@ -119,13 +118,6 @@ func (p *pending) count() int {
 	return len(p.ids)
 }
 
-// request is a request other than a start, or a start that failed before the fork.
-type request struct {
-	kind kind
-	id   uint64
-	err  error
-}
-
 type forkResult struct {
 	id  uint64
 	pid int
@@ -146,7 +138,7 @@ func Main() int {
 	mark := os.Getenv(markKey)
 	s := &server{
 		socket: socket, envMark: MarkKey + "=" + mark + "-", limitMark: limitMarkOf(mark),
-		requests: make(chan request, 16), starts: make(chan startRequest, 2*maxStarts), forkTurn: make(forkTurn, 1),
+		requests: make(chan head, 16), starts: make(chan startRequest, 2*maxStarts), forkTurn: make(forkTurn, 1),
 		forked: make(chan forkResult, 2*maxStarts), exits: make(chan os.Signal, 1),
 		alarm: time.NewTimer(time.Hour), idle: time.NewTimer(idleTime),
 		trees: map[uint64]*tree{}, leaders: map[int]*tree{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
@@ -213,14 +205,12 @@ func (s *server) collect(limit uint64) {
 	}
 }
 
-func (s *server) handle(r request) {
+func (s *server) handle(r head) {
 	for s.pending.has(r.id) { // Dragoman knows already that it has been started
 		s.add(<-s.forked)
 	}
 	t := s.trees[r.id]
 	switch {
-	case r.kind == reqStart && r.err != nil:
-		s.report(evFailed, r.id, int32(errnoOf(r.err))) //nolint:gosec // G115: small
 	case t == nil: // gone meanwhile
 	case r.kind == reqTerminate:
 		if !t.exited {
@@ -372,15 +362,3 @@ func (s *server) end() int {
 
 // left reports whether any process is left, or about to be forked.
 func (s *server) left() bool { return s.reap() || s.pending.count() > 0 || s.remains() }
-
-// numberOf returns the child's number in an environment mark; 0 if it is not one of this reaper's.
-func (s *server) numberOf(entry string) uint64 {
-	if len(entry) < len(s.envMark) || entry[:len(s.envMark)] != s.envMark {
-		return 0
-	}
-	n, err := strconv.ParseUint(entry[len(s.envMark):], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}

@@ -77,12 +77,12 @@ func TestASlowFileSystem(t *testing.T) {
 // A forked child inherits the reaper's current mark. If the machine is busy, that may be the mark of another child: one that is alive, so
 // that the child would be taken for its descendant, or one that has ended, so that it would be killed as a stray.
 func TestLimitMarkOfAnother(t *testing.T) {
-	f := func(name string, brand func(r *rig) (uint64, *Child)) {
+	f := func(name string, mark func(r *rig) (uint64, *Child)) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			slow := sleeper(t)
 			held := holdExec(t, slow)
-			n, other := brand(r)
+			n, other := mark(r)
 			c := make(chan started, 1)
 			go func() { c <- r.start(slow, "40") }()
 			r.eventually("the system to ask whether it may be executed", func() bool { return len(held.asked()) > 0 })
@@ -112,7 +112,7 @@ func TestLimitMarkOfAnother(t *testing.T) {
 			}
 		})
 	}
-	brandOf := func(t *testing.T, c *Child) uint64 {
+	markOf := func(t *testing.T, c *Child) uint64 {
 		var own unix.Rlimit
 		if err := unix.Prlimit(c.PID(), unix.RLIMIT_LOCKS, nil, &own); err != nil {
 			t.Fatal(err)
@@ -121,11 +121,11 @@ func TestLimitMarkOfAnother(t *testing.T) {
 	}
 	f("of one that lives", func(r *rig) (uint64, *Child) {
 		c, _ := r.script("plain")
-		return brandOf(r.t, c), c
+		return markOf(r.t, c), c
 	})
 	f("of one that is gone", func(r *rig) (uint64, *Child) {
 		c, _ := r.script("plain")
-		n := brandOf(r.t, c)
+		n := markOf(r.t, c)
 		c.Kill()
 		<-c.Gone()
 		return n, c

@@ -8,6 +8,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 )
 
 // The frames between us and the reaper process. Both ends are the same binary on the same machine. A request is a head, with which
@@ -22,7 +26,7 @@ const (
 	// forkers is how many children can be started at a time; one on a file system that hangs keeps one of them.
 	forkers = 4
 	// version guards against an Exe that is another program, or another version of this one.
-	version = 2
+	version = 3
 )
 
 var order = binary.LittleEndian
@@ -83,26 +87,18 @@ func readEvent(from io.Reader) (event, error) {
 	return decodeEvent(&b), nil
 }
 
-var errBody = errors.New("reaper: malformed start request")
-
-// appendStart appends the body of a start, each string behind its length.
-func appendStart(b []byte, path, dir string, argv, env []string) []byte {
-	count := func(n int) { b = order.AppendUint32(b, uint32(n)) } //nolint:gosec // G115: the sum is checked against maxBody
-	text := func(s string) {
-		count(len(s))
-		b = append(b, s...)
+// encodeStart returns the body of a start: the strings and how many there are, each ended by a zero byte. The errors are those of
+// execve.
+func encodeStart(path, dir string, argv, env []string) ([]byte, error) {
+	all := slices.Concat([]string{path, dir, strconv.Itoa(len(argv)), strconv.Itoa(len(env))}, argv, env, []string{""})
+	body := strings.Join(all, "\x00")
+	switch {
+	case strings.Count(body, "\x00") != len(all)-1: // in one of the strings
+		return nil, syscall.EINVAL
+	case len(body) > maxBody:
+		return nil, syscall.E2BIG
 	}
-	list := func(all []string) {
-		count(len(all))
-		for _, s := range all {
-			text(s)
-		}
-	}
-	text(path)
-	text(dir)
-	list(argv)
-	list(env)
-	return b
+	return []byte(body), nil
 }
 
 // startRequest is a start as the reaper process receives it.
@@ -114,45 +110,17 @@ type startRequest struct {
 }
 
 // decodeStart decodes the body of a start.
-func decodeStart(b []byte) (startRequest, error) {
-	var r startRequest
-	bad := false
-	count := func() int {
-		if len(b) < 4 {
-			bad = true
-			return 0
+func decodeStart(body []byte) (startRequest, error) {
+	all := strings.Split(string(body), "\x00")
+	if len(all) > 4 && all[len(all)-1] == "" {
+		strs := all[4 : len(all)-1]
+		argc, err := strconv.Atoi(all[2])
+		envc, envErr := strconv.Atoi(all[3])
+		if err == nil && envErr == nil && 0 <= argc && argc <= len(strs) && envc == len(strs)-argc {
+			return startRequest{path: all[0], dir: all[1], argv: strs[:argc], env: strs[argc:]}, nil
 		}
-		n := order.Uint32(b)
-		b = b[4:]
-		if uint64(n) > uint64(len(b)) {
-			bad = true
-			return 0
-		}
-		return int(n)
 	}
-	text := func() string {
-		n := count()
-		s := string(b[:n])
-		b = b[n:]
-		return s
-	}
-	list := func() []string {
-		n := count()
-		if n > len(b)/4 { // each string has four bytes of length
-			bad = true
-			return nil
-		}
-		out := make([]string, n)
-		for i := range out {
-			out[i] = text()
-		}
-		return out
-	}
-	r.path, r.dir, r.argv, r.env = text(), text(), list(), list()
-	if bad || len(b) > 0 {
-		return startRequest{}, errBody
-	}
-	return r, nil
+	return startRequest{}, errors.New("reaper: malformed start request")
 }
 
 // socketOf takes over a descriptor that is a Unix socket.

@@ -3,6 +3,7 @@
 package reaper
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 )
@@ -10,7 +11,10 @@ import (
 func TestWire(t *testing.T) {
 	t.Parallel()
 	argv, env := []string{"x", "", "ü\x01"}, []string{"A=b", "M=1"}
-	body := appendStart(nil, "/bin/x", "/", argv, env)
+	body, err := encodeStart("/bin/x", "/", argv, env)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := decodeStart(body)
 	want := startRequest{path: "/bin/x", dir: "/", argv: argv, env: env}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -35,20 +39,30 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// What decodeStart accepts it returns whole, and encodeStart can encode it again.
 func FuzzDecodeStart(f *testing.F) {
-	f.Add(appendStart(nil, "/bin/x", "", []string{"x"}, []string{"M=1"}))
+	body, err := encodeStart("/bin/x", "", []string{"x"}, []string{"M=1"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(body)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := decodeStart(b)
 		if err != nil {
 			return
 		}
-		size := 0
-		for _, s := range append(append([]string{o.path, o.dir}, o.argv...), o.env...) {
-			size += 4 + len(s)
+		size := len(o.path) + len(o.dir) + 2
+		for _, s := range append(append([]string{}, o.argv...), o.env...) {
+			size += len(s) + 1
 		}
-		if size+8 != len(b) {
-			t.Errorf("%d bytes of %d", size+8, len(b))
+		counts := bytes.SplitN(b, []byte{0}, 5)[2:4]
+		if size += len(counts[0]) + len(counts[1]) + 2; size != len(b) {
+			t.Errorf("%d bytes of %d", size, len(b))
+		}
+		again, err := encodeStart(o.path, o.dir, o.argv, o.env)
+		if back, backErr := decodeStart(again); err != nil || backErr != nil || !reflect.DeepEqual(back, o) {
+			t.Errorf("%+v, %v, %v", back, err, backErr)
 		}
 	})
 }
