@@ -54,13 +54,9 @@ func (g reaperTests) Run() int {
 	}
 }
 
-// playChild is the child's main. Every role exits after a minute at most, in case a test fails.
-func playChild(role string) int {
-	time.AfterFunc(time.Minute, func() { os.Exit(99) })
-	name, arg, _ := strings.Cut(role, ":")
+// playSystemChild has the roles of Unix.
+func playSystemChild(name, arg string) int {
 	switch name {
-	case "echo":
-		return echoLines()
 	case "banner":
 		fmt.Print("\xEF\xBB\xBFserver 1.0 starting…\r\n\r\n  ready\x00 \n")
 		return echoLines()
@@ -86,16 +82,13 @@ func playChild(role string) int {
 		}
 		return 0
 	}
-	return playBadChild(name, arg)
+	return playBadChild(name)
 }
 
 // playBadChild has the roles that misbehave.
-func playBadChild(name, arg string) int {
+func playBadChild(name string) int {
 	switch name {
-	case "deaf": // ignores the end of stdin
-		fmt.Println("ready")
-		time.Sleep(time.Hour) // the child does nothing
-	case "stubborn": // and SIGTERM
+	case "stubborn": // ignores the end of stdin, and SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		time.Sleep(time.Hour) // the child does nothing
@@ -105,23 +98,16 @@ func playBadChild(name, arg string) int {
 		fmt.Println("ready")
 		<-c
 		return 7
-	case "flood":
-		return floodLines()
 	case "burst": // reads stdin only after it has written everything
 		if _, err := os.Stdout.Write(bytes.Repeat([]byte("burst\n"), 1<<20)); err != nil {
 			return 1
 		}
 		return echoLines()
-	case "half": // writes an incomplete line
-		fmt.Print("whole\nhalf")
-		time.Sleep(time.Hour) // the child does nothing
 	case "chatter": // floods stderr, then echoes
 		for range 20_000 {
 			fmt.Fprintln(os.Stderr, "some noise on stderr that nobody asked for")
 		}
 		return echoLines()
-	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
-		return forkChild(arg)
 	case "supervisor": // starts a child through Start and waits to be killed
 		p, err := Start(background(), child("deaf"))
 		if err != nil {
@@ -133,21 +119,9 @@ func playBadChild(name, arg string) int {
 	return 98
 }
 
-func forkChild(arg string) int {
-	what, then, _ := strings.Cut(arg, ",")
-	cmd := exec.Command(os.Args[0])
-	if escape, ok := strings.CutPrefix(what, "setsid-"); ok {
-		what = escape
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	}
-	cmd.Env = []string{childKey + "=" + what, raceEnv}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		return 97
-	}
-	fmt.Println("forked", cmd.Process.Pid)
-	if then == "exit" {
-		return 5
-	}
-	return echoLines()
+// escape gives a grandchild a session of its own if its role asks for it, and returns the role without that.
+func escape(cmd *exec.Cmd, role, _ string) string {
+	role, found := strings.CutPrefix(role, "setsid-")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: found}
+	return role
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -102,17 +103,18 @@ func resolve(command string, env []string, dir string) (string, error) {
 			}
 		}
 	}
-	hint := "install it, or give its full path (looked in the PATH of the child and in our own)"
-	if h := hints[command]; h != "" {
-		hint = h + ", or give its full path (looked in the PATH of the child and in our own)"
-	}
-	return "", missing(command, denied, hint)
+	return "", missing(command, denied, cmp.Or(hints[command], "install it")+
+		", or give its full path (looked in the PATH of the child and in our own)")
 }
 
 // firstExecutable returns the first candidate for path that can be run. It sets denied if a file exists but cannot be
 // run.
 func firstExecutable(path string, env []string, denied *error) string {
-	for _, name := range candidates(path, env) {
+	names := []string{path}
+	if runtime.GOOS == "windows" {
+		names = programNames(path, envValue(env, "PATHEXT"))
+	}
+	for _, name := range names {
 		err := executable(name)
 		if err == nil {
 			return name
@@ -122,6 +124,20 @@ func firstExecutable(path string, env []string, denied *error) string {
 		}
 	}
 	return ""
+}
+
+// executable returns nil if the file at path can be run, os.ErrNotExist if it does not exist, else the reason.
+func executable(path string) error {
+	info, err := os.Stat(path) //nolint:gosec // G703: the path of a configured command
+	switch {
+	case err != nil:
+		return os.ErrNotExist
+	case info.IsDir():
+		return errDirectory
+	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0: // on Windows it depends on the extension
+		return os.ErrPermission
+	}
+	return nil
 }
 
 func missing(command string, denied error, hint string) error {

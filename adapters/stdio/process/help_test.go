@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,6 +127,45 @@ func start(t testing.TB, c Command) *Process {
 	return p
 }
 
+// playChild is the main function of a child. Every role exits after a minute at most, in case a test fails.
+func playChild(role string) int {
+	time.AfterFunc(time.Minute, func() { os.Exit(99) })
+	name, arg, _ := strings.Cut(role, ":")
+	switch name {
+	case "echo":
+		return echoLines()
+	case "deaf": // ignores the end of stdin
+		fmt.Println("ready")
+		time.Sleep(time.Hour) // the child does nothing
+	case "half": // writes an incomplete line
+		fmt.Print("whole\nhalf")
+		time.Sleep(time.Hour) // the child does nothing
+	case "flood":
+		return floodLines()
+	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
+		return forkChild(arg)
+	}
+	return playSystemChild(name, arg)
+}
+
+// forkChild starts a grandchild. arg is its role, with a prefix or suffix of the system, and what the child does then.
+func forkChild(arg string) int {
+	what, then, _ := strings.Cut(arg, ",")
+	cmd := exec.Command(os.Args[0])
+	what = escape(cmd, what, then)
+	cmd.Env = []string{childKey + "=" + what, raceEnv}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Println("not forked", err)
+		return echoLines()
+	}
+	fmt.Println("forked", cmd.Process.Pid)
+	if then == "exit" {
+		return 5
+	}
+	return echoLines()
+}
+
 func echoLines() int {
 	r, w := lines.NewReader(os.Stdin, 0), lines.NewWriter(os.Stdout, lines.WriterOptions{})
 	for {
@@ -151,6 +193,18 @@ func floodLines() int {
 	for {
 		if _, err := os.Stdout.Write(line); err != nil {
 			return 1
+		}
+	}
+}
+
+// allLines yields the results of ReadLine up to the first error, without io.EOF.
+func allLines(p *Process) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for {
+			line, err := p.ReadLine()
+			if err == io.EOF || !yield(line, err) || err != nil {
+				return
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,9 @@ import (
 
 	"golang.org/x/sys/windows"
 )
+
+// errDirectory is the error for a directory in place of a program.
+const errDirectory = syscall.ERROR_ACCESS_DENIED
 
 // killCode is the exit code of processes that the proxy ends, one that programs hardly use themselves.
 const killCode = uint32(windows.ERROR_PROCESS_ABORTED)
@@ -38,18 +42,25 @@ type job struct {
 	killed bool      // the proxy has ended them
 }
 
-// startJob starts the command. It is created suspended and resumed in its job, so that no descendant can be outside. If
-// the proxy is killed between the two, the child stays suspended.
-func startJob(cmd *exec.Cmd) (*job, error) {
-	if isBatch(cmd.Path) {
+// sysProcAttr protects the child from the console's Ctrl-C, and hides its window if it gets a console of its own because
+// the proxy has none.
+func sysProcAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
+}
+
+// spawnTree starts a child with the three standard streams. It is created suspended and resumed in its job, so that no
+// descendant can be outside. If the proxy is killed between the two, the child stays suspended.
+func spawnTree(_ context.Context, c Command, path string, std [3]*os.File) (tree, int, error) {
+	cmd := directCommand(c, path, std)
+	if isBatch(path) {
 		if err := throughShell(cmd); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	cmd.SysProcAttr.CreationFlags |= windows.CREATE_SUSPENDED
 	handle, err := newJob()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	j := &job{cmd: cmd, handle: handle}
 	if err := cmd.Start(); err != nil {
@@ -57,7 +68,7 @@ func startJob(cmd *exec.Cmd) (*job, error) {
 		if errors.Is(err, windows.ERROR_BAD_EXE_FORMAT) {
 			err = fmt.Errorf("%w: %w", syscall.ENOEXEC, err)
 		}
-		return nil, err
+		return nil, 0, err
 	}
 	var inside error
 	err = cmd.Process.WithHandle(func(h uintptr) { inside = j.adopt(windows.Handle(h)) })
@@ -65,9 +76,9 @@ func startJob(cmd *exec.Cmd) (*job, error) {
 		_ = cmd.Process.Kill() // the child has not run yet
 		_ = cmd.Wait()         // the error is expected
 		j.close()
-		return nil, err
+		return nil, 0, err
 	}
-	return j, nil
+	return j, cmd.Process.Pid, nil
 }
 
 // throughShell makes cmd.exe run a batch file.
@@ -136,14 +147,14 @@ func (j *job) wait() outcome {
 	return j.outcome(uint32(j.cmd.ProcessState.ExitCode()))
 }
 
-// signal asks the processes to end for sigTerm. For sigKill, or if they cannot be asked, it ends them at once.
-func (j *job) signal(s signalKind) {
+// signal asks the processes to end for SIGTERM. For SIGKILL, or if they cannot be asked, it ends them at once.
+func (j *job) signal(s syscall.Signal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ended {
 		return
 	}
-	if s == sigTerm {
+	if s == syscall.SIGTERM {
 		j.asked = time.Now()
 		if j.ask() {
 			return

@@ -165,7 +165,7 @@ func TestProcessNeverReads(t *testing.T) {
 	go func() {
 		var err error
 		for line := []byte(strings.Repeat("x", 10_000)); err == nil; {
-			err = p.WriteContext(full, line)
+			err = p.WriteScanned(full, line)
 		}
 		waits <- err
 	}()

@@ -7,11 +7,12 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"iter"
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"dragoman/adapters/stdio/lines"
@@ -52,10 +53,6 @@ type Command struct {
 	// lines (the last ones are kept for ExitError in any case). It runs on a goroutine of the Process, so a slow callback
 	// slows down the child's stderr. The callback limits the rate itself.
 	Stderr func(line []byte)
-	// PipeSize is the size in bytes to which a busy pipe grows (Linux, as far as the system permits): to 256 KiB when 32
-	// KiB at a time go through it, to PipeSize beyond 64 KiB; 0 means 1 MiB, negative means never. An idle pipe does not
-	// grow, because all pipes of a user share one limit.
-	PipeSize int
 	// Reaper, if not nil, starts the child and ends all its descendants, including those that have left its process
 	// group, and also when the proxy is killed. While no reaper is available, the child is started directly.
 	Reaper *reaper.Reaper
@@ -82,12 +79,10 @@ type Process struct {
 	pumped chan struct{} // closed when stderr has been read to its end
 
 	stopping sync.Once
+	stopped  atomic.Bool   // Stop has been called
 	done     chan struct{} // closed when the child is reaped and exit is set
 	gone     chan struct{} // closed when its descendants are gone too
 	exit     *ExitError    // set before done is closed
-
-	mu   sync.Mutex
-	stop bool // Stop has been called
 }
 
 // Start starts the child. ctx only applies to the start; afterwards only Stop ends the child. The errors are
@@ -107,8 +102,10 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkArgs(path, c.Argv[1:]); err != nil {
-		return nil, &StartError{Command: c.Argv[0], Err: err}
+	if runtime.GOOS == "windows" {
+		if err := checkBatch(path, c.Argv[1:]); err != nil {
+			return nil, &StartError{Command: c.Argv[0], Err: err}
+		}
 	}
 	p := &Process{
 		name:      c.Argv[0],
@@ -138,56 +135,36 @@ func grace(d time.Duration) time.Duration {
 
 // spawn makes the three pipes and starts the child. It always closes the child's ends here; the other ends become part of
 // p.
-func (p *Process) spawn(ctx context.Context, c Command, path string) error {
-	var theirs, ours []*os.File
-	open := func(childReads bool) (child, own *os.File, err error) {
-		if child, own, err = pipe.New(childReads); err != nil {
-			return nil, nil, err
+func (p *Process) spawn(ctx context.Context, c Command, path string) (err error) {
+	var theirs, ours [3]*os.File // stdin, stdout, stderr
+	defer func() {
+		closeAll(theirs)
+		if err != nil {
+			closeAll(ours)
 		}
-		theirs, ours = append(theirs, child), append(ours, own)
-		return child, own, nil
+	}()
+	for i := range theirs {
+		if theirs[i], ours[i], err = pipe.New(i == 0); err != nil {
+			return err
+		}
 	}
-	start := func() error {
-		stdin, in, err := open(true)
-		if err != nil {
-			return err
-		}
-		stdout, out, err := open(false)
-		if err != nil {
-			return err
-		}
-		stderr, errs, err := open(false)
-		if err != nil {
-			return err
-		}
-		if err := p.wrap(c, in, out, errs); err != nil {
-			return err
-		}
-		p.started = time.Now()
-		p.tree, p.pid, err = spawnTree(ctx, c, path, [3]*os.File{stdin, stdout, stderr})
+	if err = p.wrap(c, ours); err != nil {
 		return err
 	}
-	err := start()
-	closeAll(theirs)
-	if err != nil {
-		closeAll(ours)
-	}
+	p.started = time.Now()
+	p.tree, p.pid, err = spawnTree(ctx, c, path, theirs)
 	return err
 }
 
 // wrap makes the readers and writers on the proxy's ends of the pipes.
-func (p *Process) wrap(c Command, in, out, errs *os.File) (err error) {
-	size := c.PipeSize
-	if size == 0 {
-		size = pipe.DefaultSize
-	}
-	if p.in, err = pipe.NewWriter(in, size); err != nil {
+func (p *Process) wrap(c Command, ours [3]*os.File) (err error) {
+	if p.in, err = pipe.NewWriter(ours[0], pipe.DefaultSize); err != nil {
 		return err
 	}
-	if p.out, err = pipe.NewReader(out, size); err != nil {
+	if p.out, err = pipe.NewReader(ours[1], pipe.DefaultSize); err != nil {
 		return err
 	}
-	if p.errs, err = pipe.NewReader(errs, -1); err != nil {
+	if p.errs, err = pipe.NewReader(ours[2], -1); err != nil {
 		return err
 	}
 	p.writer = lines.NewWriter(p.in, lines.WriterOptions{MaxLine: c.MaxLine, Buffer: c.Buffer})
@@ -195,9 +172,9 @@ func (p *Process) wrap(c Command, in, out, errs *os.File) (err error) {
 	return nil
 }
 
-func closeAll(files []*os.File) {
+func closeAll(files [3]*os.File) {
 	for _, f := range files {
-		_ = f.Close() // fails only if it is closed already
+		_ = f.Close() // fails only if it was not opened
 	}
 }
 
@@ -213,36 +190,12 @@ func (p *Process) ReadLine() ([]byte, error) {
 	return line, err
 }
 
-// Lines yields the results of ReadLine up to io.EOF, which it does not yield. A *LineTooLongError is yielded in its place
-// among the lines; any other error is the last thing yielded.
-func (p *Process) Lines() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for {
-			line, err := p.ReadLine()
-			if err == io.EOF || !yield(line, err) {
-				return
-			}
-			var long *lines.LineTooLongError
-			if err != nil && !errors.As(err, &long) {
-				return
-			}
-		}
-	}
-}
-
 // Write writes a line to the child's stdin; see lines.Writer.Write. After the child's exit the error is its *ExitError;
 // after Stop it is ErrStopped or the *ExitError.
 func (p *Process) Write(line []byte) error { return p.writer.Write(line) }
 
-// WriteContext is Write with a limit on waiting; see lines.Writer.WriteContext.
-func (p *Process) WriteContext(ctx context.Context, line []byte) error {
-	return p.writer.WriteContext(ctx, line)
-}
-
-// Flush waits until all accepted lines are written to the pipe; see lines.Writer.Flush.
-func (p *Process) Flush(ctx context.Context) error { return p.writer.Flush(ctx) }
-
-// WriteScanned is WriteContext for a line in parts that contain no line break; see lines.Writer.WriteScanned.
+// WriteScanned writes a line in parts that contain no line break, and waits until ctx ends at most; see
+// lines.Writer.WriteScanned.
 func (p *Process) WriteScanned(ctx context.Context, parts ...[]byte) error {
 	return p.writer.WriteScanned(ctx, parts...)
 }
@@ -266,18 +219,16 @@ func (p *Process) PID() int { return p.pid }
 // be read then, and its descendants may still be ending.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// ExitsWithin waits until Done is closed, at most d, and reports whether it is.
+func (p *Process) ExitsWithin(d time.Duration) bool { return closedWithin(p.done, d) }
+
 // Exit returns how the child ended; nil while Done is open.
 func (p *Process) Exit() *ExitError {
-	select {
-	case <-p.done:
+	if closedWithin(p.done, 0) {
 		return p.exit
-	default:
-		return nil
 	}
+	return nil
 }
-
-// String returns the command and the process id.
-func (p *Process) String() string { return fmt.Sprintf("%s[%d]", p.name, p.pid) }
 
 // pump reads stderr line by line until it ends.
 func (p *Process) pump(each func([]byte)) {
@@ -298,5 +249,82 @@ func (p *Process) pump(each func([]byte)) {
 		if each != nil {
 			each(line)
 		}
+	}
+}
+
+// Stop ends the child and its descendants in the specification's order ([2026-07-28 stdio §Shutdown]): it flushes
+// accepted lines and closes stdin; after StopGrace it sends SIGTERM, after KillGrace SIGKILL, each to all of them.
+// Meanwhile it reads and drops the child's output, so that a full pipe cannot block the exit, and ReadLine returns
+// io.EOF. Stop returns when the child has been reaped, no descendant is left and the proxy's ends of the pipes are
+// closed, even if, without a reaper, a process that left the group still holds the other ends. Any number of goroutines
+// may call it, any number of times; each call returns when that is reached. It takes at most StopGrace + KillGrace and
+// what the system needs.
+func (p *Process) Stop() {
+	p.stopping.Do(p.end)
+	<-p.gone
+}
+
+func (p *Process) end() {
+	p.stopped.Store(true)
+	var drops sync.WaitGroup
+	p.out.Discard() // before the child can exit, so that a partial line is not returned
+	drops.Go(p.out.Drain)
+	limit := time.Now().Add(p.stopGrace)
+	p.closeStdin(limit)
+	if !closedWithin(p.done, time.Until(limit)) {
+		p.tree.signal(syscall.SIGTERM)
+		if !closedWithin(p.done, p.killGrace) {
+			p.tree.signal(syscall.SIGKILL)
+		}
+	}
+	<-p.gone
+	_, _ = p.out.Close(), p.in.Close() // fails only if they are closed already
+	drops.Wait()
+}
+
+// closeStdin flushes accepted lines and closes stdin, at limit at the latest: a child that has not read its pipe by then
+// does not notice its end either.
+func (p *Process) closeStdin(limit time.Time) {
+	p.writer.Shut(ErrStopped)
+	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	defer cancel()
+	// The error is ignored: stdin is closed in any case, and a child that has exited fails the Writer.
+	_ = p.writer.Flush(ctx)
+	_ = p.in.Close()
+}
+
+// attend waits for the child's exit, which may come at any time, and cleans up.
+func (p *Process) attend() {
+	defer close(p.gone)
+	how := p.tree.wait()
+	stopped := p.stopped.Load()
+	p.errs.Finish()
+	p.out.Finish()
+	closedWithin(p.pumped, pumpGrace) // the last lines of stderr
+	p.exit = &ExitError{Command: p.name, Code: how.code, Signal: how.signal, Lost: how.lost, Uptime: time.Since(p.started),
+		Stopped: stopped, StderrTail: p.tail.lines()}
+	p.writer.Fail(p.exit)
+	_ = p.in.Close() // fails only if it is closed already
+	close(p.done)
+	p.tree.sweep(p.killGrace)
+}
+
+// closedWithin waits until c is closed, at most d, and reports whether it is.
+func closedWithin(c <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		if d <= 0 {
+			return false
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
 	}
 }

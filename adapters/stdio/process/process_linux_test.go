@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/reaper"
 )
 
 const dieWithParent = true
@@ -45,12 +47,9 @@ func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 	}
 }
 
-// Without pidfds a thread waits.
-func TestAwaitExitWithoutPidfd(t *testing.T) {
+// The exit of a child is noticed without reaping it, and a zombie does not count as alive.
+func TestAwaitExitDoesNotReap(t *testing.T) {
 	t.Parallel()
-	if pollExit(-1) {
-		t.Error("a pidfd for process -1")
-	}
 	cmd := exec.Command("true")
 	must(t, cmd.Start())
 	must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
@@ -63,7 +62,7 @@ func TestAwaitExitWithoutPidfd(t *testing.T) {
 
 func onlyZombiesOrGone(pid int) bool {
 	group, err := unix.Getpgid(pid)
-	return err != nil || group != pid || onlyZombies(pid)
+	return err != nil || group != pid || reaper.GroupEnded(pid)
 }
 
 func TestPipesGrowOnlyWhenUsed(t *testing.T) {

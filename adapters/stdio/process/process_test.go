@@ -23,10 +23,10 @@ import (
 func noProcessLeft(t testing.TB, p *Process) {
 	t.Helper()
 	if unix.Kill(p.PID(), 0) == nil {
-		t.Errorf("child %v is still there", p)
+		t.Errorf("child %d is still there", p.PID())
 	}
 	if groupAlive(p.PID(), true) {
-		t.Errorf("the group of %v is still there", p)
+		t.Errorf("the group of %d is still there", p.PID())
 	}
 }
 
@@ -164,7 +164,7 @@ func TestProcessNeverReads(t *testing.T) {
 	accepted := 0
 	var err error
 	for err == nil {
-		if err = p.WriteContext(ctx, line); err == nil {
+		if err = p.WriteScanned(ctx, line); err == nil {
 			accepted += len(line)
 		}
 	}
@@ -173,7 +173,7 @@ func TestProcessNeverReads(t *testing.T) {
 	}
 	waits := make(chan error, 1)
 	full := &waitContext{Context: background(), waits: make(chan struct{})}
-	go func() { waits <- p.WriteContext(full, line) }()
+	go func() { waits <- p.WriteScanned(full, line) }()
 	<-full.waits
 	took(t, p, 8*time.Second)
 	if err := <-waits; err != ErrStopped {
@@ -235,7 +235,7 @@ func TestProcessStopFromMany(t *testing.T) {
 	p.Stop()
 }
 
-// Many start and stop at once. The thread that forks them survives all of them and ends with the last.
+// Many start and stop at once.
 func TestProcessManyAtOnce(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

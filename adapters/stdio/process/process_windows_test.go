@@ -6,10 +6,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/windows"
@@ -22,13 +20,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// playChild is the child's main. Every role exits after a minute at most, in case a test fails.
-func playChild(role string) int {
-	time.AfterFunc(time.Minute, func() { os.Exit(99) })
-	name, arg, _ := strings.Cut(role, ":")
+// playSystemChild has the roles of Windows.
+func playSystemChild(name, arg string) int {
 	switch name {
-	case "echo":
-		return echoLines()
 	case "exit":
 		code, _ := strconv.ParseUint(arg, 0, 32)
 		windows.ExitProcess(uint32(code))
@@ -52,21 +46,6 @@ func playChild(role string) int {
 			fmt.Println("line", i)
 		}
 		return echoLines()
-	case "half":
-		fmt.Print("whole\nhalf")
-		time.Sleep(time.Hour) // the child does nothing
-	case "flood":
-		return floodLines()
-	}
-	return playBadChild(name, arg)
-}
-
-// playBadChild has the roles that do not exit when they should, or start other processes.
-func playBadChild(name, arg string) int {
-	switch name {
-	case "deaf": // ignores the end of stdin
-		fmt.Println("ready")
-		time.Sleep(time.Hour) // the child does nothing
 	case "stubborn", "polite": // hear CTRL_BREAK; one exits by it
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, os.Interrupt)
@@ -76,37 +55,28 @@ func playBadChild(name, arg string) int {
 				return 7
 			}
 		}
-	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
-		what, then, _ := strings.Cut(arg, ",")
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = []string{childKey + "=" + what}
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
-		if then == "away" {
-			cmd.SysProcAttr.CreationFlags |= windows.CREATE_BREAKAWAY_FROM_JOB
-		}
-		if err := cmd.Start(); err != nil {
-			fmt.Println("not forked", err)
-			return echoLines()
-		}
-		fmt.Println("forked", cmd.Process.Pid)
-		if then == "exit" {
-			return 5
-		}
-		return echoLines()
 	case "supervisor": // starts a tree through Start and waits to be killed
 		p, err := Start(background(), child("fork:deaf,stay"))
 		if err != nil {
 			return 1
 		}
 		fmt.Println(p.PID())
-		for line, err := range p.Lines() {
+		for line, err := range allLines(p) {
 			if err == nil {
 				fmt.Println(string(line))
 			}
 		}
 	}
 	return 98
+}
+
+// escape gives a grandchild a process group of its own, and lets it leave the job if that is what comes then.
+func escape(cmd *exec.Cmd, role, then string) string {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+	if then == "away" {
+		cmd.SysProcAttr.CreationFlags |= windows.CREATE_BREAKAWAY_FROM_JOB
+	}
+	return role
 }
 
 // watched is a handle to a process, so that its exit can be observed and its id is not reused.

@@ -35,7 +35,7 @@ func TestProcessEnvironmentIsExact(t *testing.T) {
 func TestProcessNothingInherited(t *testing.T) {
 	t.Parallel()
 	p := start(t, Command{Argv: []string{"env"}, Reaper: testReaper})
-	for line, err := range p.Lines() {
+	for line, err := range allLines(p) {
 		if err != nil || !marks(string(line)) {
 			t.Errorf("got %q, %v", line, err)
 		}

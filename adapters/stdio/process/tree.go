@@ -1,16 +1,10 @@
 package process
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
-	"sync"
+	"syscall"
 	"time"
-
-	"dragoman/adapters/stdio/reaper"
 )
 
 const (
@@ -26,8 +20,8 @@ type tree interface {
 	// wait returns when the child has exited and been reaped. It asks the remaining descendants to end, because the
 	// process that talked to the proxy is gone. It is called once.
 	wait() outcome
-	// signal signals the child and its descendants. After the child's exit it does nothing.
-	signal(s signalKind)
+	// signal signals the child and its descendants: SIGTERM or SIGKILL. After the child's exit it does nothing.
+	signal(s syscall.Signal)
 	// sweep is called after wait and returns when no descendant is left. Those that remain after grace, counted from when
 	// they were asked to end, get SIGKILL.
 	sweep(grace time.Duration)
@@ -40,83 +34,24 @@ type outcome struct {
 	lost   bool   // the reaper ended first
 }
 
-// spawnTree starts a child with the three standard streams: by the reaper if one is available, else directly.
-func spawnTree(ctx context.Context, c Command, path string, std [3]*os.File) (tree, int, error) {
-	if c.Reaper != nil {
-		child, err := c.Reaper.Start(ctx, reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
-			Stdin: std[0], Stdout: std[1], Stderr: std[2]})
-		if err == nil {
-			return &reaperTree{child: child}, child.PID(), nil
-		}
-		if !errors.Is(err, reaper.ErrUnavailable) {
-			return nil, 0, err
-		}
-	}
+// directCommand returns a child that is started without a reaper.
+func directCommand(c Command, path string, std [3]*os.File) *exec.Cmd {
 	// Env is not nil, which would mean the proxy's own environment.
-	return startDirect(&exec.Cmd{Path: path, Args: c.Argv, Env: append([]string{}, c.Env...), Dir: c.Dir, SysProcAttr: sysProcAttr(),
-		Stdin: std[0], Stdout: std[1], Stderr: std[2]})
+	return &exec.Cmd{Path: path, Args: c.Argv, Env: append([]string{}, c.Env...), Dir: c.Dir, SysProcAttr: sysProcAttr(),
+		Stdin: std[0], Stdout: std[1], Stderr: std[2]}
 }
 
-// lastOf keeps the last of equal keys, as os/exec does itself, and drops the reaper's own key.
-func lastOf(env []string) []string {
-	out := make([]string, 0, len(env)+1)
-	seen := make(map[string]bool, len(env)+1)
-	seen[reaper.MarkKey] = true // set by the reaper
-	for _, entry := range slices.Backward(env) {
-		key, _, ok := strings.Cut(entry, "=")
-		if ok && seen[key] {
-			continue
+// emptyBy waits until no process is left, at most until limit, and reports whether that is so. Nothing cancels it: Stop
+// waits for it. It polls, because no event is reliable: Unix reports no empty process group, whose members are not our
+// children, and Windows does not guarantee the messages of a job (JOBOBJECT_ASSOCIATE_COMPLETION_PORT). A thorough check
+// costs more; it is made when the wait takes long.
+func emptyBy(limit time.Time, empty func(thorough bool) bool) bool {
+	for pause := sweepFirst; !empty(pause > sweepMost/4); pause = min(2*pause, sweepMost) {
+		left := time.Until(limit)
+		if left <= 0 {
+			return false
 		}
-		seen[key] = seen[key] || ok
-		out = append(out, entry)
+		<-time.After(min(pause, left))
 	}
-	slices.Reverse(out)
-	return out
-}
-
-// reaperTree is a child of the reaper, and all its descendants.
-type reaperTree struct {
-	child *reaper.Child
-
-	mu    sync.Mutex
-	asked time.Time // time of SIGTERM, or of the child's exit
-}
-
-func (g *reaperTree) signal(s signalKind) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	select {
-	case <-g.child.Exited():
-		return
-	default:
-	}
-	if s == sigKill {
-		g.child.Kill()
-		return
-	}
-	g.asked = time.Now()
-	g.child.Terminate()
-}
-
-// wait does not signal the remaining descendants; the reaper does.
-func (g *reaperTree) wait() outcome {
-	e := g.child.Exit()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.asked.IsZero() {
-		g.asked = time.Now()
-	}
-	return outcome{code: e.Code, signal: signalName(e.Signal), lost: e.Lost}
-}
-
-// reaperKilled is how long sweep waits after SIGKILL for all descendants to end: there may be many, and they may be
-// forking.
-const reaperKilled = 5 * time.Second
-
-func (g *reaperTree) sweep(grace time.Duration) {
-	if closedWithin(g.child.Gone(), time.Until(g.asked.Add(grace))) { // asked does not change after wait
-		return
-	}
-	g.child.Kill()
-	closedWithin(g.child.Gone(), reaperKilled)
+	return true
 }

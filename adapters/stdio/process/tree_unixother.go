@@ -11,12 +11,5 @@ import (
 // only notice.
 func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func launch(cmd *exec.Cmd) error { return cmd.Start() }
-
-func released() {}
-
 // awaitExit returns when the child has exited; it has been reaped then.
 func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() } // the error repeats ProcessState
-
-// onlyZombies returns false; here the system reaps orphans.
-func onlyZombies(int) bool { return false }
