@@ -67,12 +67,7 @@ const exitTime = time.Second
 func (p *child) ReadLine() ([]byte, error) {
 	line, err := p.Process.ReadLine()
 	if errors.Is(err, io.EOF) {
-		t := time.NewTimer(exitTime)
-		defer t.Stop()
-		select {
-		case <-p.Done():
-		case <-t.C:
-		}
+		p.ExitsWithin(exitTime)
 	}
 	return line, err
 }

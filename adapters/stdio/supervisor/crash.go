@@ -1,9 +1,6 @@
 package supervisor
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -22,20 +19,6 @@ const (
 	lastWords = 3
 	lastBytes = 500
 )
-
-// ending describes a child's end, as the rest of a sentence that begins with the server: by its exit, or by the error of
-// reading its output.
-func ending(exit *process.ExitError, err error, uptime time.Duration) string {
-	switch {
-	case exit != nil && exit.Signal != "":
-		return fmt.Sprintf("was ended by %s after %s", exit.Signal, upstream.Duration(exit.Uptime))
-	case exit != nil:
-		return fmt.Sprintf("exited with code %d after %s", exit.Code, upstream.Duration(exit.Uptime))
-	case errors.Is(err, io.EOF):
-		return fmt.Sprintf("closed its output after %s", upstream.Duration(uptime))
-	}
-	return fmt.Sprintf("broke off after %s: %v", upstream.Duration(uptime), err)
-}
 
 // words returns the last lines of stderr, joined, for an error message; empty if there are none. They are already
 // printable.

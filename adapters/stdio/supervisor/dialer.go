@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -49,7 +50,7 @@ type Dialer struct {
 	sup       *circuit
 	prewarmed prewarmed
 	noises    upstream.Sampler
-	grown     time.Duration // healthyAge; shorter in tests
+	goodAge   time.Duration // healthyAge; shorter in tests
 
 	running                         atomic.Int64
 	starts, crashes, noisy, dropped atomic.Uint64
@@ -83,7 +84,7 @@ func NewDialer(opt Options) *Dialer {
 	if opt.CrashPause <= 0 {
 		opt.CrashPause = defaultCrashPause
 	}
-	d := &Dialer{opt: opt, grown: healthyAge}
+	d := &Dialer{opt: opt, goodAge: healthyAge}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.sup = newCircuit(&d.opt, d.ctx.Done())
 	return d
@@ -109,7 +110,7 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	for c := d.spare(); c != nil; c = d.spare() {
 		if l := c.adopt(server, sink); l != nil {
 			d.used()
-			return d.given(l)
+			return d.unlessClosed(l)
 		}
 	}
 	t, err := d.sup.begin(ctx)
@@ -122,11 +123,11 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	}
 	l := c.first(server, sink)
 	go c.read() // ends with the child
-	return d.given(l)
+	return d.unlessClosed(l)
 }
 
-// given returns a link, unless the dialer was closed meanwhile: then no owner may be left to close the link.
-func (d *Dialer) given(l *link) (transport.Link, error) {
+// unlessClosed returns a link, unless the dialer was closed meanwhile: then no owner may be left to close the link.
+func (d *Dialer) unlessClosed(l *link) (transport.Link, error) {
 	if d.ctx.Err() != nil {
 		l.c.close()
 		return nil, errClosing()
@@ -144,23 +145,19 @@ func (d *Dialer) refused(ctx context.Context, t *ticket, err error) error {
 		return err
 	case errors.As(err, &missing):
 		t.impossible("could not be started: " + err.Error())
-		return fmt.Errorf("%w: %w", transport.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
+	default:
+		t.fail("could not be started: " + err.Error())
 	}
-	t.fail("could not be started: " + err.Error())
-	if errors.As(err, &start) && !passing(err) {
+	if missing != nil || errors.As(err, &start) && !temporary(err) {
 		return fmt.Errorf("%w: %w", transport.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
 	}
 	return proxy.Errf(proxy.Unreachable, "%s could not be started: %w", upstream.Called(d.opt.Name), err)
 }
 
-// passing reports whether the error is temporary: the system lacked a resource.
-func passing(err error) bool {
-	for _, no := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY, syscall.EINTR} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+// temporary reports whether the error is temporary: the system lacked a resource.
+func temporary(err error) bool {
+	lack := []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY, syscall.EINTR}
+	return slices.ContainsFunc(lack, func(e error) bool { return errors.Is(err, e) })
 }
 
 // noise counts a line that is not a message, and reports some of them.

@@ -109,7 +109,7 @@ func settled(c *instance) bool {
 // A start has succeeded once the child has lived for a while; an exit after that is a crash, not a failed start.
 func TestGrownChildren(t *testing.T) {
 	d := dialer(t, "fall=tools/call", nil)
-	d.grown = time.Millisecond
+	d.goodAge = time.Millisecond
 	l := dial(t, d, newListener())
 	until(t, "its age", func() bool { return settled(l.c) })
 	fault(t, l, "tools/call", proxy.Lost)
@@ -122,7 +122,7 @@ func TestGrownChildren(t *testing.T) {
 func TestGrownWithoutAnAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	d := dialer(t, "late="+file, nil)
-	d.grown = 10 * time.Millisecond
+	d.goodAge = 10 * time.Millisecond
 	l := dial(t, d, newListener())
 	answered := make(chan error, 1)
 	go func() {
@@ -252,7 +252,7 @@ func TestCrashLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the trial", func() bool { return d.Health().State == "half-open" })
-	d.grown = time.Hour
+	d.goodAge = time.Hour
 	l := dial(t, d, newListener())
 	mustCall(t, l, "initialize") // which is enough
 	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
@@ -273,9 +273,9 @@ func TestStartTimeout(t *testing.T) {
 	until(t, "the request, and the child's words", func() bool {
 		l.c.mu.Lock()
 		defer l.c.mu.Unlock()
-		return l.c.patient != nil && l.LastWords() != ""
+		return l.c.overdueTimer != nil && l.LastWords() != ""
 	})
-	l.c.patient.Reset(0) // an hour later
+	l.c.overdueTimer.Reset(0) // an hour later
 	var e *proxy.Error
 	if err := <-failed; !errors.As(err, &e) || e.Name != proxy.UpstreamTimeout.Name {
 		t.Fatalf("%v", err)
@@ -316,9 +316,9 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	d = dialer(t, "good", func(o *Options) { o.StartTimeout = 2 * time.Second })
 	l = dial(t, d, newListener())
 	mustCall(t, l, "initialize")
-	until(t, "the answer to be noted", l.c.heard.Load)
+	until(t, "the answer to be noted", l.c.ready.Load)
 	l.c.mu.Lock()
-	armed := l.c.patient != nil && l.c.patient.Stop()
+	armed := l.c.overdueTimer != nil && l.c.overdueTimer.Stop()
 	l.c.mu.Unlock()
 	if armed {
 		t.Error("the first answer had come and is still awaited")
@@ -347,7 +347,7 @@ func TestMissingCommand(t *testing.T) {
 		err  error
 		want bool
 	}{{unix.EAGAIN, true}, {unix.EMFILE, true}, {unix.EACCES, false}, {io.EOF, false}} {
-		if got := passing(&process.StartError{Err: c.err}); got != c.want {
+		if got := temporary(&process.StartError{Err: c.err}); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
@@ -381,7 +381,7 @@ func TestNoiseIsSampled(t *testing.T) {
 func TestStderrIsLimited(t *testing.T) {
 	var mu sync.Mutex
 	told, left, last := 0, 0, "x"
-	d := dialer(t, "mutter", func(o *Options) {
+	d := dialer(t, "stderr", func(o *Options) {
 		o.Stderr = func(_ int, line []byte, dropped int) {
 			mu.Lock()
 			defer mu.Unlock()

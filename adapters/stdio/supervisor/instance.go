@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,22 +29,22 @@ type instance struct {
 	stderr *limiter
 	reader chan struct{} // closed when the reader, and with it the process, has ended
 	link   atomic.Pointer[link]
-	heard  atomic.Bool // it has sent a message
+	ready  atomic.Bool // it has sent a message
 
 	crashOnce sync.Once
 	crashed   *proxy.Error // made by crash
 
-	mu      sync.Mutex
-	healthy *time.Timer    // fires at the age of a good start
-	patient *time.Timer    // fires when its first answer is overdue; nil if none is awaited
-	late    sync.WaitGroup // counts patient's function until it has returned or cannot run any more
-	asked   int            // requests before its first message
-	probed  bool           // it was sent nothing but server/discover
-	lived   bool           // it reached the age of a good start before its first answer
-	dead    bool           // its output has ended: it cannot be adopted
-	closed  bool           // close was called
-	stopped bool           // it was alive when close was called
-	expired *proxy.Error   // set if it was stopped because its first answer was overdue
+	mu           sync.Mutex
+	healthy      *time.Timer    // fires at the age of a good start
+	overdueTimer *time.Timer    // fires when its first answer is overdue; nil if none is awaited
+	late         sync.WaitGroup // counts overdueTimer's function until it has returned or cannot run any more
+	asked        int            // requests before its first message
+	probed       bool           // it was sent nothing but server/discover
+	lived        bool           // it reached the age of a good start before its first answer
+	dead         bool           // its output has ended: it cannot be adopted
+	closed       bool           // close was called
+	stopped      bool           // it was alive when close was called
+	expired      *proxy.Error   // set if it was stopped because its first answer was overdue
 }
 
 // link is a child in use, as a transport.Link.
@@ -68,7 +70,7 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
 	c.proc = proc
 	d.running.Add(1)
 	c.mu.Lock()
-	c.healthy = time.AfterFunc(d.grown, c.grown)
+	c.healthy = time.AfterFunc(d.goodAge, c.reachedGoodAge)
 	c.mu.Unlock()
 	return c, nil
 }
@@ -98,13 +100,8 @@ func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 func (c *instance) adopt(server proxy.Era, sink transport.Sink) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead || c.closed {
+	if c.dead || c.closed || c.proc.Exit() != nil {
 		return nil
-	}
-	select {
-	case <-c.proc.Done():
-		return nil
-	default:
 	}
 	return c.first(server, sink)
 }
@@ -172,32 +169,25 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 	if errors.As(err, &long) {
 		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
 	}
-	if c.exits() {
+	if c.proc.ExitsWithin(exitTime) {
 		return c.crash(err)
 	}
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", upstream.Called(c.d.opt.Name), err)
 }
 
-// exits waits for the exit of a child that seems to have ended; false if it has only closed its pipes.
-func (c *instance) exits() bool {
-	select {
-	case <-c.proc.Done():
-		return true
-	default:
-	}
-	timer := time.NewTimer(exitTime)
-	defer timer.Stop()
-	select {
-	case <-c.proc.Done():
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// how describes the child's end; err is what reading its output returned.
+// how describes the child's end, as the rest of a sentence that begins with the server: by its exit, or by err, which reading
+// its output or writing to it returned.
 func (c *instance) how(err error) string {
-	return ending(c.proc.Exit(), err, time.Since(c.ticket.began))
+	exit, uptime := c.proc.Exit(), time.Since(c.ticket.began)
+	switch {
+	case exit != nil && exit.Signal != "":
+		return fmt.Sprintf("was ended by %s after %s", exit.Signal, upstream.Duration(exit.Uptime))
+	case exit != nil:
+		return fmt.Sprintf("exited with code %d after %s", exit.Code, upstream.Duration(exit.Uptime))
+	case errors.Is(err, io.EOF):
+		return fmt.Sprintf("closed its output after %s", upstream.Duration(uptime))
+	}
+	return fmt.Sprintf("broke off after %s: %v", upstream.Duration(uptime), err)
 }
 
 // crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
@@ -213,7 +203,7 @@ func (c *instance) ended(err error) {
 	ours := c.stopped || c.expired != nil
 	c.mu.Unlock()
 	if !ours {
-		c.exits()
+		c.proc.ExitsWithin(exitTime)
 	}
 	c.mu.Lock()
 	c.dead = true
@@ -228,7 +218,7 @@ func (c *instance) ended(err error) {
 	if !stopped && fault == nil {
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
-		c.judge(c.how(err)+words(c.proc.StderrTail()), l == nil, probed && !c.heard.Load())
+		c.judge(c.how(err)+words(c.proc.StderrTail()), l == nil, probed && !c.ready.Load())
 	}
 	if l != nil && fault != nil {
 		l.Fail(fault)
@@ -248,18 +238,18 @@ func (c *instance) judge(how string, spare, byProbe bool) {
 	switch {
 	case byProbe:
 		c.ticket.drop()
-	case spare || time.Since(c.ticket.began) < c.d.grown:
+	case spare || time.Since(c.ticket.began) < c.d.goodAge:
 		c.ticket.fail(how)
 	default:
 		c.ticket.succeed()
 	}
 }
 
-// grown is called when the child has reached the age of a good start. The start is good unless the first answer is
+// reachedGoodAge is called when the child has reached the age of a good start. The start is good unless the first answer is
 // awaited.
-func (c *instance) grown() {
+func (c *instance) reachedGoodAge() {
 	c.mu.Lock()
-	waiting := c.patient != nil && !c.heard.Load()
+	waiting := c.overdueTimer != nil && !c.ready.Load()
 	c.lived = waiting
 	over := c.dead || c.closed || c.expired != nil
 	c.mu.Unlock()
@@ -275,28 +265,28 @@ func lasting(m *wire.Message) bool {
 
 // ask registers a request to a child that has not sent a message yet, and starts the timer for its first answer.
 func (c *instance) ask(m *wire.Message) {
-	if c.heard.Load() {
+	if c.ready.Load() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probed = m.Is("server/discover") && (c.asked == 0 || c.probed)
 	c.asked++
-	if c.patient == nil && !lasting(m) && !c.closed && !c.dead && !c.heard.Load() {
+	if c.overdueTimer == nil && !lasting(m) && !c.closed && !c.dead && !c.ready.Load() {
 		c.late.Add(1)
-		c.patient = time.AfterFunc(c.d.opt.StartTimeout, c.overdue)
+		c.overdueTimer = time.AfterFunc(c.d.opt.StartTimeout, c.overdue)
 	}
 }
 
 // answered records the child's first message.
 func (c *instance) answered() {
-	if c.heard.Load() {
+	if c.ready.Load() {
 		return
 	}
 	c.mu.Lock()
-	c.heard.Store(true)
+	c.ready.Store(true)
 	lived := c.lived
-	if c.patient != nil && c.patient.Stop() {
+	if c.overdueTimer != nil && c.overdueTimer.Stop() {
 		c.late.Done()
 	}
 	c.mu.Unlock()
@@ -309,7 +299,7 @@ func (c *instance) answered() {
 func (c *instance) overdue() {
 	defer c.late.Done()
 	c.mu.Lock()
-	if c.heard.Load() || c.closed || c.dead {
+	if c.ready.Load() || c.closed || c.dead {
 		c.mu.Unlock()
 		return
 	}
@@ -326,7 +316,7 @@ func (c *instance) overdue() {
 // stopTimers stops the timers. The caller holds c.mu.
 func (c *instance) stopTimers() {
 	c.healthy.Stop()
-	if c.patient != nil && c.patient.Stop() {
+	if c.overdueTimer != nil && c.overdueTimer.Stop() {
 		c.late.Done()
 	}
 }
@@ -337,7 +327,7 @@ func (c *instance) close() {
 	first := !c.closed && !c.dead && c.expired == nil && c.proc.Exit() == nil
 	c.closed, c.stopped = true, c.stopped || first
 	c.stopTimers()
-	mute := c.asked > 0 && !c.heard.Load()
+	mute := c.asked > 0 && !c.ready.Load()
 	l := c.link.Load()
 	c.mu.Unlock()
 	if first {
@@ -372,3 +362,53 @@ func (l *link) LastWords() string { return words(l.c.proc.StderrTail()) }
 
 // PID returns the child's process id.
 func (l *link) PID() int { return l.c.proc.PID() }
+
+const (
+	// stderrBurst and stderrRate limit the reported lines of a child's stderr, in lines, and lines a second. Once the
+	// limit is reached, reporting pauses for the time of stderrPause lines, so that the dropped lines are reported once a
+	// second and not with every line.
+	stderrBurst = 50
+	stderrRate  = 10
+	stderrPause = 10
+)
+
+// limiter is a token bucket, one token a line.
+type limiter struct {
+	mu      sync.Mutex
+	tokens  float64
+	at      time.Time
+	dry     bool
+	dropped int // since the last line that passed
+}
+
+func newLimiter(now time.Time) *limiter { return &limiter{tokens: stderrBurst, at: now} }
+
+// take reports whether a line may pass, and if so how many lines before it were dropped.
+func (l *limiter) take(now time.Time) (pass bool, dropped int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokens = min(l.tokens+now.Sub(l.at).Seconds()*stderrRate, stderrBurst)
+	l.at = now
+	need := 1.0
+	if l.dry {
+		need = stderrPause
+	}
+	if l.tokens < need {
+		l.dry = true
+		l.dropped++
+		return false, 0
+	}
+	l.tokens--
+	l.dry = false
+	dropped, l.dropped = l.dropped, 0
+	return true, dropped
+}
+
+// rest returns how many lines were dropped since the last that passed, and resets the count.
+func (l *limiter) rest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.dropped
+	l.dropped = 0
+	return n
+}

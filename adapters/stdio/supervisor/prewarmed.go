@@ -99,11 +99,12 @@ func (d *Dialer) fill() {
 		}
 		pause := backoff(s.lost)
 		s.mu.Unlock()
-		if pause = max(pause, d.sup.retryIn()); pause > 0 && !d.rest(pause) {
+		pause = max(pause, time.Until(d.sup.health().RetryAt))
+		if d.sup.wait(d.ctx, nil, pause) != nil {
 			continue // closed
 		}
 		if c := d.prepare(); c != nil {
-			d.shelve(c)
+			d.addSpare(c)
 		}
 	}
 }
@@ -123,8 +124,8 @@ func (d *Dialer) prepare() *instance {
 	return nil
 }
 
-// shelve adds a new spare and starts to read its output. The spare may be taken into use before that.
-func (d *Dialer) shelve(c *instance) {
+// addSpare adds a new spare and starts to read its output. The spare may be taken into use before that.
+func (d *Dialer) addSpare(c *instance) {
 	s := &d.prewarmed
 	s.group.Add(1)
 	s.mu.Lock()
@@ -136,18 +137,6 @@ func (d *Dialer) shelve(c *instance) {
 	go c.read() // ends with the child
 	if closed {
 		c.close()
-	}
-}
-
-// rest waits for pause; false if the dialer was closed meanwhile.
-func (d *Dialer) rest(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-d.ctx.Done():
-		return false
 	}
 }
 

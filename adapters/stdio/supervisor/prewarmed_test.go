@@ -61,7 +61,7 @@ func TestPrewarmedChildrenAreUsed(t *testing.T) {
 // A spare that dies is replaced, and the next Dial does not get it.
 func TestPrewarmedChildDies(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 1 })
-	d.grown = time.Millisecond // which is a failure, however long it has lived
+	d.goodAge = time.Millisecond // which is a failure, however long it has lived
 	warm(t, d, 1)
 	d.prewarmed.mu.Lock()
 	c := d.prewarmed.idle[0]
@@ -92,7 +92,7 @@ func TestPrewarmedChildrenThatDieOpenTheCircuit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dialer(t, "die-while="+flag, func(o *Options) { o.Spares, o.CrashLimit, o.CrashPause = 1, 2, time.Second })
-	d.grown = time.Hour
+	d.goodAge = time.Hour
 	d.Warm()
 	until(t, "the open circuit", func() bool { return d.Health().State == "open" })
 	if s := d.Stats(); s.Starts != 2 || s.FailedStarts != 2 {
@@ -157,8 +157,8 @@ func TestLateChildrenAreEnded(t *testing.T) {
 	}
 	l := dial(t, d, newListener())
 	d.Close()
-	d.shelve(spare)
-	if given, err := d.given(l); given != nil || err == nil {
+	d.addSpare(spare)
+	if given, err := d.unlessClosed(l); given != nil || err == nil {
 		t.Errorf("%v %v", given, err)
 	}
 	if s := d.Stats(); s.Running != 0 || s.Spares != 0 {

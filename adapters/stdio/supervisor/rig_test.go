@@ -37,7 +37,7 @@ var (
 //	late=FILE      answers when there is a FILE
 //	banner         writes a MiB on stdout before it reads
 //	noisy          writes 20 lines that are no message before each answer
-//	mutter         writes 500 lines on stderr before each answer
+//	stderr         writes 500 lines on stderr before each answer
 //	close          closes its output at the first request, and lives on
 func playServer(role string) int {
 	role, arg, _ := strings.Cut(role, "=")
@@ -81,8 +81,8 @@ func playServer(role string) int {
 		for range map[string]int{"noisy": 20}[role] {
 			fmt.Println("some noise")
 		}
-		for range map[string]int{"mutter": 500}[role] {
-			fmt.Fprintln(os.Stderr, "some muttering")
+		for range map[string]int{"stderr": 500}[role] {
+			fmt.Fprintln(os.Stderr, "a line")
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"pid":%d}}`+"\n", id[1], os.Getpid())
 	}

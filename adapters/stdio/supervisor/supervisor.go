@@ -79,7 +79,7 @@ func newCircuit(opt *Options, quit <-chan struct{}) *circuit {
 			return c.TotalFailures >= limit && 2*c.TotalFailures >= c.Requests-c.TotalExclusions
 		},
 		IsExcluded:    func(err error) bool { return errors.Is(err, errNeutral) },
-		OnStateChange: s.turned,
+		OnStateChange: s.stateChanged,
 	})
 	return s
 }
@@ -96,8 +96,8 @@ func backoff(n int) time.Duration {
 	return min(backoffFirst<<min(n-1, 16), backoffMost)
 }
 
-// turned is called by the breaker, under its lock, when the state changes.
-func (s *circuit) turned(_ string, _, to gobreaker.State) {
+// stateChanged is called by the breaker, under its lock, when the state changes.
+func (s *circuit) stateChanged(_ string, _, to gobreaker.State) {
 	if to == gobreaker.StateOpen {
 		s.mu.Lock()
 		s.openedAt = time.Now()
@@ -106,8 +106,8 @@ func (s *circuit) turned(_ string, _, to gobreaker.State) {
 	s.moved.Store(true)
 }
 
-// tell calls changed if the circuit's state has changed.
-func (s *circuit) tell() {
+// reportChange calls changed if the circuit's state has changed.
+func (s *circuit) reportChange() {
 	if s.moved.Swap(false) && s.changed != nil {
 		s.changed(s.health())
 	}
@@ -152,7 +152,7 @@ func (s *circuit) begin(ctx context.Context) (*ticket, error) {
 			continue
 		}
 		done, err := s.breaker.Allow()
-		s.tell()
+		s.reportChange()
 		switch {
 		case err == nil:
 			return &ticket{s: s, done: done, began: time.Now(), trial: s.breaker.State() == gobreaker.StateHalfOpen}, nil
@@ -213,16 +213,6 @@ func (s *circuit) tooEarly(wait time.Duration) *proxy.Error {
 		e.RetryAfter = 1
 	}
 	return e
-}
-
-// retryIn returns how long an open circuit stays open; zero if it is not open.
-func (s *circuit) retryIn() time.Duration {
-	if s.breaker.State() != gobreaker.StateOpen {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(time.Until(s.openedAt.Add(s.pause)), 0)
 }
 
 // take returns the function that settles the ticket at the breaker; nil if it is settled already.
@@ -299,7 +289,7 @@ func (s *circuit) wake() {
 	close(s.settled)
 	s.settled = make(chan struct{})
 	s.mu.Unlock()
-	s.tell()
+	s.reportChange()
 }
 
 // errClosing is the error of a Dial during shutdown.
