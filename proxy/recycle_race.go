@@ -8,7 +8,7 @@ const Poison = true
 
 // Overwrite overwrites memory that is released, so that a later use of it fails.
 func Overwrite(b []byte) {
-	for i := range b {
-		b[i] = '!'
+	for n := copy(b, "!"); n > 0 && n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }

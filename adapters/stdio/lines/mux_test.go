@@ -220,7 +220,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 
 // A message is not copied on its way to or from a server, except by the system.
 func TestLargeMessagesAllocateLittle(t *testing.T) {
-	if poisoned {
+	if proxy.Poison {
 		t.Skip("the race detector empties pools")
 	}
 	p := startPiped(t, pipe.DefaultSize)

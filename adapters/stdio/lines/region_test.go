@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dragoman/proxy"
 )
 
 // Kept lines do not change while others are read, and their memory is released by their users.
@@ -92,7 +94,7 @@ func TestRegionsCool(t *testing.T) {
 		defer p.mu.Unlock()
 		return len(p.warm)
 	}
-	if n := count(); n != warmTotal/warmBytes && !poisoned {
+	if n := count(); n != warmTotal/warmBytes && !proxy.Poison {
 		t.Errorf("%d stay", n)
 	}
 	eventually(t, "all are gone", func() bool { return count() == 0 })
@@ -120,7 +122,7 @@ func resident(t *testing.T) int {
 
 // Reading a large line costs its size once, keeping it costs nothing, and releasing it frees the memory at once.
 func TestReaderHoldsOnce(t *testing.T) {
-	if poisoned || runtime.GOOS != "linux" {
+	if proxy.Poison || runtime.GOOS != "linux" {
 		t.Skip("memory is measured without the race detector, on Linux")
 	}
 	const size = 60 << 20

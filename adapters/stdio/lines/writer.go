@@ -3,7 +3,6 @@ package lines
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -11,9 +10,6 @@ import (
 	"sync"
 	"time"
 )
-
-// ErrClosed is the default cause of Shut and Fail.
-var ErrClosed = errors.New("stdio: writer is closed")
 
 // defaultBuffer is how many bytes may wait for a reader that does not read; a single line may be larger.
 const defaultBuffer = 4 << 20
@@ -103,19 +99,15 @@ func NewWriter(dst io.Writer, opts WriterOptions) *Writer {
 	return w
 }
 
-// Write is WriteContext without a limit on waiting.
-func (w *Writer) Write(line []byte) error { return w.WriteContext(context.Background(), line) }
+// Write is WriteParts for a line in one part, without a limit on waiting.
+func (w *Writer) Write(line []byte) error { return w.WriteParts(context.Background(), line) }
 
-// WriteContext accepts the line and writes it with a newline, or leaves that to the goroutine that is writing. The line
-// is not used after the return. WriteContext waits while the buffer is full. If ctx ends during that wait, nothing of the
-// line is ever written. After the line has been accepted ctx has no effect, because a half-written line cannot be taken
-// back.
+// WriteParts accepts a line and writes it with a newline, or leaves that to the goroutine that is writing. The line comes
+// in consecutive parts, so that a message with a few changed bytes need not be copied. They are not used after the return.
+// WriteParts waits while the buffer is full. If ctx ends during that wait, nothing of the line is ever written. After the
+// line has been accepted ctx has no effect, because a half-written line cannot be taken back.
 //
 // The errors are *EmbeddedNewlineError, *LineTooLongError, ctx's, and the cause with which the Writer failed or was shut.
-func (w *Writer) WriteContext(ctx context.Context, line []byte) error { return w.WriteParts(ctx, line) }
-
-// WriteParts is WriteContext for a line in several consecutive parts, so that a message with a few changed bytes need not
-// be copied.
 func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
 	if length(parts) <= w.max {
 		if err := lineBreak(parts); err != nil {
@@ -166,9 +158,9 @@ func (w *Writer) Shut(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shut == nil {
-		w.shut = orClosed(cause)
+		w.shut = cause
 	}
-	w.refuseTurns()
+	w.refuseWaiting()
 }
 
 // Fail drops the lines that are not written yet and refuses further lines with cause, which replaces an earlier one: the
@@ -176,17 +168,10 @@ func (w *Writer) Shut(cause error) {
 func (w *Writer) Fail(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err = orClosed(cause)
+	w.err = cause
+	w.refuseWaiting()
 	w.refuseTurns()
-	w.refuseBatons()
-	w.wakeCalm()
-}
-
-func orClosed(cause error) error {
-	if cause == nil {
-		return ErrClosed
-	}
-	return cause
+	w.wakeFlush()
 }
 
 // Flush waits until every accepted line is written. The error is ctx's, or the cause with which the Writer failed.
@@ -243,10 +228,12 @@ func (w *Writer) tooLong(parts [][]byte, size int) error {
 
 // admit reserves room for need bytes, waiting for it in the order of arrival. mu is held on entry and return.
 func (w *Writer) admit(ctx context.Context, need int) error {
-	if err := w.refusal(); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	switch err := ctx.Err(); {
+	case w.err != nil:
+		return w.err
+	case w.shut != nil:
+		return w.shut
+	case err != nil:
 		return err
 	}
 	if len(w.waiting) == 0 && w.fits(need) {
@@ -274,13 +261,6 @@ func (w *Writer) admit(ctx context.Context, need int) error {
 	return ctx.Err()
 }
 
-func (w *Writer) refusal() error {
-	if w.err != nil {
-		return w.err
-	}
-	return w.shut
-}
-
 func (w *Writer) fits(need int) bool { return w.held == 0 || w.held+need <= w.cap }
 
 // grant admits the waiters that have room now. mu is held.
@@ -294,15 +274,15 @@ func (w *Writer) grant() {
 	}
 }
 
-// refuseTurns refuses all waiters. mu is held, and err or shut is set.
-func (w *Writer) refuseTurns() {
+// refuseWaiting refuses all callers that wait for room. mu is held, and err or shut is set.
+func (w *Writer) refuseWaiting() {
 	for _, t := range w.waiting {
 		close(t.ready)
 	}
 	w.waiting = nil
 }
 
-func (w *Writer) wakeCalm() {
+func (w *Writer) wakeFlush() {
 	if w.written != nil {
 		close(w.written)
 		w.written = nil
@@ -333,7 +313,7 @@ func (w *Writer) settle(n int, err error) []byte {
 	defer w.mu.Unlock()
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("stdio: write: %w", err)
-		w.refuseTurns()
+		w.refuseWaiting()
 	}
 	w.off += n
 	if w.err == nil && w.cur != nil && w.off < len(w.cur.B) {
@@ -355,13 +335,13 @@ func (w *Writer) settle(n int, err error) []byte {
 		w.cur = next.slab
 		return w.cur.B
 	}
-	w.refuseBatons()
+	w.refuseTurns()
 	for _, next := range w.queue { // only if the Writer has failed
 		next.slab.Free()
 	}
 	w.queue, w.flushing = slices.Delete(w.queue, 0, len(w.queue)), false
 	w.grant()
-	w.wakeCalm()
+	w.wakeFlush()
 	return nil
 }
 

@@ -24,8 +24,8 @@ func (b *writeTurn) pass() {
 	close(b.settled)
 }
 
-// refuseBatons refuses the large lines that have not been started, because the Writer has failed. mu is held.
-func (w *Writer) refuseBatons() {
+// refuseTurns refuses the large lines that have not been started, because the Writer has failed. mu is held.
+func (w *Writer) refuseTurns() {
 	w.queue = slices.DeleteFunc(w.queue, func(q entry) bool {
 		if q.writer != nil {
 			close(q.writer.settled)

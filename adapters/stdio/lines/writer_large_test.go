@@ -27,7 +27,7 @@ func stuckWriter(t *testing.T) (*Writer, *pipe.Writer, io.Reader, chan error) {
 func begin(t *testing.T, w *Writer, ctx context.Context, line []byte, place int) chan error {
 	t.Helper()
 	result := make(chan error, 1)
-	go func() { result <- w.WriteContext(ctx, line) }()
+	go func() { result <- w.WriteParts(ctx, line) }()
 	eventually(t, "it waits", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()

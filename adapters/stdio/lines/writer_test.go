@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dragoman/adapters/stdio/pipe"
+	"dragoman/proxy"
 )
 
 // gate is a destination that accepts bytes when the test says so.
@@ -96,7 +97,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := w.WriteContext(ended, []byte("a")); err != context.Canceled {
+	if err := w.WriteParts(ended, []byte("a")); err != context.Canceled {
 		t.Errorf("ended: %v", err)
 	}
 	must(t, w.Write([]byte("12345")))
@@ -134,7 +135,7 @@ func TestWriterBounds(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
-	go func() { left <- w.WriteContext(ctx, []byte("cancelled in time")) }()
+	go func() { left <- w.WriteParts(ctx, []byte("cancelled in time")) }()
 	waiting(t, w, 1)
 	second := make(chan error, 1)
 	go func() { second <- w.Write([]byte("second")) }()
@@ -207,9 +208,10 @@ func TestWriterShutAndFail(t *testing.T) {
 	if err := w.Flush(shortly(t)); err != dead {
 		t.Errorf("Flush after Fail: %v", err)
 	}
-	w.Fail(nil)
-	if err := w.Write([]byte("x")); err != ErrClosed {
-		t.Errorf("after Fail(nil): %v", err)
+	again := errors.New("again")
+	w.Fail(again)
+	if err := w.Write([]byte("x")); err != again {
+		t.Errorf("after another Fail: %v", err)
 	}
 }
 
@@ -268,7 +270,7 @@ func TestWriterManyThroughPipe(t *testing.T) {
 			for n := range each {
 				pad := strings.Repeat(string(rune('a'+id)), sizes[(id+n)%len(sizes)])
 				ctx, cancel := context.WithCancel(context.Background())
-				if err := w.WriteContext(ctx, fmt.Appendf(nil, "%d %d %s", id, n, pad)); err != nil {
+				if err := w.WriteParts(ctx, fmt.Appendf(nil, "%d %d %s", id, n, pad)); err != nil {
 					t.Error(err)
 				}
 				cancel()
@@ -314,7 +316,7 @@ func TestWriterLargeLineCancelled(t *testing.T) {
 	line := bytes.Repeat([]byte("L"), 3<<20)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
-	go func() { result <- w.WriteContext(ctx, line) }()
+	go func() { result <- w.WriteParts(ctx, line) }()
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(r, first); err != nil { // it has begun and cannot end, because nothing is read
 		t.Fatal(err)
@@ -336,7 +338,7 @@ func TestWriterLargeLineCancelled(t *testing.T) {
 
 // The steady state of small lines, reader included, allocates nothing.
 func TestLinesAllocateNothing(t *testing.T) {
-	if poisoned {
+	if proxy.Poison {
 		t.Skip("the race detector empties pools")
 	}
 	r, in := testPipe(t)
