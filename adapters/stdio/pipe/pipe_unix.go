@@ -61,17 +61,7 @@ func (r *Reader) readRest() (int, error) {
 // readStep tries to read once; false makes the poller wait.
 func (r *Reader) readStep(fd uintptr) bool {
 	c := &r.call
-	p := c.lend()
-	for {
-		c.n, c.err = unix.Read(int(fd), p)
-		if c.err != unix.EINTR {
-			break
-		}
-	}
-	if c.err != nil {
-		c.n = 0
-	}
-	if c.err == unix.EAGAIN {
+	if c.n, c.err = ReadOnce(int(fd), c.lend()); c.err == unix.EAGAIN {
 		c.back()
 		return false
 	}
@@ -116,7 +106,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 func (w *Writer) fillStep(fd uintptr) bool {
 	c := &w.call
 	w.growFor(fd, len(c.p))
-	n, err := writeOnce(int(fd), c.p[c.n:])
+	n, err := WriteOnce(int(fd), c.p[c.n:])
 	c.n, c.err = c.n+n, err
 	return err != nil || c.n == len(c.p)
 }
@@ -127,10 +117,10 @@ func (w *Writer) writeStep(fd uintptr) bool {
 	if len(c.p) > capacity {
 		w.growFor(fd, len(c.p))
 	}
-	c.n, c.err = writeOnce(int(fd), c.p)
+	c.n, c.err = WriteOnce(int(fd), c.p)
 	if c.err == nil && c.n < len(c.p) && w.growFor(fd, len(c.p)) {
 		var n int
-		n, c.err = writeOnce(int(fd), c.p[c.n:])
+		n, c.err = WriteOnce(int(fd), c.p[c.n:])
 		c.n += n
 	}
 	return true
@@ -147,8 +137,21 @@ func (w *Writer) growFor(fd uintptr, n int) bool {
 	return true
 }
 
-// writeOnce writes as much as fits; a full pipe is 0, nil.
-func writeOnce(fd int, p []byte) (int, error) {
+// ReadOnce reads from a non-blocking descriptor what is there; nothing is 0, EAGAIN.
+func ReadOnce(fd int, p []byte) (int, error) {
+	for {
+		switch n, err := unix.Read(fd, p); err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+		default:
+			return 0, err
+		}
+	}
+}
+
+// WriteOnce writes to a non-blocking descriptor as much as fits; a full one is 0, nil.
+func WriteOnce(fd int, p []byte) (int, error) {
 	for {
 		switch n, err := unix.Write(fd, p); err {
 		case nil:

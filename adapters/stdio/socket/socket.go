@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -52,7 +51,7 @@ type Options struct {
 type Dialer struct {
 	opt    Options
 	noises upstream.Sampler
-	open   atomic.Int64
+	open   atomic.Int64 // connections; for tests
 }
 
 // NewDialer returns a Dialer. It does not connect.
@@ -76,9 +75,6 @@ func (s *Dialer) Dial(server proxy.Era) transport.Dial {
 		return s.connect(ctx, server, sink)
 	}
 }
-
-// Open returns how many connections are open.
-func (s *Dialer) Open() int { return int(s.open.Load()) }
 
 func (s *Dialer) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
 	dialer := net.Dialer{Timeout: s.opt.ConnectTimeout,
@@ -144,9 +140,7 @@ type connection struct {
 	sink   transport.Sink
 	began  time.Time
 	reader chan struct{} // closed when the reader, and with it the connection, has ended
-
-	mu     sync.Mutex
-	closed bool // by Close
+	closed atomic.Bool   // by Close
 }
 
 // attach returns a link that owns the connection.
@@ -226,9 +220,7 @@ func (c *connection) ended(err error) {
 		how = "was closed by the server"
 	}
 	fault := proxy.Errf(proxy.Lost, "the connection to %s at %s %s after %s", upstream.Called(c.s.opt.Name), c.s.address(), how, upstream.Duration(time.Since(c.began)))
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
+	closed := c.closed.Load()
 	c.out.Fail(fault)
 	c.Fail(fault)
 	if !closed {
@@ -240,11 +232,7 @@ func (c *connection) ended(err error) {
 // Close implements transport.Link. It closes the proxy's side, which the server sees like the end of its stdin, and waits
 // for the server to close its side. After linger the connection is cut.
 func (c *connection) Close() error {
-	c.mu.Lock()
-	first := !c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if first {
+	if !c.closed.Swap(true) {
 		c.Fail(proxy.Errf(proxy.Lost, "the connection to %s was closed", upstream.Called(c.s.opt.Name)))
 		c.hangUp()
 	}

@@ -23,15 +23,15 @@ import (
 // soon is how long a test waits for an event.
 const soon = 10 * time.Second
 
-// plug is a server behind a socket: each connection it accepts goes to the test.
-type plug struct {
+// testServer is a server behind a socket: each connection it accepts goes to the test.
+type testServer struct {
 	t     *testing.T
 	ln    net.Listener
 	conns chan net.Conn
 }
 
 // listen opens a socket of either kind; it is closed with the test.
-func listen(t *testing.T, network string) *plug {
+func listen(t *testing.T, network string) *testServer {
 	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
@@ -41,7 +41,7 @@ func listen(t *testing.T, network string) *plug {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plug{t: t, ln: ln, conns: make(chan net.Conn, 8)}
+	p := &testServer{t: t, ln: ln, conns: make(chan net.Conn, 8)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -57,7 +57,7 @@ func listen(t *testing.T, network string) *plug {
 	return p
 }
 
-func (p *plug) options() Options {
+func (p *testServer) options() Options {
 	return Options{Name: "a", Network: p.ln.Addr().Network(), Address: p.ln.Addr().String()}
 }
 
@@ -68,7 +68,7 @@ type peer struct {
 	r    *bufio.Reader
 }
 
-func (p *plug) accept() *peer {
+func (p *testServer) accept() *peer {
 	p.t.Helper()
 	select {
 	case conn := <-p.conns:
@@ -129,7 +129,7 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 func newSocket(t *testing.T, opt Options) *Dialer {
 	s := NewDialer(opt)
 	t.Cleanup(func() {
-		if n := s.Open(); n != 0 {
+		if n := s.open.Load(); n != 0 {
 			t.Errorf("%d connections are open", n)
 		}
 	})
@@ -194,8 +194,8 @@ func TestSocketCall(t *testing.T) {
 			if got := srv.line(); got != `{"jsonrpc":"2.0","method":"n"}` {
 				t.Errorf("the server got %s", got)
 			}
-			if s.Open() != 1 {
-				t.Errorf("%d connections", s.Open())
+			if s.open.Load() != 1 {
+				t.Errorf("%d connections", s.open.Load())
 			}
 		})
 	}
@@ -269,8 +269,8 @@ func TestSocketServerGoes(t *testing.T) {
 			if err := link.Send(t.Context(), []byte("{}")); !errors.As(err, &fault) || fault.Name != proxy.Lost.Name {
 				t.Errorf("a later notification: %v", err)
 			}
-			if err := link.Close(); err != nil || s.Open() != 0 {
-				t.Errorf("%v, %d connections", err, s.Open())
+			if err := link.Close(); err != nil || s.open.Load() != 0 {
+				t.Errorf("%v, %d connections", err, s.open.Load())
 			}
 			if len(sink.lost) > 0 {
 				t.Error("Lost is called twice")
@@ -321,8 +321,8 @@ func TestSocketClose(t *testing.T) {
 				if _, err := proxy.Response(replies, time.Now().Add(soon)); !errors.As(err, &fault) || fault.Name != proxy.Lost.Name {
 					t.Errorf("the call in flight: %v", err)
 				}
-				if s.Open() != 0 || len(sink.lost) > 0 {
-					t.Errorf("%d connections, Lost %d times", s.Open(), len(sink.lost))
+				if s.open.Load() != 0 || len(sink.lost) > 0 {
+					t.Errorf("%d connections, Lost %d times", s.open.Load(), len(sink.lost))
 				}
 			})
 		}
@@ -485,7 +485,7 @@ func TestSocketPlainConn(t *testing.T) {
 	}
 	_ = link.Close()
 	_ = theirs.Close()
-	if s.Open() != 0 {
-		t.Errorf("%d connections", s.Open())
+	if s.open.Load() != 0 {
+		t.Errorf("%d connections", s.open.Load())
 	}
 }

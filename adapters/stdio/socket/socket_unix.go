@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/pipe"
 )
 
 // ends returns a reader and a writer for a connection. An idle one holds no buffer, and a small message is written at
@@ -50,14 +52,7 @@ func (s *socketIn) ReadPark(lend func() []byte, back func()) (int, error) {
 
 // step tries to read once; false makes the poller wait.
 func (s *socketIn) step(fd uintptr) bool {
-	p := s.lend()
-	for s.n, s.err = unix.Read(int(fd), p); s.err == unix.EINTR; {
-		s.n, s.err = unix.Read(int(fd), p)
-	}
-	if s.err != nil {
-		s.n = 0
-	}
-	if s.err == unix.EAGAIN {
+	if s.n, s.err = pipe.ReadOnce(int(fd), s.lend()); s.err == unix.EAGAIN {
 		s.back()
 		return false
 	}
@@ -87,14 +82,6 @@ func (s *socketOut) TryWrite(p []byte) (int, error) {
 
 // step writes once and never makes the poller wait.
 func (s *socketOut) step(fd uintptr) bool {
-	for s.n, s.err = unix.Write(int(fd), s.p); s.err == unix.EINTR; {
-		s.n, s.err = unix.Write(int(fd), s.p)
-	}
-	if s.err != nil {
-		s.n = 0
-	}
-	if s.err == unix.EAGAIN {
-		s.err = nil
-	}
+	s.n, s.err = pipe.WriteOnce(int(fd), s.p)
 	return true
 }
