@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,16 +47,16 @@ func (d *Server) Serve(ctx context.Context) error {
 	out := lines.NewWriter(d.Out, lines.WriterOptions{MaxLine: d.MaxLine})
 	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), waiting: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
 		listens: make(chan struct{}, d.InFlight)}
-	lines := make(chan error, 1)
-	go func() { lines <- c.read() }() // ends with the input; a terminal may never end, so Serve does not wait for it
+	ended := make(chan error, 1)
+	go func() { ended <- c.read() }() // ends with the input; a terminal may never end, so Serve does not wait for it
 	var err error
 	select {
-	case err = <-lines:
+	case err = <-ended:
 	case <-ctx.Done():
 	}
-	ours := ctx.Err() != nil
+	draining := ctx.Err() != nil
 	cancel(errGone)
-	c.end(ours)
+	c.end(draining)
 	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer stop()
 	if !c.wait(flush) {
@@ -173,7 +175,7 @@ func (c *client) batch(m *wire.Message) {
 		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
 		return
 	}
-	if id := alike(m); id != "" {
+	if id := duplicateID(m); id != "" {
 		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)))
 		return
 	}
@@ -182,8 +184,8 @@ func (c *client) batch(m *wire.Message) {
 	}
 }
 
-// alike returns an id (raw JSON) that two requests of an array share; empty if there is none.
-func alike(array *wire.Message) string {
+// duplicateID returns an id (raw JSON) that two requests of an array share; empty if there is none.
+func duplicateID(array *wire.Message) string {
 	seen := map[string]bool{}
 	for _, s := range wire.Items(array.Raw, array.Whole()) {
 		m, err := wire.Scan(s.Of(array.Raw))
@@ -298,22 +300,22 @@ func (c *client) serveLegacy(m *wire.Message) {
 		return
 	}
 	if m.Kind != wire.Request {
-		if sess = c.greet(m); sess != nil && sess.State() < proxy.Closed {
+		if sess = c.sessionOf(m); sess != nil && sess.State() < proxy.Closed {
 			session.Deliver(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
 		}
 		return
 	}
 	if sess == nil || sess.State() >= proxy.Closed {
 		if !c.postpone(m, sess) {
-			c.unopened(m, sess)
+			c.refuseSessionless(m, sess)
 		}
 		return
 	}
 	c.run(&proxy.Exchange{Msg: *m}, sess, func() {})
 }
 
-// unopened refuses a request outside a session.
-func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
+// refuseSessionless refuses a request outside a session.
+func (c *client) refuseSessionless(m *wire.Message, sess *proxy.Session) {
 	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", rules.ModernVersion)
 	if sess != nil {
 		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
@@ -359,22 +361,16 @@ func (c *client) Push(msg []byte) error { return c.out.Write(lines.Flatten(nil, 
 // End implements proxy.Outlet. It does nothing, because the pipes outlive a session.
 func (c *client) End() {}
 
-// end cancels the requests in flight and ends the session. If ours is true, the proxy ends, not the client, and listens
+// end cancels the requests in flight and ends the session. If draining is true, the proxy ends, not the client, and listens
 // end as the protocol specifies for servers.
-func (c *client) end(ours bool) {
+func (c *client) end(draining bool) {
 	c.mu.Lock()
 	c.over = true
 	sess := c.sess
-	flying := make([]*proxy.Exchange, 0, len(c.modern))
-	for _, ex := range c.modern {
-		flying = append(flying, ex)
-	}
-	for _, ex := range c.waiting {
-		flying = append(flying, ex)
-	}
+	inFlight := slices.AppendSeq(slices.Collect(maps.Values(c.modern)), maps.Values(c.waiting))
 	c.mu.Unlock()
-	for _, ex := range flying {
-		if ours && ex.Msg.Is("subscriptions/listen") {
+	for _, ex := range inFlight {
+		if draining && ex.Msg.Is("subscriptions/listen") {
 			ex.Cancel(proxy.ErrDraining)
 			continue
 		}

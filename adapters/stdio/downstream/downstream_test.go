@@ -43,11 +43,11 @@ func TestDownstreamSizes(t *testing.T) {
 		in += modernLine(fmt.Sprintf(`"k%d"`, i), n)
 	}
 	reader, writer := io.Pipe()
-	out, heard := io.Pipe()
+	answers, output := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- downstreamOf(reader, heard).Serve(t.Context()) }()
+	go func() { ended <- downstreamOf(reader, output).Serve(t.Context()) }()
 	go func() { _, _ = io.WriteString(writer, in) }()
-	input := lines.NewReader(out, 1<<20)
+	input := lines.NewReader(answers, 1<<20)
 	for range sizes {
 		line, err := input.ReadLine()
 		must(t, err)

@@ -30,7 +30,7 @@ type setup struct {
 	initialized   bool              // it has sent notifications/initialized
 	level         []byte            // its last logging/setLevel
 	subscriptions map[string][]byte // its resources/subscribe requests, by uri
-	size          int               // bytes of watched
+	size          int               // bytes of subscriptions
 }
 
 // setupFrom returns the state after a successful initialize. Both messages are borrowed.
@@ -63,7 +63,7 @@ type attempt struct {
 	ex    *proxy.Exchange
 	sess  *proxy.Session
 	final bool            // it is not repeated
-	told  bool            // the client has received a reply to it
+	begun bool            // the client has received a part of the answer
 	next  *proxy.Exchange // the repeated request; nil if there is none
 	held  []byte          // the error that the client gets if no session can be opened; nil if it gets none
 }
@@ -96,7 +96,7 @@ func (a *attempt) Next(until time.Time) (*wire.Message, error) {
 // judge repeats a failed request if its session is lost and the request has not been processed or has no effects.
 func (a *attempt) judge(err error) {
 	var e *proxy.Error
-	if a.final || a.told || a.next != nil || !errors.As(err, &e) || a.sess.State() != proxy.Closed {
+	if a.final || a.begun || a.next != nil || !errors.As(err, &e) || a.sess.State() != proxy.Closed {
 		return
 	}
 	switch {
@@ -107,14 +107,14 @@ func (a *attempt) judge(err error) {
 	}
 	if m, err := wire.Scan(a.ex.Msg.Raw); err == nil {
 		a.next = &proxy.Exchange{Msg: m}
-		a.c.await(a.next)
+		a.c.addWaiting(a.next)
 	}
 }
 
 // hold keeps the error of a request that is repeated from the client. It reports whether it has done so.
 func (a *attempt) hold(m *wire.Message) bool {
 	if a.next == nil || m.Kind != wire.Failure {
-		a.told = a.told || !m.IsResponse()
+		a.begun = a.begun || !m.IsResponse()
 		return false
 	}
 	a.held = m.Append(nil)
@@ -126,7 +126,7 @@ func (a *attempt) finish() {
 	switch {
 	case a.next == nil:
 	case a.held == nil: // the client has cancelled it
-		a.c.settle(a.next)
+		a.c.removeWaiting(a.next)
 	default:
 		a.c.again(a.next, a.sess, func() {
 			if m, err := wire.Scan(a.held); err == nil {
@@ -136,8 +136,8 @@ func (a *attempt) finish() {
 	}
 }
 
-// await registers a request that waits for another session, so that a cancellation finds it.
-func (c *client) await(ex *proxy.Exchange) {
+// addWaiting registers a request that waits for another session, so that a cancellation finds it.
+func (c *client) addWaiting(ex *proxy.Exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting[string(ex.Msg.Of(ex.Msg.ID))] = ex
@@ -146,8 +146,8 @@ func (c *client) await(ex *proxy.Exchange) {
 	}
 }
 
-// settle removes it again.
-func (c *client) settle(ex *proxy.Exchange) {
+// removeWaiting removes it again.
+func (c *client) removeWaiting(ex *proxy.Exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id := string(ex.Msg.Of(ex.Msg.ID)); c.waiting[id] == ex {
@@ -165,16 +165,16 @@ func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
 		return false
 	}
 	ex := &proxy.Exchange{Msg: *m}
-	c.await(ex)
+	c.addWaiting(ex)
 	select {
 	case c.slots <- struct{}{}:
 	case <-c.ctx.Done():
-		c.settle(ex)
+		c.removeWaiting(ex)
 		return true
 	}
 	c.group.Go(func() {
 		defer func() { <-c.slots }()
-		c.again(ex, lost, func() { c.unopened(&ex.Msg, lost) })
+		c.again(ex, lost, func() { c.refuseSessionless(&ex.Msg, lost) })
 	})
 	return true
 }
@@ -183,7 +183,7 @@ func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
 func (c *client) again(ex *proxy.Exchange, lost *proxy.Session, fail func()) {
 	next := c.renew(ex, lost)
 	if next == nil {
-		c.settle(ex)
+		c.removeWaiting(ex)
 		if session.Answerable(ex) {
 			fail()
 		}
@@ -191,7 +191,7 @@ func (c *client) again(ex *proxy.Exchange, lost *proxy.Session, fail func()) {
 	}
 	a := &attempt{c: c, ex: ex, sess: next, final: true}
 	handle := a.watch(session.Enter(next, ex, c.d.Handle))
-	c.settle(ex)
+	c.removeWaiting(ex)
 	session.Pump(ex, handle, c.d.Cap, c.write)
 }
 
@@ -357,8 +357,8 @@ func (c *client) remember(sess *proxy.Session, m *wire.Message) {
 	}
 }
 
-// greet records the end of the client's handshake, and returns the session for messages that are not requests.
-func (c *client) greet(m *wire.Message) *proxy.Session {
+// sessionOf records the end of the client's handshake, and returns the session for messages that are not requests.
+func (c *client) sessionOf(m *wire.Message) *proxy.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Is("notifications/initialized") {
