@@ -99,7 +99,7 @@ func TestNothingKept(t *testing.T) {
 
 // A client resumes a lost stream after the last event that it saw. The stream goes on live and ends with the response; the session's own
 // stream is unaffected.
-func TestPickUpAnAnswer(t *testing.T) {
+func TestResumeAnAnswer(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
 			f := newDownstreamRig(t, keeps)
@@ -118,7 +118,7 @@ func TestPickUpAnAnswer(t *testing.T) {
 			last, _, _ := strings.Cut(seen, " ")
 			s.lose()
 			c.say <- tock
-			testkit.Eventually(t, "the server's word is read", func() bool { return len(c.say) == 0 })
+			testkit.Eventually(t, "the server's message is read", func() bool { return len(c.say) == 0 })
 			back := f.stream("GET", sess, last, "")
 			if got := back.next(); !strings.HasSuffix(got, " "+tock) {
 				t.Fatalf("replayed: %s", got)
@@ -148,7 +148,7 @@ func TestPickUpAnAnswer(t *testing.T) {
 }
 
 // The session's own stream is resumed where it broke, and is the session's own again.
-func TestPickUpTheOwnStream(t *testing.T) {
+func TestResumeTheOwnStream(t *testing.T) {
 	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	sess := f.session(id)
@@ -246,7 +246,7 @@ func TestQuestionWaitsForTheOwnStream(t *testing.T) {
 	<-c.over
 }
 
-func TestQuestionOnAStreamPickedUp(t *testing.T) {
+func TestQuestionOnAResumedStream(t *testing.T) {
 	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
@@ -339,8 +339,8 @@ func TestBatchStream(t *testing.T) {
 	f.call("2").say <- reply("2")
 	s.want("s1-1 -1 "+reply("1"), "s1-2 -1 "+reply("2"), "end")
 	f.mu.Lock()
-	if len(f.told) != 1 {
-		t.Errorf("told: %q", f.told)
+	if len(f.said) != 1 {
+		t.Errorf("received: %q", f.said)
 	}
 	clear(f.calls)
 	f.mu.Unlock()
@@ -389,7 +389,7 @@ func TestSessionEndsItsStreams(t *testing.T) {
 }
 
 // A client that cancels a request whose stream it has resumed gets the end of that stream and no response.
-func TestCancelPickedUp(t *testing.T) {
+func TestCancelOnAResumedStream(t *testing.T) {
 	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")

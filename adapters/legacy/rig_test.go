@@ -1,8 +1,6 @@
 package legacy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,7 +37,7 @@ type downstreamRig struct {
 
 	mu    sync.Mutex
 	calls map[string]*call // by raw id
-	told  []string         // messages that are no requests
+	said  []string         // messages that are no requests
 }
 
 // call is one request as the server sees it.
@@ -89,24 +87,13 @@ func newDownstreamRig(t *testing.T, resume mcphttp.Resume) *downstreamRig {
 	srv.Handle(fasthttp.MethodPost, "/mcp", e.Post)
 	srv.Handle(fasthttp.MethodGet, "/mcp", f.d.Get)
 	srv.Handle(fasthttp.MethodDelete, "/mcp", f.d.Delete)
-	ln, err := httpserver.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	f.url = "http://" + ln.Addr().String() + "/mcp"
+	f.url = "http://" + testkit.Serve(t, srv) + "/mcp"
 	transport := &http.Transport{}
 	f.http = &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		store.Close()
 		testkit.Eventually(t, "everything kept is given back", func() bool { return f.usage.Streams.Load() == 0 && f.usage.Bytes.Load() == 0 })
-		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
-		defer cancel()
-		if err := errors.Join(srv.Shutdown(ctx), <-served); err != nil {
-			t.Error(err)
-		}
 	})
 	return f
 }
@@ -120,7 +107,7 @@ func (f *downstreamRig) handle(ex *proxy.Exchange) (proxy.Replies, error) {
 	case m.Is("initialize"):
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(`{"protocolVersion":"`+string(m.Text(m.ParamsVersion))+`"}`))), nil
 	case m.Kind != wire.Request:
-		f.told = append(f.told, string(m.Raw))
+		f.said = append(f.said, string(m.Raw))
 		return nil, nil
 	}
 	c := &call{ex: ex, say: make(chan string, 100), poll: make(chan struct{}), over: make(chan struct{})}

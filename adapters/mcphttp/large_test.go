@@ -1,7 +1,6 @@
 package mcphttp
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -65,21 +65,7 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 		}}
 		plan.run(ctx)
 	})
-	ln, err := httpserver.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		<-served
-	})
-	return ln.Addr().String(), closed, made
+	return testkit.Serve(t, srv), closed, made
 }
 
 // A large answer arrives complete, with or without edits, although its memory is reused before its last bytes have been sent.
@@ -129,9 +115,5 @@ func TestLargeAnswerUnread(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	for limit := time.Now().Add(10 * time.Second); closed.Load() != 3 || made.Load() != 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%d of %d were closed", closed.Load(), made.Load())
-		}
-	}
+	testkit.Eventually(t, "all are closed", func() bool { return closed.Load() == 3 && made.Load() == 3 })
 }

@@ -1,13 +1,17 @@
 package rest
 
 import (
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/service"
+	"dragoman/internal/testkit"
 )
 
 // Seed 000, HealthResponse: its examples and their statuses.
@@ -15,15 +19,27 @@ func TestHealth(t *testing.T) {
 	h, known := service.Health{}, true
 	serve := ServeHealth(HealthOptions{Service: "code-graph-rag", Version: func(string) string { return "0.0.24" },
 		Health: func(string) (service.Health, bool) { return h, known }, Now: func() time.Time { return time.Date(2025, 12, 9, 14, 30, 0, 0, time.UTC) }})
+	srv, err := httpserver.NewServer(httpserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Handle(http.MethodGet, "/", func(ctx *fasthttp.RequestCtx) {
+		ctx.SetUserValue("server", `a"b`)
+		serve(ctx)
+	})
+	url := "http://" + testkit.Serve(t, srv)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	f := func(given service.Health, ok bool, status int, want string) {
 		t.Helper()
-		var ctx fasthttp.RequestCtx
-		ctx.SetUserValue("server", `a"b`)
 		h, known = given, ok
-		serve(&ctx)
-		if body := ctx.Response.Body(); ctx.Response.StatusCode() != status || want != "" && string(body) != want || !json.Valid(body) ||
-			string(ctx.Response.Header.ContentType()) != "application/json" {
-			t.Errorf("%d %s\nwant %d %s", ctx.Response.StatusCode(), body, status, want)
+		res, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if _ = res.Body.Close(); err != nil || res.StatusCode != status || want != "" && string(body) != want || !json.Valid(body) ||
+			res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%d %s %v\nwant %d %s", res.StatusCode, body, err, status, want)
 		}
 	}
 	memgraph := service.Dependency{Name: "memgraph", Connected: true, Took: 8900 * time.Microsecond}

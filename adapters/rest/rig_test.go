@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -165,22 +163,9 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	}
 	r.d.Register(srv)
 	srv.Handle(fasthttp.MethodGet, "/mcp/sse", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("sse") })
-	ln, err := httpserver.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
 	transport := &http.Transport{DisableCompression: true}
-	r.base, r.http = "http://"+ln.Addr().String(), &http.Client{Transport: transport, Timeout: testkit.Patient}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
-		defer cancel()
-		if err := errors.Join(srv.Shutdown(ctx), <-served); err != nil {
-			t.Error(err)
-		}
-	})
+	r.base, r.http = "http://"+testkit.Serve(t, srv), &http.Client{Transport: transport, Timeout: testkit.Patient}
+	t.Cleanup(transport.CloseIdleConnections)
 	return r
 }
 

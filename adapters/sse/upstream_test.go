@@ -11,15 +11,10 @@ import (
 
 	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// nobody ignores messages outside of calls.
-type nobody struct{}
-
-func (nobody) Message(*wire.Message) bool { return false }
-func (nobody) Lost(error)                 {}
 
 // A call that ends because the stream was closed locally gets that reason, not the connection error that follows.
 func TestCallsOfAClosedStream(t *testing.T) {
@@ -43,7 +38,7 @@ func TestCallsOfAClosedStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := NewDialer(host, base, httpcall.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), nobody{})
+	link, err := NewDialer(host, base, httpcall.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), transport.Discard{})
 	if err != nil {
 		t.Fatal(err)
 	}
