@@ -11,26 +11,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// scratch holds what is known about a request before its handler runs.
+// scratch holds the state of a request before its handler runs.
 type scratch struct {
 	head   proxy.Head // input of the gates; their findings stay after they have run
 	post   Post
 	reader wire.Reader // for the messages on this connection
 }
 
-// scratchKey is the user value that holds the scratch of a request that httpserver has not read.
-const scratchKey = "scratch"
-
 func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
 	at := httpserver.ScratchOf(ctx)
-	if at == nil {
-		d, ok := ctx.UserValue(scratchKey).(*scratch)
-		if !ok {
-			d = new(scratch)
-			ctx.SetUserValue(scratchKey, d)
-		}
-		return d
-	}
 	d, ok := (*at).(*scratch)
 	if !ok {
 		d = new(scratch)

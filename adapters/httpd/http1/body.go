@@ -33,7 +33,7 @@ const (
 )
 
 // Body decodes a message body (RFC 9112 §6) from a buffered connection, and never reads past its end. A read that ends by a deadline
-// consumes nothing and can be repeated. Any other error stays.
+// consumes nothing and can be repeated. Any other error is permanent.
 type Body struct {
 	br        *bufio.Reader
 	kind      bodyKind
@@ -65,8 +65,8 @@ func (b *Body) StartChunked() { b.start(bodyChunked, 0) }
 // StartUntilClose begins a body that ends with its connection.
 func (b *Body) StartUntilClose() { b.start(bodyUntilClose, 0) }
 
-// LimitRequest says that the body, which was started, is a request's in chunks: it may have limit bytes, and a trailer must not have
-// fields of a head.
+// LimitRequest makes the body, which has been started, that of a request in chunks: limit bytes are allowed, and no field of a head
+// in the trailer.
 func (b *Body) LimitRequest(limit int) { b.ofRequest, b.limit = true, int64(limit) }
 
 func (b *Body) start(kind bodyKind, length int64) {
@@ -89,10 +89,10 @@ func (b *Body) Got() int64 { return b.got }
 // Left returns how many bytes a body of known length still has.
 func (b *Body) Left() (n int64, known bool) { return b.left, b.kind == bodySized }
 
-// Borrowed returns what Whole has handed out.
+// Borrowed returns the body that Whole has handed out.
 func (b *Body) Borrowed() []byte { return b.borrowed }
 
-// Read is an io.Reader. At the end it consumes the framing after the last byte if that has arrived, so that Done is true early.
+// Read implements io.Reader. At the end it consumes the framing after the last byte if that has arrived, so that Done is true early.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -155,7 +155,7 @@ func (b *Body) Whole(limit int) ([]byte, bool) {
 	return all, true
 }
 
-// part reads from what is left of a body or chunk.
+// part reads from the rest of a body or chunk.
 func (b *Body) part(p []byte) (int, error) {
 	n, err := b.br.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -200,8 +200,8 @@ func (b *Body) step(wait bool) error {
 	return nil
 }
 
-// misplaced reports whether a field must not stand in the trailer of a request: it says where the body ends, where the request goes,
-// or whose it is (RFC 9110 §6.5.1).
+// misplaced reports whether a field is forbidden in the trailer of a request because it controls framing, routing or authentication
+// (RFC 9110 §6.5.1).
 func misplaced(name []byte) bool {
 	for _, field := range [...]string{"Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "Expect",
 		"Host", "TE", "Trailer", "Transfer-Encoding", "Upgrade"} {
@@ -256,18 +256,16 @@ func chunkLength(line []byte) (n int64, err error) {
 }
 
 func hexDigit(b byte) int {
-	switch {
+	switch lower := b | 0x20; {
 	case '0' <= b && b <= '9':
 		return int(b - '0')
-	case 'a' <= b && b <= 'f':
-		return int(b-'a') + 10
-	case 'A' <= b && b <= 'F':
-		return int(b-'A') + 10
+	case 'a' <= lower && lower <= 'f':
+		return int(lower-'a') + 10
 	}
 	return -1
 }
 
-// Buffered returns what of the body is buffered in one piece, up to the end of a chunk. It is valid until the next read.
+// Buffered returns the part of the body that is buffered in one piece, up to the end of a chunk. It is valid until the next read.
 func (b *Body) Buffered() []byte {
 	b.frames()
 	if b.done || b.err != nil || b.kind == bodyChunked && b.state != chunkData {
@@ -281,7 +279,7 @@ func (b *Body) Buffered() []byte {
 	return piece
 }
 
-// Discard consumes n bytes of what Buffered has returned.
+// Discard consumes the first n bytes that Buffered has returned.
 func (b *Body) Discard(n int) {
 	_, _ = b.br.Discard(n) // they are buffered
 	b.got += int64(n)
@@ -299,7 +297,7 @@ func (b *Body) Discard(n int) {
 	}
 }
 
-// frames consumes what is buffered of the framing between chunks.
+// frames consumes the buffered framing between chunks.
 func (b *Body) frames() {
 	for b.kind == bodyChunked && b.state != chunkData && !b.done && b.err == nil {
 		if err := b.step(false); err == errMore {
@@ -310,7 +308,7 @@ func (b *Body) frames() {
 	}
 }
 
-// DiscardBuffered consumes what is buffered of the rest of a body, without a read, and reports whether that was all of it.
+// DiscardBuffered consumes the buffered part of a body, without a read, and reports whether that was the rest of it.
 func (b *Body) DiscardBuffered() bool {
 	for piece := b.Buffered(); len(piece) > 0; piece = b.Buffered() {
 		b.Discard(len(piece))

@@ -57,7 +57,7 @@ func TestChunkedRefused(t *testing.T) {
 }
 
 // The chunk framing after the last byte is read with it if it has arrived, so that a complete body does not look unread.
-func TestChunkedEndIsTakenWithTheData(t *testing.T) {
+func TestChunkedEndIsReadWithTheData(t *testing.T) {
 	b := &Body{br: bufio.NewReader(strings.NewReader("3\r\nabc\r\n0\r\n\r\n"))}
 	b.StartChunked()
 	p := make([]byte, 3)

@@ -11,12 +11,12 @@ import (
 // ErrBodyTooLarge is returned by a Body that exceeds the limit of LimitRequest.
 var ErrBodyTooLarge = errors.New("httpd: body too large")
 
-// MalformedError is a violation of the HTTP grammar (RFC 9112), by the peer or by the caller. What says where.
+// MalformedError is a violation of the HTTP grammar (RFC 9112) in the part What, by the peer or by the caller.
 type MalformedError struct{ What string }
 
 func (e *MalformedError) Error() string { return "httpd: malformed " + e.What }
 
-// TooLargeError says that What ("response body", "response header") exceeded Limit bytes.
+// TooLargeError is a part of a message, What ("response body", "response header"), that exceeds Limit bytes.
 type TooLargeError struct {
 	What  string
 	Limit int
@@ -36,9 +36,6 @@ func UnexpectedEOF(err error) error {
 
 // IsTimeout reports whether err only says that a deadline has passed.
 func IsTimeout(err error) bool {
-	if err == nil {
-		return false
-	}
-	var ne net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
 }

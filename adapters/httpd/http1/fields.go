@@ -5,20 +5,11 @@ import (
 	"iter"
 )
 
-// Fields are the header fields of a message as received. Looking one up neither normalises nor copies; the caller says how long they
-// are valid. They implement proxy.Fields.
+// Fields are the header fields of a message as received. A lookup neither normalises nor copies. How long they are valid is up to the
+// owner of the message. They implement proxy.Fields.
 type Fields struct {
 	lines fieldLines
 	found [][]byte // the last result of PeekAll
-}
-
-// NewFields makes Fields of names and values, which are copied.
-func NewFields(all iter.Seq2[[]byte, []byte]) *Fields {
-	f := new(Fields)
-	for name, value := range all {
-		appendField(&f.lines, string(name), value)
-	}
-	return f
 }
 
 // Peek returns the value of the first field of a name, whatever its case, without outer blanks; nil if there is none.
@@ -33,7 +24,7 @@ func (f *Fields) PeekAll(name string) [][]byte {
 	return f.found
 }
 
-// Only returns the value of a field that may occur once; more says that it occurs more often.
+// Only returns the value of a field that may occur once; more reports that it occurs more often.
 func (f *Fields) Only(name string) (value []byte, more bool) {
 	i := f.lines.find(name)
 	if i < 0 {
@@ -79,7 +70,7 @@ func (f *Fields) Borrow(head []byte, r *HeadReader) {
 	f.lines.raw, f.lines.at, f.lines.first = head, r.fields.at, r.fields.first
 }
 
-// Rebase says that the head of Borrow has moved.
+// Rebase replaces the head of Borrow by a copy elsewhere in memory.
 func (f *Fields) Rebase(head []byte) { f.lines.raw = head }
 
 // Raw returns the head that the fields are in.
@@ -92,14 +83,14 @@ func (f *Fields) Reset() { *f = Fields{found: f.found[:0]} }
 type fieldLines struct {
 	raw []byte
 	at  []fieldPlace
-	// first and last index the first and the last line by the length of its name, modulo 32, plus one: most fields that are looked up
-	// are absent, and most of those by their length already.
+	// first and last hold the index, plus one, of the first and the last line for each length of a name modulo 32. Most fields that
+	// are looked up are absent, and for most of those no name has the length.
 	first, last [32]int32
 	gaps        bool // lines were removed
 }
 
-// fieldPlace is where a line, its name and its value begin and end. A removed line has no name. next is the index of the next line
-// of the same slot, plus one.
+// fieldPlace holds the offsets of a line, its name and its value. A removed line has no name. next is the index of the next line of the
+// same slot, plus one.
 type fieldPlace struct {
 	from, nameEnd, value, valueEnd, end int
 	next                                int32
@@ -176,12 +167,6 @@ func (l *fieldLines) value(i int) []byte {
 }
 
 func (l *fieldLines) del(name string) {
-	if l.first[len(name)%len(l.first)] != 0 {
-		l.remove(name)
-	}
-}
-
-func (l *fieldLines) remove(name string) {
 	for i := l.find(name); i >= 0; i = l.after(name, i) {
 		l.at[i].nameEnd = l.at[i].from
 		l.at[i].end = -1

@@ -25,13 +25,13 @@ type HeadReader struct {
 	codings int        // how many codings there are, "identity" apart
 	started bool       // a byte of the message has arrived
 	begun   bool       // the first line was read
-	whole   bool       // all of this was found in last
+	whole   bool       // all of the above describes the head in last
 	fields  fieldLines // without their text
 	last    lastHead
 }
 
-// Start makes r ready for the next head. started says that a part of the message was read already, as a 1xx response is. What was
-// found in the last head is kept until another arrives.
+// Start makes h ready for the next head. started reports that a part of the message has been read, as a 1xx response is. The last head
+// is kept until another one arrives.
 func (h *HeadReader) Start(started bool) {
 	h.Known = false
 	if h.started = started; !h.whole {
@@ -98,7 +98,7 @@ func (h *HeadReader) Read(br *bufio.Reader) (int, error) {
 	}
 }
 
-// same returns the size of a head that repeats the last one, as most on a connection do, so that what was found there holds; 0 for
+// same returns the size of a head that repeats the last one, as most on a connection do; it need not be parsed again. It returns 0 for
 // another head.
 func (h *HeadReader) same(br *bufio.Reader) (int, error) {
 	if _, err := br.Peek(1); err != nil {
@@ -152,7 +152,7 @@ func (h *HeadReader) field(buf []byte, p fieldPlace) error {
 	return h.framing(buf[p.from:p.nameEnd], buf[p.value:p.valueEnd])
 }
 
-// isSpecial reports whether a field of this name may be one that the reader looks into.
+// isSpecial reports whether a field of this name may be one whose value the reader needs.
 func isSpecial(name []byte) bool {
 	switch len(name) {
 	case len("Host"), len("Expect"), len("Connection"), len("Content-Length"), len("Transfer-Encoding"):
@@ -168,7 +168,7 @@ type lastHead struct {
 	differs bool // the head that is being read has other lines
 }
 
-// again takes a line that equals the one in the same place of the last head.
+// again accepts a line that equals the one in the same place of the last head.
 func (h *HeadReader) again(buf []byte) (bool, error) {
 	i := len(h.fields.at)
 	if i >= len(h.last.at) {
@@ -222,7 +222,7 @@ func (h *HeadReader) firstLine(text []byte) error {
 	return h.requestLine(text)
 }
 
-// framing notes a field that says where the message or its connection ends.
+// framing notes a field that determines the end of the message or of its connection.
 func (h *HeadReader) framing(name, value []byte) error {
 	switch len(name) {
 	case len("Connection"):
@@ -262,10 +262,10 @@ func (h *HeadReader) coding(value []byte) {
 	}
 }
 
-// check checks what only the whole head shows.
+// check applies the rules for the whole head.
 func (h *HeadReader) check() error {
 	switch {
-	case h.Length >= 0 && h.Coded: // two ideas of where the body ends: the way messages are smuggled (RFC 9112 §6.3)
+	case h.Length >= 0 && h.Coded: // readers that differ about the end of the body let requests be smuggled (RFC 9112 §6.3)
 		return &MalformedError{What: "head: both content-length and transfer-encoding"}
 	case h.Requests:
 		return h.checkRequest()
@@ -296,4 +296,93 @@ func digits(b []byte) bool {
 		}
 	}
 	return len(b) > 0
+}
+
+// RequestLine holds what the head of a request has besides the framing of its message.
+type RequestLine struct {
+	Expects           bool // Expect: 100-continue (RFC 9110 §10.1.1)
+	lineAt            int  // the start of the line: empty ones may precede it
+	methodEnd, target int  // of the line
+	targetEnd         int
+	hosts             int // Host fields
+	host              fieldPlace
+}
+
+// requestLine expects a method, a target and the version, with one blank between them (RFC 9112 §3).
+func (h *HeadReader) requestLine(text []byte) error {
+	r := &h.Request
+	r.lineAt = h.at
+	r.methodEnd = bytes.IndexByte(text, ' ')
+	r.targetEnd = bytes.LastIndexByte(text, ' ')
+	r.target = r.methodEnd + 1
+	if r.methodEnd < 1 || r.targetEnd <= r.target || !ValidName(text[:r.methodEnd]) || !ValidTarget(text[r.target:r.targetEnd]) {
+		return &MalformedError{What: "request line"}
+	}
+	switch string(text[r.targetEnd+1:]) {
+	case "HTTP/1.1":
+	case "HTTP/1.0":
+		h.HTTP10 = true
+	default:
+		return &MalformedError{What: "version"} // RFC 9112 §2.3
+	}
+	return nil
+}
+
+// field notes a Host or Expect field. Other expectations are ignored.
+func (r *RequestLine) field(raw []byte, p fieldPlace) {
+	switch name := raw[p.from:p.nameEnd]; len(name) {
+	case len("Host"):
+		if equalFold(name, "Host") {
+			r.hosts++
+			r.host = p
+		}
+	case len("Expect"):
+		if equalFold(name, "Expect") && bytes.EqualFold(raw[p.value:p.valueEnd], []byte("100-continue")) {
+			r.Expects = true
+		}
+	}
+}
+
+// checkRequest applies the rules for the whole head of a request.
+func (h *HeadReader) checkRequest() error {
+	switch {
+	case h.Coded && (h.codings != 1 || !h.Chunked):
+		return &MalformedError{What: "transfer-encoding"} // RFC 9112 §6.1
+	case h.Coded && h.HTTP10:
+		return &MalformedError{What: "transfer-encoding in HTTP/1.0"} // the same
+	case h.Request.hosts > 1 || h.Request.host.value == h.Request.host.valueEnd && !h.HTTP10:
+		return &MalformedError{What: "host"} // RFC 9112 §3.2
+	}
+	return nil
+}
+
+// MethodAndTarget returns the request line in head without the version.
+func (r *RequestLine) MethodAndTarget(head []byte) []byte {
+	return head[r.lineAt : r.lineAt+r.targetEnd]
+}
+
+// Method returns the method in head.
+func (r *RequestLine) Method(head []byte) []byte { return head[r.lineAt : r.lineAt+r.methodEnd] }
+
+// Target returns the request target in head.
+func (r *RequestLine) Target(head []byte) []byte {
+	return head[r.lineAt+r.target : r.lineAt+r.targetEnd]
+}
+
+// Host returns the value of the Host field in head.
+func (r *RequestLine) Host(head []byte) []byte { return head[r.host.value:r.host.valueEnd] }
+
+// PlainPath returns the length of the path of a target whose query, if any, has only characters that stand for themselves; -1 for
+// another target.
+func PlainPath(target []byte) int {
+	at := bytes.IndexByte(target, '?')
+	if at < 0 {
+		return len(target)
+	}
+	for _, b := range target[at+1:] {
+		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' || b == '=' || b == '&') {
+			return -1
+		}
+	}
+	return at
 }

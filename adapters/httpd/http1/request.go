@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Request is a request to be sent. It keeps its fields as the lines in which they are sent, so that sending is copying, and checks
-// each once, when it is set: fasthttp's request would be written, normalised and checked for every call. The zero Request is a GET of
-// the origin's default path. It may be used again after Reset, and is for one goroutine.
+// Request is a request to be sent. It keeps its fields as the lines that are sent, so that sending is copying, and checks each once,
+// when it is set; fasthttp writes, normalises and checks its request for every call. The zero Request is a GET of the origin's default
+// path. A Request may be used again after Reset, and is for one goroutine.
 type Request struct {
 	Method string   // GET if empty
 	Target string   // in origin form, "/path?query"; empty for the origin's path
@@ -19,14 +19,14 @@ type Request struct {
 	err    error // the first field that could not be set
 }
 
-// Origin is what a request takes from the server that it is sent to.
+// Origin holds the parts of a request that depend on its server.
 type Origin struct {
 	Authority string // for the Host field
 	Path      string // for requests without a target
 	Absolute  string // scheme and authority before the target, for an HTTP proxy; else empty
 }
 
-// maxKeptBuffer is the largest buffer that goes back into a pool, which keeps the largest size it ever saw.
+// maxKeptBuffer is the largest buffer that goes back into a pool. A pooled buffer never shrinks.
 const maxKeptBuffer = 64 << 10
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -38,7 +38,7 @@ func AcquireRequest(method, target string, body []byte) *Request {
 	return r
 }
 
-// Release gives r back to the pool of AcquireRequest: nothing of it may be used any more.
+// Release gives r back to the pool of AcquireRequest. r and its fields must not be used any more.
 func (r *Request) Release() {
 	r.Reset()
 	requests.Put(r)
@@ -128,3 +128,22 @@ func (r *Request) Size() int {
 
 // Is reports whether the request has a method.
 func (r *Request) Is(method string) bool { return cmp.Or(r.Method, "GET") == method }
+
+// Template holds the fields that all requests of a kind have, laid out once.
+type Template struct{ lines fieldLines }
+
+// NewTemplate makes a Template from pairs of names and values. They are not checked, and no name may occur twice.
+func NewTemplate(pairs ...string) *Template {
+	t := new(Template)
+	for ; len(pairs) > 1; pairs = pairs[2:] {
+		appendField(&t.lines, pairs[0], pairs[1])
+	}
+	return t
+}
+
+// Acquire is AcquireRequest with these fields set.
+func (t *Template) Acquire(method, target string, body []byte) *Request {
+	r := AcquireRequest(method, target, body)
+	r.fields.copy(&t.lines)
+	return r
+}

@@ -3,6 +3,7 @@ package http1
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 )
 
 // ValidName reports whether name is a field name: a non-empty token (RFC 9110 §5.6.2).
@@ -15,8 +16,8 @@ func ValidName[T string | []byte](name T) bool {
 	return len(name) > 0
 }
 
-// ValidValue reports whether value can be a field value: visible bytes, spaces, tabs and bytes above 0x7F, but no control character,
-// which could end the line (RFC 9110 §5.5). Outer blanks are not checked.
+// ValidValue reports whether value can be a field value: visible bytes, spaces, tabs and bytes above 0x7F, but no other control
+// character, because one could end the line (RFC 9110 §5.5). Outer blanks are not checked.
 func ValidValue[T string | []byte](value T) bool {
 	for i := range len(value) {
 		if control[value[i]] {
@@ -55,15 +56,7 @@ func isControl(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }
 
 // isToken reports whether b is a tchar of RFC 9110 §5.6.2.
 func isToken(b byte) bool {
-	switch {
-	case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
-		return true
-	}
-	switch b {
-	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
-		return true
-	}
-	return false
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
 }
 
 // ValidTarget reports whether target can stand in a request line: no blank and no control character.

@@ -16,11 +16,11 @@ import (
 
 const (
 	maxCopied  = 16 << 10  // largest body that is copied behind its head, to be sent in one write; a write to an idle connection never blocks on it
-	writePiece = 256 << 10 // what each write timeout is for
+	writePiece = 256 << 10 // bytes that each write timeout is for
 	maxKept    = 64 << 10  // largest buffer that a connection keeps
 )
 
-// socket is a network connection that counts what the kernel has taken, and seldom moves the system's read deadline.
+// socket is a network connection that counts the bytes that the kernel has taken, and seldom moves the system's read deadline.
 type socket struct {
 	net.Conn
 	wrote int64
@@ -146,11 +146,11 @@ func (c *conn) write(ctx context.Context, req *http1.Request) error {
 		err = c.writeLarge(req)
 		stop()
 	}
-	if err == nil {
-		err = context.Cause(ctx) // it may have closed the connection under the last write, and may yet do so
+	if cause := context.Cause(ctx); cause != nil { // it may have closed the connection under the last write, and may yet do so
+		err = cause
 	}
 	if err != nil {
-		return c.writeFailed(ctx, err)
+		return &WriteError{Wrote: c.sock.wrote > 0, Err: err}
 	}
 	if cap(c.out) > maxKept {
 		c.out = nil
@@ -211,11 +211,4 @@ func (c *conn) push(now time.Time, p, more []byte) error {
 		_, err = c.nc.Write(more)
 	}
 	return err
-}
-
-func (c *conn) writeFailed(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	return &WriteError{Wrote: c.sock.wrote > 0, Err: err}
 }

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,15 +20,11 @@ import (
 	"dragoman/adapters/httpd/netpoll"
 )
 
-// dialer says how to reach an upstream.
+// dialer holds how to reach an upstream.
 type dialer struct {
 	network, addr string
-	secure        bool   // TLS at addr
-	name          string // that its certificate must have
-
-	proxy       string // host:port, or empty
-	proxySecure bool
-	proxyName   string
+	proxy         string      // host:port, or empty
+	proxyTLS      *tls.Config // nil: none
 }
 
 // proxyFor returns the proxy for u: the given one, none for "off", or the environment's.
@@ -51,38 +48,32 @@ func proxyFor(u *url.URL, given string) (*url.URL, error) {
 	return proxy, nil
 }
 
-// tlsConfig makes the settings for a TLS upstream. The only protocol is HTTP/1.1.
-func tlsConfig(opts HostOptions, name string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if opts.TLS != nil {
-		config = opts.TLS.Clone()
+// tlsFor returns the TLS settings for an https URL, with HTTP/1.1 as the only protocol; nil for http.
+func tlsFor(u *url.URL) *tls.Config {
+	if u.Scheme != "https" {
+		return nil
 	}
-	config.NextProtos = []string{"http/1.1"}
-	if opts.ServerName != "" || config.ServerName == "" {
-		config.ServerName = name
-	}
-	if opts.CAFile == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(opts.CAFile)
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ServerName: u.Hostname()}
+}
+
+// readRoots reads trusted certificates from a PEM file.
+func readRoots(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file) //nolint:gosec // G304: the configuration names it
 	if err != nil {
 		return nil, fmt.Errorf("httpd: CA file: %w", err)
 	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("httpd: CA file %s: no certificate in it", opts.CAFile)
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("httpd: CA file %s: no certificate in it", file)
 	}
-	return config, nil
+	return roots, nil
 }
 
 // connect makes a connection that is ready for a request.
 func (h *Host) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.ConnectTimeout)
 	defer cancel()
-	addr := h.dial.addr
-	if h.dial.proxy != "" {
-		addr = h.dial.proxy
-	}
+	addr := cmp.Or(h.dial.proxy, h.dial.addr)
 	raw, err := (&net.Dialer{Control: netpoll.LoopbackControl}).DialContext(ctx, h.dial.network, addr)
 	if err != nil {
 		return nil, &DialError{Addr: addr, Err: err}
@@ -99,22 +90,20 @@ func (h *Host) connect(ctx context.Context) (*conn, error) {
 // secure opens the tunnel through the proxy and does the TLS handshake, where there are any.
 func (h *Host) secure(ctx context.Context, sock *socket) (nc net.Conn, err error) {
 	nc = sock
-	if h.dial.proxySecure {
-		if nc, err = handshake(ctx, nc, &tls.Config{
-			ServerName: h.dial.proxyName, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
-		}); err != nil {
+	if h.dial.proxyTLS != nil {
+		if nc, err = handshake(ctx, nc, h.dial.proxyTLS); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	if h.dial.proxy != "" && h.dial.secure {
+	if h.tls == nil {
+		return nc, nil
+	}
+	if h.dial.proxy != "" {
 		if err := h.tunnel(ctx, nc); err != nil {
 			return nil, err
 		}
 	}
-	if h.dial.secure {
-		return handshake(ctx, nc, h.tls)
-	}
-	return nc, nil
+	return handshake(ctx, nc, h.tls)
 }
 
 func handshake(ctx context.Context, nc net.Conn, config *tls.Config) (net.Conn, error) {

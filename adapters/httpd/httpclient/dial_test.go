@@ -40,8 +40,9 @@ func TestHostOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := upstreamOn(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
-	for _, name := range []string{"", "server.test"} {
-		h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, ServerName: name})
+	for _, name := range []string{"127.0.0.1", "server.test"} {
+		h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca})
+		h.tls.ServerName = name
 		for range 3 {
 			if got := whole(t, h, post("hi")); got != "POST /mcp hi" {
 				t.Fatal(got)
@@ -51,9 +52,9 @@ func TestHostOverTLS(t *testing.T) {
 			t.Fatal(open)
 		}
 	}
-	for _, opts := range []HostOptions{{}, {CAFile: ca, ServerName: "other.test"}} {
-		opts.URL = "https://" + addr
-		h := newHost(t, opts)
+	for file, name := range map[string]string{"": "127.0.0.1", ca: "other.test"} {
+		h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: file})
+		h.tls.ServerName = name
 		if _, err := h.Send(context.Background(), post("hi")); !Unsent(err) {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ var (
 	ErrTooManyConns = errors.New("httpd: too many upstream connections")
 )
 
-// DialError says that no connection could be made: nothing was sent, the request may be sent elsewhere or again.
+// DialError reports that no connection could be made. Nothing was sent: the request may be sent elsewhere or again.
 type DialError struct {
 	Addr string // without credentials
 	Err  error
@@ -22,11 +22,10 @@ type DialError struct {
 
 func (e *DialError) Error() string { return fmt.Sprintf("httpd: connect to %s: %v", e.Addr, e.Err) }
 
-// Unwrap returns the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// WriteError says that a request could not be written whole. If Wrote is false the kernel took no byte of it, so the server cannot
-// have seen it; else it may have been processed.
+// WriteError reports that a request could not be written whole. If Wrote is false the kernel took no byte of it, so the server cannot
+// have seen it; otherwise it may have been processed.
 type WriteError struct {
 	Wrote bool
 	Err   error
@@ -34,11 +33,10 @@ type WriteError struct {
 
 func (e *WriteError) Error() string { return fmt.Sprintf("httpd: write request: %v", e.Err) }
 
-// Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// ReadError says that the connection failed before the response was complete: the request may have been processed. Reused says that
-// the connection had served others before, Started that at least a byte of the response had arrived.
+// ReadError reports that the connection failed before the response was complete: the request may have been processed. Reused is set if
+// the connection had served other requests, Started if at least a byte of the response had arrived.
 type ReadError struct {
 	Reused, Started bool
 	Err             error
@@ -46,19 +44,12 @@ type ReadError struct {
 
 func (e *ReadError) Error() string { return fmt.Sprintf("httpd: read response: %v", e.Err) }
 
-// Unwrap returns the cause.
 func (e *ReadError) Unwrap() error { return e.Err }
 
 // Unsent reports whether err, from Send or a Response, proves that the server cannot have seen the request, so that even a request
 // that is not idempotent may be sent again (RFC 9110 §9.2.2).
 func Unsent(err error) bool {
-	var dial *DialError
-	var write *WriteError
-	switch {
-	case errors.Is(err, ErrTooManyConns), errors.As(err, &dial):
-		return true
-	case errors.As(err, &write):
-		return !write.Wrote
-	}
-	return false
+	_, dial := errors.AsType[*DialError](err)
+	write, ok := errors.AsType[*WriteError](err)
+	return dial || ok && !write.Wrote || errors.Is(err, ErrTooManyConns)
 }

@@ -23,14 +23,12 @@ type Header struct{ Name, Value string }
 // Forward names a field that is forwarded from the client to the server, and its name there. Values are never logged.
 type Forward struct{ From, To string } // From is in lower case
 
-// HostOptions configure a Host. A zero value stands for the default named with each.
+// HostOptions configure a Host. A zero value stands for the default at the end of each comment.
 type HostOptions struct {
 	// URL is http://…, https://…, or unix:/path/to/socket, to which :/path/of/the/resource may be added. Requests without a
 	// target take its path and query. Credentials in it are refused; they belong into Headers.
-	URL        string
-	CAFile     string      // PEM file of the roots to trust instead of the system's
-	ServerName string      // the name that the certificate must have; the host of the URL
-	TLS        *tls.Config // further settings, such as a client certificate; it is copied
+	URL    string
+	CAFile string // PEM file of the roots to trust instead of the system's
 	// Proxy is the URL of an http or https proxy, "off", or empty for the environment's (HTTP_PROXY, HTTPS_PROXY, NO_PROXY). https goes
 	// through it by CONNECT, http by requests in absolute form; a Unix socket never does.
 	Proxy   string
@@ -63,11 +61,11 @@ type Host struct {
 	dial      dialer
 	origin    http1.Origin
 	proxyAuth string
-	tls       *tls.Config // nil for plain
+	tls       *tls.Config // nil: none
 
 	mu     sync.Mutex
 	idle   []*conn // the last used last
-	open   int     // with those in use and those being made
+	open   int     // unused, in use, or being made
 	timer  *time.Timer
 	armed  bool
 	due    time.Time // when the timer fires, if it is armed
@@ -88,32 +86,23 @@ func NewHost(opts HostOptions) (*Host, error) {
 		}
 	}
 	h := &Host{opts: opts}
-	if err := h.parse(opts.URL); err != nil {
-		return nil, err
+	err := h.parse(opts.URL)
+	if err == nil && h.tls != nil && opts.CAFile != "" {
+		h.tls.RootCAs, err = readRoots(opts.CAFile)
 	}
-	if h.dial.secure {
-		config, err := tlsConfig(opts, h.dial.name)
-		if err != nil {
-			return nil, err
-		}
-		h.tls = config
+	if err != nil {
+		return nil, err
 	}
 	return h, nil
 }
 
 func (o *HostOptions) setDefaults() {
-	setDefault(&o.ConnectTimeout, 10*time.Second)
-	setDefault(&o.WriteTimeout, 30*time.Second)
-	setDefault(&o.IdleLimit, 4*time.Second)
-	setDefault(&o.MaxIdle, 256)
-	setDefault(&o.MaxConns, 1024)
-	setDefault(&o.MaxHeader, 16<<10)
-}
-
-func setDefault[T int | time.Duration](v *T, to T) {
-	if *v <= 0 {
-		*v = to
-	}
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.IdleLimit = cmp.Or(o.IdleLimit, 4*time.Second)
+	o.MaxIdle = cmp.Or(o.MaxIdle, 256)
+	o.MaxConns = cmp.Or(o.MaxConns, 1024)
+	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
 }
 
 // parse splits the URL and decides how to reach the server.
@@ -138,7 +127,8 @@ func (h *Host) parse(raw string) error {
 		return fmt.Errorf("httpd: upstream %s: credentials in the URL; set a header instead", u.Redacted())
 	}
 	h.origin.Authority, h.origin.Path = u.Host, u.RequestURI()
-	h.dial = dialer{network: "tcp", addr: withPort(u), secure: u.Scheme == "https", name: cmp.Or(h.opts.ServerName, u.Hostname())}
+	h.dial = dialer{network: "tcp", addr: withPort(u)}
+	h.tls = tlsFor(u)
 	via, err := proxyFor(u, h.opts.Proxy)
 	if err != nil {
 		return err
@@ -150,29 +140,19 @@ func (h *Host) parse(raw string) error {
 		password, _ := user.Password()
 		h.proxyAuth = "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password))
 	}
-	h.dial.proxy, h.dial.proxySecure, h.dial.proxyName = withPort(via), via.Scheme == "https", via.Hostname()
-	if !h.dial.secure {
+	h.dial.proxy, h.dial.proxyTLS = withPort(via), tlsFor(via)
+	if h.tls == nil {
 		h.origin.Absolute = "http://" + u.Host
 	}
 	return nil
 }
 
 func withPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // Authority returns the value of the Host field: the host, and the port if the URL has one.
 func (h *Host) Authority() string { return h.origin.Authority }
-
-// Path returns the path and query of the URL, "/" at least.
-func (h *Host) Path() string { return h.origin.Path }
 
 // Send writes req and returns without waiting for the response. It adds Host, Content-Length and the Host's static headers, and removes
 // Accept-Encoding, because responses are not decompressed. ctx ends the wait for a connection and a large write; once Send has returned,
@@ -204,8 +184,8 @@ func (h *Host) Send(ctx context.Context, req *http1.Request) (Response, error) {
 	}
 }
 
-// prepare adds the fields that every request has and refuses what would break out of its place in the message. It returns the
-// Authorization of the Host's Credentials, if any.
+// prepare adds the fields that every request has, and refuses a method, target or field that would inject lines into the head. It
+// returns the Authorization of the Host's Credentials, if any.
 func (h *Host) prepare(ctx context.Context, req *http1.Request) (credentials string, err error) {
 	if !http1.ValidName(cmp.Or(req.Method, "GET")) {
 		return "", &http1.MalformedError{What: "request method"}
@@ -241,7 +221,7 @@ func (h *Host) prepare(ctx context.Context, req *http1.Request) (credentials str
 	return credentials, req.Err()
 }
 
-// forward sets the forwarded headers of the request that this one is made for.
+// forward sets the fields that are forwarded from the client's request.
 func (h *Host) forward(ctx context.Context, req *http1.Request) {
 	if len(h.opts.Forward) == 0 {
 		return

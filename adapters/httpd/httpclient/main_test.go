@@ -129,6 +129,13 @@ func whole(t *testing.T, h *Host, req *http1.Request) string {
 
 func soon() time.Time { return time.Now().Add(testkit.Patient) }
 
+// Conns returns how many connections there are, and how many of them are unused.
+func (h *Host) Conns() (open, idle int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.open, len(h.idle)
+}
+
 func loopback(t *testing.T) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -13,11 +14,10 @@ func (h *Host) take(ctx context.Context) (*conn, error) {
 			h.mu.Unlock()
 			return nil, ErrClosed
 		}
-		n := len(h.idle)
-		if n == 0 {
+		if len(h.idle) == 0 {
 			break
 		}
-		c := h.pop(n)
+		c := h.pop()
 		h.mu.Unlock()
 		if c.taken = time.Now(); (c.owes.IsZero() || c.awaitEnd(c.taken)) && c.fresh(c.taken) {
 			return c, nil
@@ -39,27 +39,19 @@ func (h *Host) take(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// pop removes the last of n unused connections, preferring one whose last response has ended. The lock is held.
-func (h *Host) pop(n int) *conn {
-	i := n - 1
+// pop removes the last of the unused connections, preferring one whose last response has ended. The caller holds the lock.
+func (h *Host) pop() *conn {
+	last := len(h.idle) - 1
+	i := last
 	for i > 0 && !h.idle[i].owes.IsZero() {
 		i--
 	}
 	if !h.idle[i].owes.IsZero() {
-		i = n - 1
+		i = last
 	}
 	c := h.idle[i]
-	copy(h.idle[i:], h.idle[i+1:])
-	h.idle[n-1] = nil
-	h.idle = h.idle[:n-1]
+	h.idle = slices.Delete(h.idle, i, i+1)
 	return c
-}
-
-// put returns a connection whose exchange is over to the pool.
-func (h *Host) put(c *conn) {
-	c.served++
-	c.idleSince = time.Now()
-	h.keep(c)
 }
 
 // keep adds a connection to the unused ones.
@@ -81,7 +73,7 @@ func (h *Host) keep(c *conn) {
 	h.mu.Unlock()
 }
 
-// arm calls sweep after d. The lock is held.
+// arm has sweep called after d. The caller holds the lock.
 func (h *Host) arm(now time.Time, d time.Duration) {
 	h.armed, h.due = true, now.Add(d)
 	if h.timer == nil {
@@ -141,11 +133,4 @@ func (h *Host) release() {
 	h.mu.Lock()
 	h.open--
 	h.mu.Unlock()
-}
-
-// Conns returns how many connections there are, and how many of them are unused.
-func (h *Host) Conns() (open, idle int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.open, len(h.idle)
 }

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,14 +11,15 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/netpoll"
 	"dragoman/proxy"
 )
 
 var errDeadline = fmt.Errorf("httpd: waiting for the upstream: %w", os.ErrDeadlineExceeded)
 
-// Response is the response to one Send. It is a small value that may be copied; all copies are the same Response. It is used by one
-// goroutine, except for Abort, until Close or Finish, one of which must be called. What it has returned, the fields above all, is
-// valid until then; afterwards every method is harmless: reads return ErrClosed. The zero Response is closed.
+// Response is the response to one Send. It is a small value that may be copied; all copies are the same Response. Except for Abort it
+// is for one goroutine. Close or Finish must be called: what the Response has returned, fields included, is valid until then, and
+// afterwards reads return ErrClosed and other methods do nothing. The zero Response is closed.
 type Response struct {
 	c   *conn
 	gen uint64
@@ -89,7 +91,7 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.setDeadline(until)
 	for {
 		n, err := c.body.Read(p)
-		if n > 0 && http1.IsTimeout(err) {
+		if n > 0 && err != nil && http1.IsTimeout(err) {
 			err = nil
 		}
 		if n > 0 || err != nil {
@@ -165,7 +167,7 @@ func (r Response) Abort() {
 // Close ends the Response. The connection goes back to the pool if the body was read to its end, else it is closed.
 func (r Response) Close() { r.end(false) }
 
-// Finish is Close for a Response of which all that matters was read, such as the last event of a stream. It does not wait: the
+// Finish is Close for a Response whose relevant part has been read, such as the last event of a stream. It does not wait: the
 // connection is used again if the end of the body has arrived, or arrives within 5 ms and 16 KiB.
 func (r Response) Finish() { r.end(true) }
 
@@ -191,8 +193,142 @@ func (r Response) end(drain bool) {
 		c.host.drop(c)
 		return
 	}
-	c.host.put(c)
+	c.served++
+	c.idleSince = time.Now()
+	c.host.keep(c)
 }
 
 // Reason returns a status with its text: "502 Bad Gateway".
 func Reason(status int) string { return fmt.Sprintf("%d %s", status, fasthttp.StatusMessage(status)) }
+
+// maxInterim is how many 1xx responses may precede the final one (RFC 9110 §15.2).
+const maxInterim = 16
+
+// readHead reads the head of the final response, skips interim ones, and prepares the body. It may be called again after a deadline.
+func (c *conn) readHead() error {
+	for ; c.interim <= maxInterim; c.interim++ {
+		size, err := c.reader.Read(c.br)
+		if err != nil {
+			return err
+		}
+		c.status = c.reader.Status
+		switch {
+		case c.status == fasthttp.StatusSwitchingProtocols:
+			return &http1.MalformedError{What: "response: an upgrade that was not asked for"}
+		case c.status < 200:
+			_, _ = c.br.Discard(size) // it is buffered
+			c.reader.Start(true)
+			continue
+		}
+		if !c.reader.Known { // else the fields are those of the last response
+			head, _ := c.br.Peek(size) // it is buffered
+			c.fields.Copy(head, &c.reader)
+		}
+		_, _ = c.br.Discard(size)
+		c.frame()
+		return nil
+	}
+	return &http1.MalformedError{What: "response: too many interim ones"}
+}
+
+// frame decides where the body ends (RFC 9112 §6.3) and whether the connection can be used again.
+func (c *conn) frame() {
+	c.headDone = true
+	h := &c.reader
+	c.lastUse = c.lastUse || h.Closes || h.HTTP10 && !h.KeepAlive
+	switch {
+	case c.headOnly, c.status == fasthttp.StatusNoContent, c.status == fasthttp.StatusNotModified:
+		c.body.StartEmpty()
+	case h.Length >= 0:
+		c.body.StartSized(h.Length)
+	case h.Chunked && !h.HTTP10:
+		c.body.StartChunked()
+	default:
+		c.lastUse = true
+		c.body.StartUntilClose()
+		if h.Chunked { // HTTP/1.0 has no chunks: the body may be either
+			c.body.Fail(&http1.MalformedError{What: "transfer-encoding in HTTP/1.0"})
+		}
+	}
+}
+
+// failure turns an error of the connection into one for the caller.
+func (c *conn) failure(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	_, malformed := errors.AsType[*http1.MalformedError](err)
+	_, large := errors.AsType[*http1.TooLargeError](err)
+	switch {
+	case c.isAborted():
+		return ErrAborted
+	case http1.IsTimeout(err):
+		return errDeadline
+	case malformed, large:
+		return err
+	}
+	return &ReadError{Reused: c.served > 0, Started: c.headDone || c.reader.Started(), Err: err}
+}
+
+// Bounds on the end of a body that is still to come after Finish.
+const (
+	drainTime  = 5 * time.Millisecond
+	drainBytes = 16 << 10
+)
+
+// Buffered returns the part of the body that has arrived in one piece, without waiting; Discard consumes it. It is valid until the next
+// read.
+func (r Response) Buffered() []byte {
+	if c := r.conn(); c != nil && c.headDone {
+		return c.body.Buffered()
+	}
+	return nil
+}
+
+// Discard consumes the first n bytes that Buffered has returned.
+func (r Response) Discard(n int) {
+	if c := r.conn(); c != nil {
+		c.body.Discard(n)
+	}
+}
+
+// finish prepares for the rest of a body whose reader has finished. It does not wait for the rest: the connection goes into the pool,
+// and its next user reads it first.
+func (c *conn) finish() {
+	if !c.headDone || c.lastUse || c.body.Err() != nil || c.body.DiscardBuffered() {
+		return
+	}
+	switch now := time.Now(); {
+	case c.body.Err() != nil:
+	case netpoll.CanPeek && c.peek != nil:
+		c.owes = now.Add(drainTime)
+	default: // without a Peeker its arrival cannot be seen later
+		c.drain(now.Add(drainTime))
+	}
+}
+
+// drain reads the outstanding end of a response until a time. It reports whether the connection can be used.
+func (c *conn) drain(until time.Time) bool {
+	if cap(c.out) < 1<<10 {
+		c.out = make([]byte, 0, 1<<10)
+	}
+	sink := c.out[:1<<10] // the request has been sent
+	for left := drainBytes; left > 0 && !c.body.Done(); {
+		n, err := c.read(sink, until)
+		left -= n
+		if err != nil {
+			break
+		}
+	}
+	c.owes = time.Time{}
+	return c.body.Done() && c.body.Err() == nil && c.br.Buffered() == 0
+}
+
+// awaitEnd waits for the outstanding end of a response, within its time.
+func (c *conn) awaitEnd(now time.Time) bool {
+	until := c.owes
+	if c.peek.Peek() == netpoll.Readable { // it may have arrived long ago
+		until = now.Add(drainTime)
+	}
+	return until.After(now) && c.drain(until)
+}

@@ -187,7 +187,7 @@ func TestMalformedResponsesAreRefused(t *testing.T) {
 	}
 }
 
-func TestBodiesAndWhatBecomesOfTheirConnections(t *testing.T) {
+func TestBodiesAndReuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   []string
 		body string
@@ -268,6 +268,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A half-read body in the pool would be the answer to the next call.
 func TestHalfReadIsNotPooled(t *testing.T) {
 	h := newHost(t, HostOptions{URL: upstream(t, func(_ int, c net.Conn) {
 		each(c, func(_ *http.Request, body string) string {
@@ -298,6 +299,7 @@ func TestHalfReadIsNotPooled(t *testing.T) {
 	}
 }
 
+// The last chunk may come a moment after the last event: after Finish the connection is used again, and no call fails.
 func TestFinishDrains(t *testing.T) {
 	var conns atomic.Int64
 	h := newHost(t, HostOptions{URL: upstream(t, func(_ int, c net.Conn) {

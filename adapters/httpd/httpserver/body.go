@@ -5,8 +5,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -56,8 +57,8 @@ func (s *Server) readBody(c *conn, st *serveState, size int) bool {
 	return true
 }
 
-// admit decides before the body is read whether the client may send it (RFC 9110 §10.1.1), and sends 100 Continue if the client waits
-// for that.
+// admit decides before the body is read whether the client may send it, and sends 100 Continue if the client waits for that (RFC 9110
+// §10.1.1).
 func (s *Server) admit(c *conn, st *serveState) bool {
 	if st.current.length > s.opts.MaxBody {
 		s.refuse(c, st, http1.ErrBodyTooLarge)
@@ -68,7 +69,7 @@ func (s *Server) admit(c *conn, st *serveState) bool {
 		return false
 	}
 	c.gated = true
-	room := st.current.length // memory that it may take
+	room := st.current.length
 	if room == chunked {
 		room = s.opts.MaxBody
 	}
@@ -102,14 +103,13 @@ func (s *Server) decline(c *conn, st *serveState) {
 // refuse answers a request that could not be read.
 func (s *Server) refuse(c *conn, st *serveState, err error) {
 	status := fasthttp.StatusBadRequest
-	var large *http1.TooLargeError
-	var timeout net.Error
+	_, large := errors.AsType[*http1.TooLargeError](err)
 	switch {
 	case errors.Is(err, http1.ErrBodyTooLarge):
 		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.As(err, &large):
+	case large:
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.As(err, &timeout) && timeout.Timeout(), c.timedOut:
+	case http1.IsTimeout(err), c.timedOut:
 		status = fasthttp.StatusRequestTimeout
 	}
 	s.refuseWith(c, st, status)
@@ -122,7 +122,7 @@ func (s *Server) refuseWith(c *conn, st *serveState, status int) {
 	s.decline(c, st)
 }
 
-// fetchBody reads the body. A small one stays the connection's; a large one has memory of its own.
+// fetchBody reads the body. A small one is in a buffer of the connection, a large one in memory of its own.
 func (st *serveState) fetchBody(limit int) error {
 	n := st.current.length
 	st.body.SetReader(st.br)
@@ -149,15 +149,10 @@ func (st *serveState) fetchBody(limit int) error {
 	return st.fill(st.small)
 }
 
+// fill reads the rest of the body, which has the length of buf.
 func (st *serveState) fill(buf []byte) error {
-	for n := 0; n < len(buf); {
-		m, err := st.body.Read(buf[n:])
-		n += m
-		if err != nil && n < len(buf) {
-			return http1.UnexpectedEOF(err)
-		}
-	}
-	return nil
+	_, err := io.ReadFull(&st.body, buf)
+	return http1.UnexpectedEOF(err)
 }
 
 // fetchChunks reads a body of unknown length.
@@ -209,4 +204,119 @@ func (st *serveState) replaceBuffers() {
 	}
 	st.br = bufio.NewReaderSize(from, st.br.Size())
 	_, _ = st.br.Peek(len(ahead)) // the next request is looked for in the buffer
+}
+
+const (
+	// readingTime is how long a body may be read before it can be evicted for another, and how long that one waits.
+	readingTime = time.Second
+	// maxWaiting is how many bodies may wait for room.
+	maxWaiting = 1024
+)
+
+// budget bounds the bodies that are being read. The buffer of a body is made when its length is known, so clients that announce much
+// and send little could take all memory. Where there is no room for another body, those that have been read for the longest are
+// evicted: clients that send without pause are done by then.
+type budget struct {
+	max int // bytes; one body is read whatever its size
+
+	mu      sync.Mutex
+	epoch   time.Time // times are relative to it
+	used    int
+	queue   []*conn       // in the order in which they began
+	waiting int           // for room
+	freed   chan struct{} // closed when there is more room; nil if nobody waits
+}
+
+// claim is a body's part of the budget, which guards it by its lock.
+type claim struct {
+	room  int           // bytes; 0: none
+	began time.Duration // since the epoch
+}
+
+// wait makes room for a body of n bytes, and waits readingTime for it at most. It reports whether there is room.
+func (b *budget) wait(c *conn, n int) bool {
+	now := time.Now()
+	freed, wait := b.enter(c, n, now)
+	if wait == 0 {
+		return true
+	}
+	if !b.enqueue() {
+		return false
+	}
+	defer b.dequeue()
+	limit := now.Add(readingTime)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for wait > 0 && !now.After(limit) {
+		timer.Reset(wait)
+		select {
+		case <-freed:
+		case <-timer.C:
+		}
+		now = time.Now()
+		freed, wait = b.enter(c, n, now)
+	}
+	return wait == 0
+}
+
+// enqueue counts a body that waits, and reports whether it may.
+func (b *budget) enqueue() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting >= maxWaiting {
+		return false
+	}
+	b.waiting++
+	return true
+}
+
+func (b *budget) dequeue() {
+	b.mu.Lock()
+	b.waiting--
+	b.mu.Unlock()
+}
+
+// enter makes room for a body of n bytes. If there is none, there may be when freed is closed, and is after the time wait.
+func (b *budget) enter(c *conn, n int, now time.Time) (freed <-chan struct{}, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.epoch.IsZero() {
+		b.epoch = now
+	}
+	for b.used > 0 && b.used+n > b.max {
+		oldest := b.queue[0]
+		if wait := readingTime - (now.Sub(b.epoch) - oldest.claimed.began); wait > 0 {
+			if b.freed == nil {
+				b.freed = make(chan struct{})
+			}
+			return b.freed, wait
+		}
+		b.remove(oldest)
+		oldest.evict(now)
+	}
+	c.claimed = claim{room: n, began: now.Sub(b.epoch)}
+	b.used += n
+	b.queue = append(b.queue, c)
+	return nil, 0
+}
+
+// leave gives back the room of a body, if it has any.
+func (b *budget) leave(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.claimed.room > 0 {
+		b.remove(c)
+	}
+}
+
+func (b *budget) remove(c *conn) {
+	b.used -= c.claimed.room
+	c.claimed.room = 0
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+	if i := slices.Index(b.queue, c); i >= 0 {
+		b.queue = slices.Delete(b.queue, i, i+1)
+	}
 }

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	writePiece  = 256 << 10              // what each write timeout is for, however long the response is
+	writePiece  = 256 << 10              // bytes that each write timeout is for, however long the response is
 	lingerTime  = 500 * time.Millisecond // how long a refused client may go on sending, so that it reads the refusal
 	lingerBytes = 8 << 20
 )
 
-// A connection is idle between requests, so that Shutdown may close it; reading from the first byte of a request; and handling from the
+// A connection is idle between requests, and Shutdown may close it then; reading from the first byte of a request; and handling from the
 // end of the request to the last byte of its response.
 const (
 	phaseIdle int32 = iota
@@ -39,28 +39,21 @@ type conn struct {
 	number uint64    // in the order of accepting
 	phase  atomic.Int32
 	closed atomic.Bool
-	stream atomic.Pointer[connStream] // that it has become; see OpenStream
+	stream atomic.Pointer[Stream] // that it has become; see OpenStream
 
 	writes   netpoll.WriteDeadline
 	reads    netpoll.ReadDeadline
 	wroteAt  time.Time   // when the last write began
-	claimed  claim       // of the budget
+	claimed  claim       // on the budget
 	evicted  atomic.Bool // from the budget: its time for reading is over
 	limited  bool        // the request that is being read has a deadline of its own
 	timedOut bool        // that has passed
-	gated    bool        // the gates have judged this request, before its body
+	gated    bool        // the gates have passed this request, before its body
 	linger   bool        // the client gets a refusal and may still be sending
 	taken    bool        // the handler has made it a Stream
 
 	from  netip.Addr  // of the client, if by TCP
 	state *serveState // nil before the first request, and for a Stream
-}
-
-// connStream is a Stream.
-type connStream interface {
-	start()             // is called when the handler has returned
-	rest()              // releases what an idle stream does not need
-	close(reason error) // ends it at once
 }
 
 // tlsConn is a conn that handlers recognise as TLS.
@@ -69,15 +62,12 @@ type tlsConn struct{ *conn }
 func (c tlsConn) Handshake() error                     { return c.secure.Handshake() }
 func (c tlsConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
-// connOf returns the connection of ctx, or nil if it is not one of a Server of this package.
+// connOf returns the connection of a request to a Server of this package.
 func connOf(ctx *fasthttp.RequestCtx) *conn {
-	switch c := ctx.Conn().(type) {
-	case *conn:
-		return c
-	case tlsConn:
+	if c, ok := ctx.Conn().(tlsConn); ok {
 		return c.conn
 	}
-	return nil
+	return ctx.Conn().(*conn)
 }
 
 // open makes a conn of an accepted connection and watches it. The second result is the connection that handlers see.
@@ -148,8 +138,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.wire().SetDeadline(t)
 }
 
-// Write implements net.Conn. It writes in pieces, each within the write timeout: a slow reader of a long response is served, one that
-// does not read at all is not.
+// Write implements net.Conn. It writes in pieces, each within the write timeout: a slow reader of a long response is served, a client
+// that does not read at all is not.
 func (c *conn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		if err = c.extend(); err != nil {
@@ -171,16 +161,13 @@ func (c *conn) writeParts(parts *net.Buffers) (int64, error) {
 	return parts.WriteTo(c.wire())
 }
 
-// extend gives the next write its time.
+// extend moves the deadline for the next write.
 func (c *conn) extend() error {
 	c.wroteAt = time.Now()
 	return c.writes.Extend(c.wire(), c.wroteAt, c.srv.opts.WriteTimeout)
 }
 
-// claim implements claimant.
-func (c *conn) claim() *claim { return &c.claimed }
-
-// evict implements claimant.
+// evict ends the read of a body.
 func (c *conn) evict(now time.Time) {
 	c.evicted.Store(true)
 	_ = c.socket.Conn.SetReadDeadline(now)
@@ -228,7 +215,7 @@ func (c *conn) shut(force bool) {
 		_ = c.wire().Close()
 	}
 	if stream := c.stream.Load(); stream != nil {
-		(*stream).close(ErrLeft)
+		stream.close(ErrLeft)
 	}
 }
 

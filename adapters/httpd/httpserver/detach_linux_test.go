@@ -57,7 +57,7 @@ func TestDetachedStreams(t *testing.T) {
 				testkit.Eventually(t, "detached", h.detached)
 				return c, h
 			}
-			hears := func(c net.Conn, want string) {
+			reads := func(c net.Conn, want string) {
 				t.Helper()
 				_ = c.SetReadDeadline(time.Now().Add(testkit.Patient))
 				var all []byte
@@ -79,11 +79,11 @@ func TestDetachedStreams(t *testing.T) {
 			}
 
 			c, h := open()
-			hears(c, "keep-alive")
+			reads(c, "keep-alive")
 			if err := h.Write([]byte("data: 1\n\n")); err != nil {
 				t.Error(err)
 			}
-			hears(c, "data: 1\n\n")
+			reads(c, "data: 1\n\n")
 			_ = c.Close()
 			ends(c, ErrLeft)
 			if err := h.Write([]byte("data: 2\n\n")); !errors.Is(err, ErrClosed) {
@@ -92,7 +92,7 @@ func TestDetachedStreams(t *testing.T) {
 
 			c, h = open()
 			h.End()
-			hears(c, "0\r\n\r\n")
+			reads(c, "0\r\n\r\n")
 			ends(c, nil)
 
 			c, h = open()
@@ -107,7 +107,7 @@ func TestDetachedStreams(t *testing.T) {
 			if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrShutdown) && !errors.Is(err, ErrLeft) {
 				t.Error(err)
 			}
-			hears(c, "open")
+			reads(c, "open")
 		})
 	}
 }

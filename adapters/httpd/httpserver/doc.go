@@ -6,5 +6,5 @@
 // request, shows no head before its body, never reports that a client has gone, and has one write deadline for a whole response.
 // Of a request ctx has method, target and Host; its fields are those of FieldsOf.
 //
-// The package knows HTTP and nothing of what is said with it.
+// The package knows HTTP and nothing of the messages in it. The functions for a RequestCtx need one of a Server of this package.
 package httpserver

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// group counts running goroutines, or other things that begin and end. Unlike a sync.WaitGroup it may grow while somebody
-// waits, and a wait can be cancelled.
+// group counts running goroutines, or other things that begin and end. Unlike a sync.WaitGroup it may grow during a wait, and a wait can
+// be cancelled.
 type group struct {
 	mu   sync.Mutex
 	n    int
-	zero chan struct{} // closed when n comes to zero; nil while nobody waits
+	zero chan struct{} // closed when n comes to zero; nil without a wait
 }
 
 // run starts f in the group.

@@ -1,11 +1,15 @@
 package httpserver
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd/netpoll"
 )
 
 // HandlerOptions configure a Handler.
@@ -21,7 +25,7 @@ type HandlerOptions struct {
 	Refused func(ctx *fasthttp.RequestCtx, status int)
 }
 
-// Handler is the routes of a Server and the gates before them.
+// Handler holds the routes of a Server and the gates before them.
 type Handler struct {
 	opts   HandlerOptions
 	router *router.Router
@@ -81,4 +85,45 @@ func withoutOptions(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Allow", strings.Join(methods, ", "))
 		next(ctx)
 	}
+}
+
+// Options configure a Server. A zero value stands for the default at the end of each comment.
+type Options struct {
+	MaxBody      int           // bytes of a request body, else 413; 4 MiB
+	MaxHeader    int           // bytes of a request's head, else 431; 16 KiB, and the size of each connection's buffer
+	MaxReading   int           // bytes of large bodies (over 8 KiB) that are being read at once, else 503; 100 MiB
+	MaxConns     int           // connections at once; those without a request give way to new ones, then 503. 262144, or 3/4 of the open files allowed
+	MaxStreams   int           // Streams at once, else ErrTooManyStreams; 10000
+	ReadTimeout  time.Duration // for a whole request, from its first byte; 30 s
+	IdleTimeout  time.Duration // between requests; 75 s
+	WriteTimeout time.Duration // for each write of up to 256 KiB; at most twice as long; 30 s
+	KeepAlive    time.Duration // between keep-alive comments on Streams; 15 s
+
+	HandlerOptions // of the first Handler; see SetHandler
+	// Overloaded writes the body of the 503 for a connection beyond MaxConns, before anything of it is read. Nil: the status text.
+	Overloaded func(ctx *fasthttp.RequestCtx)
+	// OnRequest is called at the beginning of each request; it must not wait. Nil: nothing.
+	OnRequest func()
+	// Logf logs what concerns no single request. Nil: nothing.
+	Logf func(format string, args ...any)
+}
+
+func (o *Options) setDefaults() {
+	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
+	o.MaxReading = cmp.Or(o.MaxReading, 100<<20)
+	o.MaxConns = cmp.Or(o.MaxConns, maxConns())
+	o.MaxStreams = cmp.Or(o.MaxStreams, 10000)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 75*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+}
+
+// maxConns leaves a quarter of the open files for connections to upstreams.
+func maxConns() int {
+	if n := netpoll.MaxOpenFiles(); n > 0 {
+		return max(1, min(fasthttp.DefaultConcurrency, n/4*3))
+	}
+	return fasthttp.DefaultConcurrency
 }

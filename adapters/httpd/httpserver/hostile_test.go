@@ -170,7 +170,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		res, body := c.answer()
 		return res.StatusCode == 200 && body == fmt.Sprint(size)
 	})
-	told := map[int]int{}
+	statuses := map[int]int{}
 	for i, c := range slow {
 		s.budget.mu.Lock()
 		if used := s.budget.used; used > 4*size {
@@ -179,11 +179,11 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		s.budget.mu.Unlock()
 		if i < 4 {
 			res, _ := c.answer()
-			told[res.StatusCode]++
+			statuses[res.StatusCode]++
 		}
 	}
-	if told[408] != 4 {
-		t.Errorf("the first client got %v", told)
+	if statuses[408] != 4 {
+		t.Errorf("the first client got %v", statuses)
 	}
 	for _, c := range slow {
 		_ = c.Close()

@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +17,7 @@ type keepAlives struct {
 	period time.Duration
 
 	mu      sync.Mutex
-	slots   [keepAliveSlots]map[keepAliveStream]struct{}
+	slots   [keepAliveSlots]map[*Stream]struct{}
 	next    uint8         // slot of the next stream
 	stopped bool          // no more streams
 	stop    chan struct{} // ends the goroutine; nil before there is one
@@ -23,19 +25,8 @@ type keepAlives struct {
 	open    group // counts the streams
 }
 
-// keepAliveStream is a Stream.
-type keepAliveStream interface {
-	keepAlive()         // writes a comment if nothing is under way
-	drain()             // ends it properly
-	close(reason error) // ends it at once
-}
-
-func newKeepAlives(limit int, period time.Duration) *keepAlives {
-	return &keepAlives{max: limit, period: period}
-}
-
 // add registers a stream within the limit and returns its slot.
-func (k *keepAlives) add(s keepAliveStream) (slot uint8, err error) {
+func (k *keepAlives) add(s *Stream) (slot uint8, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -50,14 +41,14 @@ func (k *keepAlives) add(s keepAliveStream) (slot uint8, err error) {
 	slot = k.next
 	k.next = (k.next + 1) % keepAliveSlots
 	if k.slots[slot] == nil {
-		k.slots[slot] = make(map[keepAliveStream]struct{})
+		k.slots[slot] = make(map[*Stream]struct{})
 	}
 	k.slots[slot][s] = struct{}{}
 	k.open.begin()
 	return slot, nil
 }
 
-func (k *keepAlives) remove(s keepAliveStream, slot uint8) {
+func (k *keepAlives) remove(s *Stream, slot uint8) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.slots[slot][s]; !ok {
@@ -72,7 +63,7 @@ func (k *keepAlives) run(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	tick := time.NewTicker(max(k.period/keepAliveSlots, time.Millisecond))
 	defer tick.Stop()
-	var batch []keepAliveStream
+	var batch []*Stream
 	for slot := 0; ; slot = (slot + 1) % keepAliveSlots {
 		select {
 		case <-stop:
@@ -80,28 +71,23 @@ func (k *keepAlives) run(stop <-chan struct{}, done chan<- struct{}) {
 		case <-tick.C:
 		}
 		k.mu.Lock()
-		for s := range k.slots[slot] {
-			batch = append(batch, s)
-		}
+		batch = slices.AppendSeq(batch[:0], maps.Keys(k.slots[slot]))
 		k.mu.Unlock()
-		for i, s := range batch {
+		for _, s := range batch {
 			s.keepAlive()
-			batch[i] = nil
 		}
-		batch = batch[:0]
+		clear(batch)
 	}
 }
 
-// drain refuses further streams and returns those there are.
-func (k *keepAlives) drain() []keepAliveStream {
+// drain refuses further streams and returns the open ones.
+func (k *keepAlives) drain() []*Stream {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stopped = true
-	all := make([]keepAliveStream, 0, k.open.count())
+	all := make([]*Stream, 0, k.open.count())
 	for _, slot := range k.slots {
-		for s := range slot {
-			all = append(all, s)
-		}
+		all = slices.AppendSeq(all, maps.Keys(slot))
 	}
 	return all
 }

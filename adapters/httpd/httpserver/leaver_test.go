@@ -156,7 +156,7 @@ func TestNoLeaveAfterStop(t *testing.T) {
 	}
 	testkit.Eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
 	if bad.Load() != 0 || leaves.Load() == 0 {
-		t.Fatalf("%d leaves, %d of them after Disarm", leaves.Load(), bad.Load())
+		t.Fatalf("%d leaves, %d of them after Stop", leaves.Load(), bad.Load())
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy"
 )
 
-// serveState is what a connection needs to serve requests. Streams do without.
+// serveState holds what a connection needs to serve requests. Streams have none.
 type serveState struct {
 	ctx     fasthttp.RequestCtx
 	br      *bufio.Reader
@@ -28,14 +28,14 @@ type serveState struct {
 	apart    bool   // the body has memory of its own, see TakeBody
 	out      []byte // what is written next
 	pair     [2][]byte
-	both     net.Buffers // pair, as it is being written
+	both     net.Buffers // pair while it is being written
 	gather   gather      // for a response that writes itself
 
 	scratch Scratch
 }
 
-// Scratch is what gates and handlers keep for a request. Clear is called when its response has been sent; what it leaves is reused for
-// the next request of the connection.
+// Scratch holds the state of gates and handlers for a request. Clear is called when the response has been sent; the Scratch is then
+// reused for the next request of the connection.
 type Scratch interface{ Clear() }
 
 // current is the request that is being served.
@@ -87,7 +87,7 @@ func (s *Server) serve(c *conn, shown net.Conn) {
 		_ = c.Close()
 		return
 	}
-	stream := *c.stream.Load()
+	stream := c.stream.Load()
 	if c.SetDeadline(time.Time{}) != nil {
 		stream.close(ErrLeft)
 	}
@@ -106,13 +106,13 @@ func (c *conn) handshake(until time.Time) bool {
 	return c.SetDeadline(time.Time{}) == nil
 }
 
-// releaseState gives back what only requests need.
+// releaseState gives the serveState back to the pool.
 func (s *Server) releaseState(c *conn) {
 	st := c.state
 	st.forget()
 	c.state, st.last = nil, route{}
 	st.head.Forget()
-	st.scratch = nil // what it remembers of this client is not for others
+	st.scratch = nil // it may hold data of this client
 	st.ctx.Init2(nil, nil, false)
 	st.br.Reset(nil)
 	s.states.Put(st)
@@ -203,7 +203,7 @@ func (st *serveState) forget() {
 	}
 }
 
-// parse makes the request of a head that was read: what handlers ask ctx for.
+// parse fills the request in ctx from a head.
 func (st *serveState) parse(head []byte) error {
 	r, line := &st.current, &st.head.Request
 	r.fields.Borrow(head, &st.head)
@@ -252,7 +252,7 @@ func (h *Handler) find(line, target, host []byte) route {
 	return route{}
 }
 
-// plainHost reports whether a Host field is in the form in which it is compared.
+// plainHost reports whether a Host field needs no normalising before it is compared.
 func plainHost(host []byte) bool {
 	for _, b := range host {
 		if b < '0' && b != '.' && b != '-' || b > ':' && b < 'a' || b > 'z' {
@@ -270,7 +270,7 @@ func (st *serveState) rebase(head []byte) {
 	}
 }
 
-// handle runs the gates, unless they have judged already, and the route.
+// handle runs the gates, unless they have passed the request before its body, and the route.
 func (s *Server) handle(c *conn, st *serveState) {
 	defer s.recovered(c, st)
 	if !c.phase.CompareAndSwap(phaseReading, phaseHandling) {
@@ -288,7 +288,7 @@ func (s *Server) handle(c *conn, st *serveState) {
 	}
 }
 
-// recovered answers 500 for a handler that panicked, so that the other connections live on.
+// recovered answers 500 for a handler that panicked, so that the other connections stay open.
 func (s *Server) recovered(c *conn, st *serveState) {
 	p := recover()
 	if p == nil {
@@ -298,7 +298,7 @@ func (s *Server) recovered(c *conn, st *serveState) {
 	c.unwatch()
 	if c.taken {
 		c.taken = false
-		(*c.stream.Load()).close(ErrClosed)
+		c.stream.Load().close(ErrClosed)
 	}
 	st.ctx.Response.Reset()
 	st.ctx.SetStatusCode(fasthttp.StatusInternalServerError)

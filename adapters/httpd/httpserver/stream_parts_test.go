@@ -26,7 +26,7 @@ func overwriteAll(event [][]byte) {
 	}
 }
 
-// Events of all sizes arrive complete and in order, and their memory is free once Tell has returned, on every kind of connection.
+// Events of all sizes arrive complete and in order, and their memory is free once WriteParts has returned, on every kind of connection.
 func TestWriteParts(t *testing.T) {
 	cert, _ := testkit.Certificate(t)
 	for _, secure := range []bool{false, true} {
@@ -50,7 +50,7 @@ func TestWriteParts(t *testing.T) {
 				sizes := []int{1, minInPlace - 8, minInPlace, maxCopied, 100 << 10, 1, writePiece + 1, 9 << 20, 1}
 				var want strings.Builder
 				want.WriteString(": open\n\n")
-				told := make(chan error, 1)
+				done := make(chan error, 1)
 				for i, size := range sizes {
 					_, text := parts('a'+byte(i), size)
 					want.WriteString(text)
@@ -59,19 +59,19 @@ func TestWriteParts(t *testing.T) {
 					for i, size := range sizes {
 						event, _ := parts('a'+byte(i), size)
 						if err := h.WriteParts(event...); err != nil {
-							told <- err
+							done <- err
 							return
 						}
 						overwriteAll(event)
 					}
 					h.End()
-					told <- nil
+					done <- nil
 				}()
 				got, err := io.ReadAll(resp.Body)
 				if err != nil || string(got) != want.String() {
 					t.Errorf("%d bytes of %d, %v", len(got), want.Len(), err)
 				}
-				if err := testkit.Receive(t, "WriteParts", told); err != nil {
+				if err := testkit.Receive(t, "WriteParts", done); err != nil {
 					t.Error(err)
 				}
 			})
@@ -87,11 +87,11 @@ func TestWriteWaitsForALargeEvent(t *testing.T) {
 	resp := c.head()
 	h := testkit.Receive(t, "the stream", held)
 	event, text := parts('x', 32<<20)
-	told := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
 		err := h.WriteParts(event...)
 		overwriteAll(event)
-		told <- err
+		done <- err
 	}()
 	testkit.Eventually(t, "it waits", func() bool {
 		h.mu.Lock()
@@ -105,8 +105,8 @@ func TestWriteWaitsForALargeEvent(t *testing.T) {
 	if err := h.WriteParts(small...); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) > 0 {
-		t.Fatal("Tell did not wait for the reader")
+	if len(done) > 0 {
+		t.Fatal("WriteParts did not wait for the reader")
 	}
 	inFlight := func() int {
 		h.mu.Lock()
@@ -122,7 +122,7 @@ func TestWriteWaitsForALargeEvent(t *testing.T) {
 	if got, err := io.ReadAll(resp.Body); err != nil || string(begin)+string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if err := testkit.Receive(t, "WriteParts", told); err != nil {
+	if err := testkit.Receive(t, "WriteParts", done); err != nil {
 		t.Error(err)
 	}
 	if err := testkit.Receive(t, "OnClose", closed); err != nil {
@@ -148,8 +148,8 @@ func TestWritePartsUnread(t *testing.T) {
 	c = dialTo(t, addr)
 	c.send(get)
 	h = testkit.Receive(t, "the stream", held)
-	told := make(chan error, 1)
-	go func() { told <- h.WriteParts(event...) }()
+	done := make(chan error, 1)
+	go func() { done <- h.WriteParts(event...) }()
 	testkit.Eventually(t, "it waits", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -158,7 +158,7 @@ func TestWritePartsUnread(t *testing.T) {
 	if err := h.Write([]byte("data: too much\n\n")); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
-	if err := testkit.Receive(t, "WriteParts", told); err == nil {
+	if err := testkit.Receive(t, "WriteParts", done); err == nil {
 		t.Error("the stream was closed without a notification")
 	}
 	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {

@@ -8,16 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is what a look at an idle socket shows.
-type State uint8
-
-// States of a socket.
-const (
-	Quiet    State = iota // open, nothing to read
-	Readable              // there are bytes to read
-	Closed                // the peer has closed or reset it, or we have
-)
-
 // CanPeek says whether a Peeker sees anything on this system.
 const CanPeek = true
 

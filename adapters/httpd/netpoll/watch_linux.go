@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher is one epoll set for all accepted connections. It asks for EPOLLRDHUP alone, edge-triggered: bytes that arrive
-// neither wake it nor hide the end behind them, and nothing is consumed. The set's own descriptor is non-blocking, so
-// the runtime's poller waits for it and no thread is blocked.
+// Watcher is one epoll set for all accepted connections. It asks for EPOLLRDHUP alone, edge-triggered: bytes that arrive neither wake it
+// nor hide the end behind them, and nothing is consumed. The set's own descriptor is non-blocking, so that the runtime's poller waits
+// for it and no thread is blocked.
 type Watcher struct {
 	set  *os.File
 	raw  syscall.RawConn
@@ -23,8 +23,8 @@ type Watcher struct {
 	free  []int32
 }
 
-// watchSlot is the place of one socket. gen grows with each use, so that an event under way when its socket was closed is dropped,
-// although the kernel may have given the descriptor's number away again.
+// watchSlot is the place of one socket. gen grows with each use, so that an event that was under way when its socket was closed is
+// dropped, even if the kernel has reused the number of the descriptor.
 type watchSlot struct {
 	peer Peer
 	gen  int32
@@ -98,25 +98,26 @@ func (w *Watcher) add(s *Socket, peer Peer) error {
 	w.mu.Unlock()
 
 	var err error
-	ctl := w.raw.Control(func(set uintptr) {
-		err = s.raw.Control(func(fd uintptr) {
-			if e := unix.EpollCtl(int(set), unix.EPOLL_CTL_ADD, int(fd), s.event()); e != nil {
-				err = e
-			}
-		})
-	})
-	if err == nil {
-		err = ctl
+	if closed := s.raw.Control(func(fd uintptr) { err = w.control(unix.EPOLL_CTL_ADD, int(fd), s) }); closed != nil {
+		err = fmt.Errorf("httpd: watch connection: %w", closed)
 	}
 	if err != nil {
 		w.remove(s)
+	}
+	return err
+}
+
+// control adds a descriptor of s to the set, or deletes it.
+func (w *Watcher) control(op, fd int, s *Socket) error {
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: s.slot, Pad: s.gen}
+	var err error
+	if closed := w.raw.Control(func(set uintptr) { err = unix.EpollCtl(int(set), op, fd, &event) }); closed != nil {
+		err = closed
+	}
+	if err != nil {
 		return fmt.Errorf("httpd: watch connection: %w", err)
 	}
 	return nil
-}
-
-func (s *Socket) event() *unix.EpollEvent {
-	return &unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: s.slot, Pad: s.gen}
 }
 
 // remove forgets s before its descriptor is closed. Closing takes the descriptor out of the set.
@@ -136,18 +137,11 @@ func (w *Watcher) move(s *Socket, from, to int) error {
 	if !current { // it is being closed
 		return net.ErrClosed
 	}
-	var err error
-	if ctl := w.raw.Control(func(set uintptr) {
-		if err = unix.EpollCtl(int(set), unix.EPOLL_CTL_ADD, to, s.event()); err == nil {
-			_ = unix.EpollCtl(int(set), unix.EPOLL_CTL_DEL, from, nil) // closing it would not do: the other one keeps it open
-		}
-	}); ctl != nil {
-		err = ctl
+	err := w.control(unix.EPOLL_CTL_ADD, to, s)
+	if err == nil {
+		_ = w.control(unix.EPOLL_CTL_DEL, from, s) // closing it would not do: the other one keeps it open
 	}
-	if err != nil {
-		return fmt.Errorf("httpd: watch connection: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Close ends the watcher. Its sockets are not touched.

@@ -3,6 +3,7 @@
 package netpoll
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // watchPeriod is the delay with which an end is noticed without epoll.
 const watchPeriod = 50 * time.Millisecond
 
-// Watcher looks at each socket in turn. Unlike epoll it is blinded by bytes in front of the end: a peer that leaves with a request in
+// Watcher looks at each socket in turn. Unlike epoll it does not see the end behind unread bytes: a peer that leaves with a request in
 // the pipe is noticed only once that is read.
 type Watcher struct {
 	stop, done chan struct{}
@@ -38,9 +39,7 @@ func (w *Watcher) run() {
 		case <-tick.C:
 		}
 		w.mu.Lock()
-		for s, peer := range w.sockets {
-			batch[s] = peer
-		}
+		maps.Copy(batch, w.sockets)
 		w.mu.Unlock()
 		for s, peer := range batch {
 			if peer.Waiting() && NewPeeker(s.raw).Peek() == Closed {

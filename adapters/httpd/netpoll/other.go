@@ -2,9 +2,12 @@
 
 package netpoll
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"syscall"
+)
 
-// Without epoll a socket keeps the runtime's connection.
+// Without epoll a socket keeps the runtime's connection, and congestion control cannot be chosen.
 
 // Detach does nothing.
 func (s *Socket) Detach(*atomic.Bool) {}
@@ -19,3 +22,6 @@ func (s *Socket) Detached() bool { return false }
 func (s *Socket) CloseDetached() bool { return false }
 
 func (s *Socket) writeDetached(*Parts) (detached bool, err error) { return false, nil }
+
+// LoopbackControl does nothing.
+func LoopbackControl(string, string, syscall.RawConn) error { return nil }

@@ -4,16 +4,6 @@ package netpoll
 
 import "syscall"
 
-// State is what a look at an idle socket shows.
-type State uint8
-
-// States of a socket.
-const (
-	Quiet State = iota
-	Readable
-	Closed
-)
-
 // CanPeek says whether a Peeker sees anything on this system.
 const CanPeek = false
 
@@ -31,3 +21,15 @@ func writeNow(int, [][]byte) (n int, err error) { return 0, nil }
 
 // MaxOpenFiles returns 0: the limit is not known.
 func MaxOpenFiles() int { return 0 }
+
+// Watcher sees nothing on systems without a peek: there the next write finds that a peer has gone.
+type Watcher struct{}
+
+// NewWatcher makes a Watcher.
+func NewWatcher() (*Watcher, error) { return &Watcher{}, nil }
+
+func (w *Watcher) add(*Socket, Peer) error { return nil }
+func (w *Watcher) remove(*Socket)          {}
+
+// Close does nothing.
+func (w *Watcher) Close() {}
