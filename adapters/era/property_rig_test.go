@@ -202,7 +202,8 @@ func (l *streams) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	var minted *transport.Minted
 	if l.next++; l.server == proxy.Legacy || ex.Session != nil {
-		minted = transport.Mint(m, l.next)
+		minted = new(transport.Minted)
+		minted.Put(m, l.next)
 	}
 	f := newFlow(ex, minted)
 	l.flows[f] = struct{}{}

@@ -170,7 +170,8 @@ func (l *scriptedLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	l.mu.Lock()
 	l.next++
-	minted := transport.Mint(&ex.Msg, l.next)
+	minted := new(transport.Minted)
+	minted.Put(&ex.Msg, l.next)
 	l.mu.Unlock()
 	raw := ex.Msg.Append(nil)
 	l.s.mu.Lock()

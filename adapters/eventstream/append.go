@@ -3,7 +3,6 @@ package eventstream
 import (
 	"bytes"
 	"strconv"
-	"strings"
 )
 
 // Append appends one event to dst and returns the extended dst.
@@ -18,7 +17,11 @@ import (
 func Append(dst []byte, name string, id, data []byte) []byte {
 	if name != "" {
 		dst = append(dst, "event: "...)
-		dst = appendClean(dst, name, false)
+		for i := range len(name) {
+			if c := name[i]; c != '\r' && c != '\n' && c != 0 {
+				dst = append(dst, c)
+			}
+		}
 		dst = append(dst, '\n')
 	}
 	if id != nil && !bytes.ContainsAny(id, "\r\n\x00") {
@@ -46,25 +49,14 @@ var (
 	MessageEnds   = []byte("\n\n")
 )
 
-// AppendComment appends a comment and a blank line, with which a reader processes it at once, and returns the extended
-// dst. Readers ignore comments; they keep idle connections alive. Line breaks in text become spaces. A comment must stand
+// KeepAlive is a comment, which readers ignore, with a blank line, with which they process it at once. It must stand
 // between events, never inside one.
-func AppendComment(dst []byte, text string) []byte {
-	dst = append(dst, ':')
-	if text != "" {
-		dst = append(dst, ' ')
-		dst = appendClean(dst, text, true)
-	}
-	return append(dst, '\n', '\n')
-}
+const KeepAlive = ": keep-alive\n\n"
 
 // AppendRetry appends a retry field, the delay in milliseconds before a client reconnects, and returns the extended dst.
 // The field belongs to the event that is appended next, and both should be sent in one write (2025-11-25, transports,
-// "Sending Messages"). A negative delay appends nothing.
+// "Sending Messages").
 func AppendRetry(dst []byte, ms int) []byte {
-	if ms < 0 {
-		return dst
-	}
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, int64(ms), 10)
 	return append(dst, '\n')
@@ -111,20 +103,4 @@ func appendField(dst []byte, name string, value []byte) []byte {
 		dst = append(dst, value...)
 	}
 	return append(dst, '\n')
-}
-
-// appendClean writes text without CR, LF and NUL; if space is set, each becomes a space.
-func appendClean(dst []byte, text string, space bool) []byte {
-	if !strings.ContainsAny(text, "\r\n\x00") {
-		return append(dst, text...)
-	}
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c != '\r' && c != '\n' && c != 0:
-			dst = append(dst, c)
-		case space:
-			dst = append(dst, ' ')
-		}
-	}
-	return dst
 }

@@ -298,7 +298,7 @@ func TestSplitterFieldsStayUntilNext(t *testing.T) {
 	}
 }
 
-func TestSplitterGivesLargeBuffersBack(t *testing.T) {
+func TestSplitterReleasesLargeBuffers(t *testing.T) {
 	large := AppendMessage(nil, bytes.Repeat([]byte("x"), 1<<20))
 	in := append([]byte(nil), large...)
 	for range smallEvents + 1 {
@@ -369,7 +369,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 func TestSplitterAllocatesNothing(t *testing.T) {
 	for _, size := range []int{300, 10 << 10, 1 << 20} {
 		in := AppendMessage(nil, bytes.Repeat([]byte("x"), size))
-		in = AppendComment(in, "keep-alive")
+		in = append(in, KeepAlive...)
 		in = Append(in, "message", []byte("id-1"), []byte("two\nlines"))
 		r := &repeat{b: in}
 		var s Splitter

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/valyala/fasthttp"
 
@@ -42,8 +43,6 @@ type callState struct {
 	Limits Limits
 	// Head, if not nil, is called once with the answer's head.
 	Head func(status int, h *http1.Fields)
-	// Restore, if not nil, undoes in a reply the changes that were made to the request.
-	Restore func(m *wire.Message)
 	// Cancelled, if not nil, is called once if the call is given up before its response. It must not block.
 	Cancelled func()
 	// InSession reports that the request named a session, so that a 404 means that the session is gone.
@@ -56,7 +55,7 @@ type callState struct {
 	ex     *proxy.Exchange
 	again  again
 	state  state
-	body   *[]byte        // of getBuffer; nil if not needed
+	body   *[]byte        // of buffers; nil if not needed
 	m      wire.Message   // message read last
 	batch  []wire.Message // rest of an array that came in one event
 	status int
@@ -130,9 +129,6 @@ func (c *Call) Next(until time.Time) (*wire.Message, error) {
 	if c.m.IsResponse() {
 		c.finish()
 	}
-	if c.Restore != nil {
-		c.Restore(&c.m)
-	}
 	return &c.m, nil
 }
 
@@ -202,7 +198,7 @@ func (c *Call) json(until time.Time) error {
 	body, whole := c.Answer.Whole(limit)
 	if !whole {
 		if c.body == nil {
-			c.body = getBuffer()
+			c.body = buffers.Get().(*[]byte)
 		}
 		var err error
 		*c.body, err = c.Answer.Body(*c.body, limit, until)
@@ -292,7 +288,7 @@ func (c *Call) read() (eventstream.Event, error) {
 // unpack splits an array of messages: revision 2025-03-26 lets a server batch its responses.
 func (c *Call) unpack() error {
 	for _, s := range wire.Items(c.m.Raw, c.m.Whole()) {
-		one, err := wire.Scan(append([]byte(nil), s.Of(c.m.Raw)...))
+		one, err := wire.Scan(bytes.Clone(s.Of(c.m.Raw)))
 		if err != nil {
 			return proxy.Errf(proxy.BadAnswer, "the upstream server sent an array with an element that is no message: %w", err)
 		}
@@ -344,55 +340,71 @@ func (c *Call) Close() error {
 		default:
 			c.Answer.Close()
 		}
-		putBuffer(c.body)
-		c.body = nil
+		if c.body != nil {
+			recycle(c.body)
+			c.body = nil
+		}
 	})
 	return nil
+}
+
+// MintedCall is a Call under an id that Dragoman has chosen.
+type MintedCall struct {
+	Call
+	Minted transport.Minted
+	edits  [2]wire.Edit // of the reply returned last
+}
+
+// Clear implements proxy.Clearer.
+func (c *MintedCall) Clear() {
+	c.Call.Clear()
+	c.Minted, c.edits = transport.Minted{}, [2]wire.Edit{}
+}
+
+// Next implements proxy.Replies. It restores the client's id and progress token.
+func (c *MintedCall) Next(until time.Time) (m *wire.Message, err error) {
+	if m, err = c.Call.Next(until); err != nil {
+		return m, err
+	}
+	if len(m.Edits) == 0 {
+		m.Edits = c.edits[:0]
+	}
+	c.Minted.Restore(m)
+	return m, nil
 }
 
 // Fault turns an error of the connection to a server into one of the error table. Known errors and *transport.StatusError
 // are returned as they are.
 func Fault(err error) error {
-	var known *proxy.Error
-	var dial *httpclient.DialError
-	var large *http1.TooLargeError
-	var tooLong *eventstream.LimitError
-	var malformed *http1.MalformedError
+	large, tooLarge := errors.AsType[*http1.TooLargeError](err)
 	switch {
-	case errors.As(err, &known):
+	case is[*proxy.Error](err), is[*transport.StatusError](err):
 		return err
-	case errors.As(err, &dial):
+	case is[*httpclient.DialError](err):
 		return proxy.Errf(proxy.Unreachable, "the upstream server cannot be reached: %w", err)
 	case errors.Is(err, httpclient.ErrTooManyConns):
 		return proxy.Errf(proxy.Overloaded, "too many connections to the upstream server are in use")
-	case errors.As(err, &large):
+	case tooLarge:
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's answer is larger than limits.response_body, %d bytes", large.Limit)
-	case errors.As(err, &tooLong):
+	case is[*eventstream.LimitError](err):
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server sent an event larger than limits.event: %w", err)
-	case errors.As(err, &malformed):
+	case is[*http1.MalformedError](err):
 		return proxy.Errf(proxy.BadAnswer, "the upstream server broke the rules of HTTP: %w", err)
-	case isStatus(err):
-		return err
 	case httpclient.Unsent(err):
 		return proxy.Errf(proxy.Unreachable, "the request could not be sent to the upstream server: %w", err)
 	}
 	return proxy.Errf(proxy.Lost, "the connection to the upstream server broke before its response: %w", err)
 }
 
-func isStatus(err error) bool {
-	var s *transport.StatusError
-	return errors.As(err, &s)
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // Printable returns the beginning of a server's text, at most 200 bytes, in one line for an error message.
 func Printable(text []byte) string {
 	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
-	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)), " ")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || unicode.IsSpace(r) }), " ")
 	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
@@ -440,3 +452,23 @@ func NewRequest(method, path string, body []byte) *http1.Request {
 var PostTemplate = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
 
 var bodyless = http1.NewTemplate("Accept", Accept)
+
+const (
+	firstBuffer = 2 << 10
+	maxBuffer   = 4 << 20
+)
+
+// buffers recycles the memory of bodies, *[]byte. Very large buffers are left to the garbage collector, so that one large
+// body does not cost memory for ever.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, firstBuffer)
+	return &b
+}}
+
+func recycle(b *[]byte) {
+	proxy.Overwrite(*b)
+	if cap(*b) <= maxBuffer {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}

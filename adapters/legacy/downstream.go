@@ -1,6 +1,8 @@
 package legacy
 
 import (
+	"sync"
+
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd/httpserver"
@@ -209,8 +211,7 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 // Last-Event-ID it resumes the stream of that event: the session's own stream, or the answer to a request. An unknown
 // event id is not refused: the client then gets new messages only.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
-	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
-		notAllowed(ctx)
+	if refusedModern(ctx) {
 		return
 	}
 	if !mcphttp.Accepts(httpserver.FieldsOf(ctx).Peek("Accept"), "text/event-stream") {
@@ -233,7 +234,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 	}
 	last, after := record.Events.Find(httpserver.FieldsOf(ctx).Peek(headerLast))
 	if last != nil && !last.Own() {
-		return resume.PickUp(ctx, last, after)
+		return resume.OpenResumed(ctx, last, after)
 	}
 	return resume.OpenRecorded(ctx, sess, func() (*session.Stream, uint64) {
 		if last != nil {
@@ -245,8 +246,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 
 // Delete ends the session that the request names, and answers 204.
 func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
-	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
-		notAllowed(ctx)
+	if refusedModern(ctx) {
 		return
 	}
 	if sess := d.session(ctx, mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx), nil); sess != nil {
@@ -255,8 +255,58 @@ func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// notAllowed refuses a method that modern HTTP does not have.
-func notAllowed(ctx *fasthttp.RequestCtx) {
+// refusedModern refuses a request that names a modern revision, which has no method but POST.
+func refusedModern(ctx *fasthttp.RequestCtx) bool {
+	v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion))
+	if v == "" || !rules.IsModern(v) {
+		return false
+	}
 	ctx.Response.Header.Set("Allow", "POST")
 	mcphttp.Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "the revision in %s has POST only", mcphttp.HeaderVersion))
+	return true
+}
+
+// records holds the stream records of the sessions. A record is made with the session's first stream and removed with the
+// session.
+type records struct {
+	resume *mcphttp.Resume
+	mu     sync.Mutex
+	of     map[*proxy.Session]*session.Events
+}
+
+// recordOf returns the record of sess, creating it if needed; the zero Recording if streams are not recorded.
+func (r *records) recordOf(sess *proxy.Session) mcphttp.Recording {
+	if r.resume.Events <= 0 {
+		return mcphttp.Recording{}
+	}
+	record := mcphttp.Recording{Polls: rules.CanPoll(sess.Client().Version)}
+	r.mu.Lock()
+	record.Events = r.of[sess]
+	if record.Events != nil {
+		r.mu.Unlock()
+		return record
+	}
+	record.Events = session.NewEvents(sess, r.resume.Limits(), r.resume.Usage)
+	r.of[sess] = record.Events
+	r.mu.Unlock()
+	record.Events.Start()
+	sess.OnEnd(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.of, sess)
+	})
+	return record
+}
+
+// answered records that a client has answered a question, if m is a response.
+func (r *records) answered(sess *proxy.Session, m *wire.Message) {
+	if !m.IsResponse() {
+		return
+	}
+	r.mu.Lock()
+	events := r.of[sess]
+	r.mu.Unlock()
+	if events != nil {
+		events.Answered(m.Of(m.ID))
+	}
 }

@@ -182,7 +182,7 @@ func read(r proxy.Replies, wait time.Duration) string {
 const mine = `{"jsonrpc":"2.0","id":"mine","result":{}}`
 
 // A server closes the stream and names a retry time: the reader of the call gets one answer.
-func TestAnswerGoesOn(t *testing.T) {
+func TestAnswerIsReopened(t *testing.T) {
 	s := start(t, &server{
 		post: "id: 1\nretry: 250\ndata:\n\nid: 2\ndata: " + tick + "\n\n",
 		next: []string{"id: 3\ndata: " + tock + "\n\ncut", "500", "id: 4\ndata: {\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}\n\n"},
@@ -208,7 +208,7 @@ func TestAnswerGoesOn(t *testing.T) {
 }
 
 // During the wait Next returns at its deadline, as often as it is called; cancelling ends the wait at once.
-func TestAnswerGoesOnInTime(t *testing.T) {
+func TestReopeningKeepsDeadlines(t *testing.T) {
 	s := start(t, &server{post: "id: 1\nretry: 30000\ndata:\n\n"})
 	r, ex := s.tool()
 	for range 3 {
@@ -246,7 +246,7 @@ func TestAnswerCancelledAfterReopening(t *testing.T) {
 	}
 }
 
-func TestAnswerThatDoesNotGoOn(t *testing.T) {
+func TestAnswersThatAreNotReopened(t *testing.T) {
 	for name, c := range map[string]struct {
 		post string
 		next []string
@@ -301,7 +301,7 @@ func TestPollingIsPassedOn(t *testing.T) {
 
 // The link's own stream is reopened from the last event at the server's retry time, or without an event if the server does not know it any
 // more.
-func TestOwnStreamGoesOn(t *testing.T) {
+func TestOwnStreamIsReopened(t *testing.T) {
 	note := func(n string) string { return `{"jsonrpc":"2.0","method":"notifications/` + n + `"}` }
 	s := start(t, &server{
 		own:  []string{"id: a\nretry: 200\ndata: " + note("1") + "\n\n", "data: " + note("4") + "\n\nhang"},

@@ -43,7 +43,8 @@ func NewDialer(host *httpclient.Host, path string, limits httpcall.Limits) *Dial
 
 // Dial implements transport.Dial. It returns a link in which no session has been opened yet, and never fails.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
-	l := &link{d: d, sink: sink, forwarded: proxy.ForwardedFrom(ctx)}
+	l := &link{d: d, sink: sink}
+	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.reopen = l.follow
 	return l, nil
@@ -57,7 +58,8 @@ type link struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	transport.Pending
-	reopen func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
+	forwarding transport.Forwarding
+	reopen     func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
 
 	mu           sync.Mutex
 	session      string // the server's session id; empty if it has none
@@ -66,7 +68,6 @@ type link struct {
 	next         uint64
 	closed       bool
 	lost         bool
-	forwarded    *proxy.Forwarded             // forwarded headers of the last client request, used for the link's own requests
 	silent       bool                         // the server offers no GET stream
 	streamAnswer httpclient.Response          // answer of the open GET stream
 	byToken      map[string]*transport.Minted // running and recent calls by the progress token sent to the server
@@ -83,20 +84,19 @@ func (l *link) Pushes() bool {
 // Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
+	if ex.Caller.Forwarded == nil { // the request is Dragoman's own
+		ex.Caller.Forwarded = l.forwarding.Last()
+	}
+	l.forwarding.Note(ex.Caller.Forwarded)
+	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
+	c.l, c.forwarded, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
 	l.mu.Lock()
 	l.next++
 	n := l.next
-	if ex.Caller.Forwarded != nil {
-		l.forwarded = ex.Caller.Forwarded
-	} else {
-		ex.Caller.Forwarded = l.forwarded // the request is Dragoman's own
-	}
-	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
-	c.l, c.forwarded, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
 	session, version, plain := l.session, l.version, l.validated
 	l.mu.Unlock()
-	c.minted.Put(m, n) // several clients may share a session
-	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.minted.ID, l.reopen
+	c.Minted.Put(m, n) // several clients may share a session
+	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.Minted.ID, l.reopen
 	if c.handshake {
 		c.Head = l.opened
 	} else {
@@ -105,52 +105,43 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		c.Cancelled = c.cancel
 	}
-	if c.minted.Token != nil {
-		l.registerToken(c.minted.Apart()) // before sending: progress may arrive before Do returns
+	if c.Minted.Token != nil {
+		l.registerToken(c.Minted.Apart()) // before sending: progress may arrive before Do returns
 	}
 	req := httpcall.PostTemplate.Acquire(fasthttp.MethodPost, l.d.path, nil)
 	setSessionHeaders(req, session, version, plain)
 	if err := c.Do(ex, l.d.host, req); err != nil {
-		l.unregisterToken(&c.minted)
+		l.unregisterToken(c.Minted.Token)
 		return nil, err
 	}
-	if c.minted.Token == nil {
+	if c.Minted.Token == nil {
 		return c, nil
 	}
-	return &tokenCall{Replies: c, l: l, token: string(c.minted.Token)}, nil
+	return &tokenCall{Replies: c, l: l, token: string(c.Minted.Token)}, nil
 }
 
 // linkCall is one call in the session.
 type linkCall struct {
-	httpcall.Call
+	httpcall.MintedCall
 	l         *link
 	forwarded *proxy.Forwarded
 	handshake bool
-	minted    transport.Minted
-	edits     [2]wire.Edit // of the reply returned last
-	cancel    func()       // sends the cancellation to the server; nil until first needed
+	cancel    func() // sends the cancellation to the server; nil until first needed
 }
 
 // Clear implements proxy.Clearer.
 func (c *linkCall) Clear() {
-	c.Call.Clear()
-	c.l, c.forwarded, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
+	c.MintedCall.Clear()
+	c.l, c.forwarded, c.handshake = nil, nil, false
 }
 
-// Next implements proxy.Replies. It restores the client's id and progress token, and reads the revision from an
-// initialize result.
+// Next implements proxy.Replies. It reads the revision from an initialize result.
 func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
-	if m, err = c.Call.Next(until); err != nil {
-		return m, err
-	}
-	if c.handshake && m.Kind == wire.Result {
+	m, err = c.MintedCall.Next(until)
+	if err == nil && c.handshake && m.Kind == wire.Result {
 		c.l.settled(string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)))
 	}
-	if len(m.Edits) == 0 {
-		m.Edits = c.edits[:0]
-	}
-	c.minted.Restore(m)
-	return m, nil
+	return m, err
 }
 
 // registerToken registers a call by its progress token.
@@ -164,13 +155,10 @@ func (l *link) registerToken(minted *transport.Minted) {
 }
 
 // unregisterToken removes a call that was not sent.
-func (l *link) unregisterToken(minted *transport.Minted) {
-	if minted.Token == nil {
-		return
-	}
+func (l *link) unregisterToken(token []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.byToken, string(minted.Token))
+	delete(l.byToken, string(token))
 }
 
 // tokenCall is a call with a progress token. Some servers send its progress on the GET stream.
@@ -213,18 +201,7 @@ func (l *link) follow(ctx context.Context, last []byte) (httpclient.Response, er
 	if len(last) > 0 {
 		_ = req.SetBytes(headerLast, last) // Send reports an invalid value
 	}
-	return l.d.host.Send(l.withForwarded(ctx), req)
-}
-
-// withForwarded adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
-// All requests of a session have the same principal.
-func (l *link) withForwarded(ctx context.Context) context.Context {
-	if proxy.ForwardedFrom(ctx) != nil {
-		return ctx
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return proxy.WithForwarded(ctx, l.forwarded)
+	return l.d.host.Send(l.forwarding.With(ctx), req)
 }
 
 // settled records the negotiated revision.
@@ -245,18 +222,14 @@ func (l *link) opened(status int, h *http1.Fields) {
 	l.session = string(h.Peek(mcphttp.HeaderSession))
 }
 
+// request makes a request of the session.
 func (l *link) request(method string, body []byte) *http1.Request {
-	req := httpcall.NewRequest(method, l.d.path, body)
-	l.addHeaders(req)
-	return req
-}
-
-// addHeaders sets the headers that every request of the session carries.
-func (l *link) addHeaders(req *http1.Request) {
 	l.mu.Lock()
 	session, version, plain := l.session, l.version, l.validated
 	l.mu.Unlock()
+	req := httpcall.NewRequest(method, l.d.path, body)
 	setSessionHeaders(req, session, version, plain)
+	return req
 }
 
 // setSessionHeaders sets the headers of the given session and version; plain reports that both have been checked as header values.
@@ -275,11 +248,7 @@ func setSessionHeaders(req *http1.Request, session, version string, plain bool) 
 // Send implements transport.Link. After notifications/initialized it opens the GET stream and waits for its head: some
 // servers send their questions there, and drop what they send while no stream is open.
 func (l *link) Send(ctx context.Context, msg []byte) error {
-	if forwarded := proxy.ForwardedFrom(ctx); forwarded != nil {
-		l.mu.Lock()
-		l.forwarded = forwarded
-		l.mu.Unlock()
-	}
+	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	status, err := l.roundTrip(ctx, l.request(fasthttp.MethodPost, msg))
 	if err != nil {
 		return err
@@ -289,7 +258,7 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 	l.mu.Unlock()
 	switch {
 	case status == fasthttp.StatusNotFound && inSession:
-		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
+		l.forgotten()
 		return nil
 	case status >= 400:
 		return &transport.StatusError{Status: status}
@@ -305,7 +274,7 @@ func (l *link) roundTrip(ctx context.Context, req *http1.Request) (int, error) {
 	defer req.Release()
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
-	ans, err := l.d.host.Send(l.withForwarded(ctx), req)
+	ans, err := l.d.host.Send(l.forwarding.With(ctx), req)
 	if err != nil {
 		return 0, httpcall.Fault(err)
 	}
@@ -334,14 +303,14 @@ func (l *link) cancelled(id []byte, forwarded *proxy.Forwarded) {
 	})
 }
 
-// gone reports the loss of the session to the sink, once.
-func (l *link) gone(err error) {
+// forgotten reports the loss of the session to the sink, once.
+func (l *link) forgotten() {
 	l.mu.Lock()
 	again := l.lost || l.closed
 	l.lost = true
 	l.mu.Unlock()
 	if !again {
-		l.sink.Lost(err)
+		l.sink.Lost(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
 	}
 }
 
@@ -353,10 +322,10 @@ func (l *link) listen(ctx context.Context) {
 		return
 	}
 	open := make(chan struct{})
-	var once sync.Once
+	opened := sync.OnceFunc(func() { close(open) })
 	l.group.Go(func() {
-		defer once.Do(func() { close(open) })
-		l.stream(func() { once.Do(func() { close(open) }) })
+		defer opened()
+		l.stream(opened)
 	})
 	l.mu.Unlock()
 	timer := time.NewTimer(streamTime)
@@ -421,7 +390,7 @@ func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) 
 		return true, true
 	}
 	if status == fasthttp.StatusNotFound && inSession {
-		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
+		l.forgotten()
 		return false, false
 	}
 	if again = len(mark.ID) > 0; status >= 500 {

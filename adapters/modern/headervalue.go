@@ -7,24 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// The encoded form of a header value (2026-07-28, streamable HTTP, "Value
-// Encoding"; SEP-2243). Both markers are case-sensitive.
+// The encoded form of a header value (2026-07-28, streamable HTTP, "Value Encoding"; SEP-2243). Both markers are case-sensitive.
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
 )
 
-// ErrHeaderValue reports that the value of an Mcp-Name or Mcp-Param-* header is malformed. The request is then refused
+// errHeaderValue reports that the value of an Mcp-Name or Mcp-Param-* header is malformed. The request is then refused
 // with 400 and -32020; the value is never taken literally instead.
-var ErrHeaderValue = errors.New("modern: malformed header value")
+var errHeaderValue = errors.New("modern: malformed header value")
 
 // strictBase64 also refuses non-zero padding bits, so that each value has one encoding.
 var strictBase64 = base64.StdEncoding.Strict()
 
-// NeedsEncoding reports whether plain must be encoded in an Mcp-Name or Mcp-Param-* header: it has a byte that is not
+// needsEncoding reports whether plain must be encoded in an Mcp-Name or Mcp-Param-* header: it has a byte that is not
 // printable ASCII (including an inner TAB, which HTTP allows but SEP-2243 counts as a control character), begins or ends
 // with a space, or looks like an encoded value itself.
-func NeedsEncoding(plain []byte) bool {
+func needsEncoding(plain []byte) bool {
 	if len(plain) == 0 {
 		return false
 	}
@@ -39,65 +38,49 @@ func NeedsEncoding(plain []byte) bool {
 	return bytes.HasPrefix(plain, []byte(encodedPrefix)) && bytes.HasSuffix(plain, []byte(encodedSuffix))
 }
 
-// AppendHeaderValue appends plain as the value of an Mcp-Name or Mcp-Param-* header and returns the extended dst. plain
-// is UTF-8; an empty value stays empty.
+// headerValue returns plain, which is UTF-8, as the value of an Mcp-Name or Mcp-Param-* header. An empty value stays empty.
 //
-// It encodes a value only if NeedsEncoding: the Go SDK 1.8.0 compares Mcp-Name without decoding it, so a needless
+// It encodes a value only if needsEncoding: the Go SDK 1.8.0 compares Mcp-Name without decoding it, so a needless
 // encoding would fail the call there. The result is always printable ASCII, so nothing can be injected through it.
-func AppendHeaderValue(dst, plain []byte) []byte {
-	if !NeedsEncoding(plain) {
-		return append(dst, plain...)
-	}
-	dst = append(dst, encodedPrefix...)
-	dst = strictBase64.AppendEncode(dst, plain)
-	return append(dst, encodedSuffix...)
-}
-
-// headerValue returns plain as a header value; plain itself if it needs no encoding.
 func headerValue(plain []byte) []byte {
-	if !NeedsEncoding(plain) {
+	if !needsEncoding(plain) {
 		return plain
 	}
-	return AppendHeaderValue(nil, plain)
+	return append(strictBase64.AppendEncode([]byte(encodedPrefix), plain), encodedSuffix...)
 }
 
-// DecodeHeaderValue appends the plain form of a received Mcp-Name or Mcp-Param-* value and returns the extended dst. It
-// does not allocate if dst has len(v) bytes free. Spaces and tabs around v are ignored (RFC 9110 §5.5).
+// decodeHeaderValue returns the plain form of a received Mcp-Name or Mcp-Param-* value, which may be part of v. Spaces and tabs
+// around v are ignored (RFC 9110 §5.5).
 //
 // A value with both markers is decoded strictly. A value with one marker, or with markers in capitals, is literal. A
-// literal may contain bytes beyond ASCII, since the Go SDK's client sends names unencoded. ValidHeaderBytes checks the
+// literal may contain bytes beyond ASCII, since the Go SDK's client sends names unencoded. validHeaderBytes checks the
 // stricter rule for Mcp-Param-*.
 //
-// It returns the unchanged dst and ErrHeaderValue if the base64 is malformed, if v has a control character other than an
-// inner TAB, or if the plain form is not UTF-8.
-func DecodeHeaderValue(dst, v []byte) ([]byte, error) {
+// The error is errHeaderValue if the base64 is malformed, if v has a control character other than an inner TAB, or if the
+// plain form is not UTF-8.
+func decodeHeaderValue(v []byte) ([]byte, error) {
 	v = bytes.Trim(v, " \t")
 	for _, c := range v {
 		if c < ' ' && c != '\t' || c == 0x7F { // the base64 decoder would skip line breaks
-			return dst, ErrHeaderValue
+			return nil, errHeaderValue
 		}
 	}
-	from := len(dst)
-	out := dst
 	if isEncoded(v) {
 		var err error
-		out, err = strictBase64.AppendDecode(out, v[len(encodedPrefix):len(v)-len(encodedSuffix)])
-		if err != nil {
-			return dst, ErrHeaderValue
+		if v, err = strictBase64.AppendDecode(nil, v[len(encodedPrefix):len(v)-len(encodedSuffix)]); err != nil {
+			return nil, errHeaderValue
 		}
-	} else {
-		out = append(out, v...)
 	}
-	if !utf8.Valid(out[from:]) {
-		return dst, ErrHeaderValue
+	if !utf8.Valid(v) {
+		return nil, errHeaderValue
 	}
-	return out, nil
+	return v, nil
 }
 
-// ValidHeaderBytes reports whether a received value, before decoding, has only the bytes that the specification allows:
+// validHeaderBytes reports whether a received value, before decoding, has only the bytes that the specification allows:
 // printable ASCII, space and TAB. A recognised Mcp-Param-* header with other bytes must be refused ("Server Behavior for
 // Custom Headers").
-func ValidHeaderBytes(v []byte) bool {
+func validHeaderBytes(v []byte) bool {
 	for _, c := range v {
 		if (c < ' ' || c > '~') && c != '\t' {
 			return false

@@ -3,7 +3,6 @@ package modern
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -14,7 +13,6 @@ import (
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // Upstream connects to a modern HTTP server. One link serves all clients, because the era has no sessions.
@@ -38,12 +36,12 @@ func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error)
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	var c *httpcall.Call
-	var minted *mintedCall
+	var minted *httpcall.MintedCall
 	if ex.Session != nil {
-		minted = proxy.Lend[mintedCall](ex, proxy.SlotWire)
-		minted.minted.Put(m, u.next.Add(1))
+		minted = proxy.Lend[httpcall.MintedCall](ex, proxy.SlotWire)
+		minted.Minted.Put(m, u.next.Add(1))
 		c = &minted.Call
-		c.ID = minted.minted.ID
+		c.ID = minted.Minted.ID
 	} else {
 		c = proxy.Lend[httpcall.Call](ex, proxy.SlotWire)
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
@@ -61,31 +59,6 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return minted, nil
 	}
 	return c, nil
-}
-
-// mintedCall is a call under an id that Dragoman has chosen.
-type mintedCall struct {
-	httpcall.Call
-	minted transport.Minted
-	edits  [2]wire.Edit // of the reply returned last
-}
-
-// Clear implements proxy.Clearer.
-func (c *mintedCall) Clear() {
-	c.Call.Clear()
-	c.minted, c.edits = transport.Minted{}, [2]wire.Edit{}
-}
-
-// Next implements proxy.Replies. It restores the client's id and progress token.
-func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
-	if m, err = c.Call.Next(until); err != nil {
-		return m, err
-	}
-	if len(m.Edits) == 0 {
-		m.Edits = c.edits[:0]
-	}
-	c.minted.Restore(m)
-	return m, nil
 }
 
 // mirrorHeaders sets the headers that mirror the body: the revision, the method, the subject of the request, and the

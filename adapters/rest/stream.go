@@ -37,7 +37,7 @@ func (s *stream) Next(dst []byte) ([]byte, error) {
 	case err == nil:
 		return s.event(dst, m), nil
 	case errors.Is(err, proxy.ErrNotYet) && (s.isListen() || time.Now().Before(s.r.End)):
-		return eventstream.AppendComment(dst, "keep-alive"), nil
+		return append(dst, eventstream.KeepAlive...), nil
 	case errors.Is(err, proxy.ErrNotYet):
 		return s.result(dst, s.r.refusal(proxy.Overdue(s.r.d.opt.Cap))), io.EOF
 	case errors.Is(s.ex.Err(), proxy.ErrDraining):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -40,9 +41,12 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	if err != nil {
 		return nil, httpcall.Fault(err)
 	}
-	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{}), carried: proxy.ForwardedFrom(ctx)}
+	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{})}
+	l.late, l.endLate = context.WithCancel(context.Background())
+	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	l.split.Reset(d.limits.Event)
 	if err := l.open(ctx); err != nil {
+		l.endLate()
 		ans.Abort()
 		ans.Close()
 		return nil, err
@@ -61,11 +65,14 @@ type link struct {
 	post   string
 	sink   transport.Sink
 	reader chan struct{} // closed when the reader has ended
-	late   late
 
-	mu      sync.Mutex
-	closed  bool
-	carried *proxy.Forwarded // forwarded headers of the last client request, used for the link's own requests
+	forwarding transport.Forwarding
+	late       context.Context // ends the waits for late acknowledgements
+	endLate    context.CancelFunc
+	waits      sync.WaitGroup // for late acknowledgements
+
+	mu     sync.Mutex // guards closed, and waits against endLate
+	closed bool
 }
 
 func (l *link) open(ctx context.Context) error {
@@ -107,34 +114,15 @@ func (l *link) endpoint(data string) error {
 	return nil
 }
 
-// carry adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
-func (l *link) carry(ctx context.Context) context.Context {
-	if proxy.ForwardedFrom(ctx) != nil {
-		return ctx
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return proxy.WithForwarded(ctx, l.carried)
-}
-
-// keep records the forwarded headers of a client's request; nil if the request is Dragoman's own.
-func (l *link) keep(carried *proxy.Forwarded) {
-	if carried != nil {
-		l.mu.Lock()
-		l.carried = carried
-		l.mu.Unlock()
-	}
-}
-
 // Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
-	l.keep(ex.Caller.Forwarded)
+	l.forwarding.Note(ex.Caller.Forwarded)
 	return l.Mux.Call(ex)
 }
 
 // Send implements transport.Link.
 func (l *link) Send(ctx context.Context, msg []byte) error {
-	l.keep(proxy.ForwardedFrom(ctx))
+	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	return l.Mux.Send(ctx, msg)
 }
 
@@ -180,9 +168,77 @@ func (l *link) Close() error {
 	ctx, stop := context.WithTimeout(context.Background(), postTime)
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
-	l.late.end()
+	l.mu.Lock()
+	l.endLate()
+	l.mu.Unlock()
+	l.waits.Wait()
 	l.ans.Abort()
 	<-l.reader
 	l.ans.Close()
+	return nil
+}
+
+// Bounds on the acknowledgement of a POST.
+const (
+	ackTime    = time.Second      // wait before the message counts as sent without it
+	postTime   = 10 * time.Second // for writing a POST, and for pending POSTs when the link closes
+	lateTime   = time.Minute      // for a late one
+	maxDiscard = 64 << 10         // bytes of its body that are read
+)
+
+// write posts one message. The POST's answer only acknowledges the message; the reply comes on the stream. Some servers
+// send the acknowledgement only after the work is done, or never. So after ackTime the message counts as sent, and the
+// limit of the call decides how long it may take.
+func (l *link) write(ctx context.Context, msg []byte) error {
+	posting, cancel := context.WithTimeout(ctx, postTime)
+	defer cancel()
+	req := httpcall.NewRequest(fasthttp.MethodPost, l.post, msg)
+	ans, err := l.d.host.Send(l.forwarding.With(posting), req)
+	req.Release()
+	if err != nil {
+		return httpcall.Fault(err)
+	}
+	stop := context.AfterFunc(ctx, ans.Abort)
+	err = acknowledged(ans, time.Now().Add(ackTime))
+	if errors.Is(err, os.ErrDeadlineExceeded) && l.waitLate(ans, stop) {
+		return nil
+	}
+	stop()
+	ans.Close()
+	if err != nil {
+		return httpcall.Fault(err)
+	}
+	return nil
+}
+
+// waitLate waits for a late acknowledgement in the background, and then calls stop. It returns false if the link is closed.
+func (l *link) waitLate(ans httpclient.Response, stop func() bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late.Err() != nil {
+		return false
+	}
+	l.waits.Go(func() { // ends with the link
+		defer ans.Close()
+		defer stop()
+		defer context.AfterFunc(l.late, ans.Abort)()
+		_ = acknowledged(ans, time.Now().Add(lateTime)) // the result is not needed any more
+	})
+	return true
+}
+
+// acknowledged waits for the server's answer to a POST.
+func acknowledged(ans httpclient.Response, until time.Time) error {
+	status, _, err := ans.Head(until)
+	if err != nil {
+		return err
+	}
+	_, _ = ans.Body(nil, maxDiscard, until) // read, so that the connection can be reused
+	switch {
+	case status == fasthttp.StatusNotFound:
+		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case status >= 300:
+		return transport.StatusFault(&transport.StatusError{Status: status})
+	}
 	return nil
 }

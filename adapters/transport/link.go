@@ -3,8 +3,12 @@ package transport
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -55,6 +59,30 @@ type Wires struct {
 // ErrFatal marks an error of a Dial that no other wire and no later attempt can avoid, such as a command that does not exist.
 var ErrFatal = errors.New("era: no further step helps")
 
+// Forwarding holds the forwarded headers of the last client request on a link, which are used for the link's own requests: all requests of
+// a session have the same principal. The zero value is ready.
+type Forwarding struct {
+	last atomic.Pointer[proxy.Forwarded]
+}
+
+// Note records the forwarded headers of a request; nil if the request is Dragoman's own.
+func (f *Forwarding) Note(of *proxy.Forwarded) {
+	if of != nil && of != f.last.Load() {
+		f.last.Store(of)
+	}
+}
+
+// Last returns the headers recorded last; nil if there are none.
+func (f *Forwarding) Last() *proxy.Forwarded { return f.last.Load() }
+
+// With adds the headers recorded last to ctx, unless ctx has those of its own request.
+func (f *Forwarding) With(ctx context.Context) context.Context {
+	if proxy.ForwardedFrom(ctx) != nil {
+		return ctx
+	}
+	return proxy.WithForwarded(ctx, f.last.Load())
+}
+
 // Settler is a link that can wait for the cancellations that it sends in the background.
 type Settler interface {
 	// Settle returns when every cancellation begun before it has been sent, or has failed, or ctx ends.
@@ -97,21 +125,173 @@ func LastWords(l Link) string {
 }
 
 // Ref refers to a link that may not exist yet: a sink may receive messages before Dial has returned the link. The zero value is ready.
-type Ref struct {
-	mu sync.Mutex
-	l  Link
-}
+type Ref struct{ l atomic.Pointer[Link] }
 
 // Set sets the link.
-func (r *Ref) Set(l Link) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.l = l
-}
+func (r *Ref) Set(l Link) { r.l.Store(&l) }
 
 // Get returns the link; nil if Dial has not returned it.
 func (r *Ref) Get() Link {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.l
+	if l := r.l.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// Server describes one server and how to reach it.
+type Server struct {
+	Name         string        // in the configuration, for errors
+	Self         []byte        // Dragoman's own clientInfo, raw JSON
+	Wires        Wires         // the ways to reach it
+	Timeout      time.Duration // limit for each step of a probe, and for other requests of Dragoman's own
+	StartTimeout time.Duration // limit for a process's first answer
+}
+
+// HandshakeTimeout returns the limit for a handshake: a process must be started first, perhaps by a package runner that downloads it.
+func (s *Server) HandshakeTimeout() time.Duration {
+	if s.Wires.Stdio {
+		return max(s.StartTimeout+time.Second, s.Timeout) // the link fails first, with the output of the process
+	}
+	return s.Timeout
+}
+
+// Within restricts the handshakes of a legacy Dial to the revisions of a set: initialize asks for one of them and fails with BadAnswer if
+// the server settles on another. Optional interfaces of the link stay available through As. A nil Dial stays nil.
+func Within(a rules.Allowed, dial Dial) Dial {
+	if dial == nil || a.AllLegacy() {
+		return dial
+	}
+	return func(ctx context.Context, sink Sink) (Link, error) {
+		link, err := dial(ctx, sink)
+		if err != nil {
+			return nil, err
+		}
+		return pinned{link, a}, nil
+	}
+}
+
+// pinned is a link whose handshake is restricted.
+type pinned struct {
+	Link
+	allowed rules.Allowed
+}
+
+// Under returns the wrapped link.
+func (p pinned) Under() Link { return p.Link }
+
+// Call implements Link.
+func (p pinned) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	if !m.Is("initialize") {
+		return p.Link.Call(ex)
+	}
+	if _, err := m.Settle(nil); err != nil { // the revision may have been edited already, and can be edited once only
+		return nil, proxy.Errf(proxy.Internal, "an edited initialize is no message: %w", err)
+	}
+	requested := string(m.Text(m.ParamsVersion))
+	if v := p.allowed.Settle(requested); v != requested && m.ParamsVersion.Present() {
+		m.Replace(m.ParamsVersion, wire.AppendText(nil, v))
+	}
+	replies, err := p.Link.Call(ex)
+	if err != nil {
+		return nil, err
+	}
+	return handshake{replies, p.allowed}, nil
+}
+
+// handshake is the replies to initialize.
+type handshake struct {
+	proxy.Replies
+	allowed rules.Allowed
+}
+
+// Next implements proxy.Replies.
+func (h handshake) Next(until time.Time) (*wire.Message, error) {
+	m, err := h.Replies.Next(until)
+	if err != nil || m.Kind != wire.Result {
+		return m, err
+	}
+	if v := wire.Get(m.Raw, m.Result, "protocolVersion"); v.IsString(m.Raw) && !h.allowed.Has(string(v.Text(m.Raw))) {
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which upstreams.NAME.eras excludes", v.Text(m.Raw))
+	}
+	return m, nil
+}
+
+// NewExchange returns an exchange of Dragoman's own for a raw message, as of a client of the given era.
+func NewExchange(era proxy.Era, raw []byte) (*proxy.Exchange, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: era}}, nil
+}
+
+// Ask sends a request over a link and waits for its response until ctx ends. An exchange without forwarded headers gets those of ctx
+// ([proxy.ForwardedFrom]). An error response is no error. At the deadline of ctx the error is UpstreamTimeout.
+func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
+	if ex.Caller.Forwarded == nil {
+		ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
+	}
+	defer ex.Follow(ctx)()
+	replies, err := link.Call(ex)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	until, _ := ctx.Deadline()
+	m, err := proxy.Response(replies, until)
+	cut := errors.Is(err, proxy.ErrCancelled) && errors.Is(ctx.Err(), context.DeadlineExceeded) // both end at the same time
+	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) || cut {
+		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), LastWords(link))
+	}
+	return m, err
+}
+
+// Discard is a Sink that drops all messages.
+type Discard struct{}
+
+// Message implements Sink.
+func (Discard) Message(*wire.Message) bool { return false }
+
+// Lost implements Sink.
+func (Discard) Lost(error) {}
+
+// Along cancels Inner together with the exchange that it is attached to.
+type Along struct{ Inner *proxy.Exchange }
+
+// Abort implements proxy.Aborter.
+func (a Along) Abort() { a.Inner.Cancel(proxy.ErrCancelled) }
+
+// Pending tracks the messages that a link sends in the background. It implements Settler for links that embed it. The zero value is
+// ready.
+type Pending struct {
+	mu    sync.Mutex
+	under []chan struct{}
+}
+
+// Begin adds one message; done, which must be called once, removes it when it has been sent or given up.
+func (e *Pending) Begin() (done func()) {
+	c := make(chan struct{})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.under = append(e.under, c)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.under = slices.DeleteFunc(e.under, func(o chan struct{}) bool { return o == c })
+		close(c)
+	}
+}
+
+// Settle implements Settler.
+func (e *Pending) Settle(ctx context.Context) {
+	e.mu.Lock()
+	all := slices.Clone(e.under)
+	e.mu.Unlock()
+	for _, c := range all {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -19,14 +19,8 @@ type Minted struct {
 	edits [4]wire.Edit
 }
 
-// Mint replaces the id of a request by the number n, and its progress token, if it has one, by "p" and n.
-func Mint(m *wire.Message, n uint64) *Minted {
-	x := new(Minted)
-	x.Put(m, n)
-	return x
-}
-
-// Put is Mint in the memory of x, which the message borrows.
+// Put replaces the id of a request by the number n, and its progress token, if it has one, by "p" and n. The message borrows the memory
+// of x.
 func (x *Minted) Put(m *wire.Message, n uint64) {
 	text := strconv.AppendUint(x.text[:0], n, 10)
 	x.ID, text = text[:len(text):len(text)], text[len(text):]

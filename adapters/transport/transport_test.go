@@ -181,6 +181,12 @@ func TestAs(t *testing.T) {
 	}
 }
 
+func mint(m *wire.Message, n uint64) *Minted {
+	x := new(Minted)
+	x.Put(m, n)
+	return x
+}
+
 // A minted id and token replace the client's own; replies get these back, to the byte.
 func TestMinted(t *testing.T) {
 	for _, token := range []string{"", `"a\u00e9"`, "1e3", `"` + strings.Repeat("x", 100) + `"`} {
@@ -189,7 +195,7 @@ func TestMinted(t *testing.T) {
 			meta = `,"params":{"_meta":{"progressToken":` + token + `}}`
 		}
 		m := scan(t, `{"jsonrpc":"2.0","id":"a\/1","method":"m"`+meta+`}`)
-		minted := Mint(m, 17)
+		minted := mint(m, 17)
 		want := `{"jsonrpc":"2.0","id":17,"method":"m"`
 		if token != "" {
 			want += `,"params":{"_meta":{"progressToken":"p17"}}`
@@ -228,7 +234,7 @@ func TestMinted(t *testing.T) {
 	}
 	// what was made apart outlives the memory of the call
 	m := scan(t, `{"jsonrpc":"2.0","id":"own","method":"m"}`)
-	minted := Mint(m, 1)
+	minted := mint(m, 1)
 	apart := minted.Apart()
 	again := scan(t, `{"jsonrpc":"2.0","id":"next","method":"m"}`)
 	minted.Put(again, 22)
@@ -238,7 +244,7 @@ func TestMinted(t *testing.T) {
 	// edits that a message has already stay
 	edited := scan(t, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`)
 	edited.EditParams([]wire.Change{{Key: "b", Value: []byte("2")}})
-	Mint(edited, 3)
+	mint(edited, 3)
 	if got := string(edited.Append(nil)); got != `{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":1,"b":2}}` {
 		t.Error(got)
 	}
