@@ -15,26 +15,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"dragoman/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patient = 10 * time.Second
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patient); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
-}
-
-// taker is a collector that counts, with answers of the test.
-type taker struct {
+// collector counts posts, and answers as the test says.
+type collector struct {
 	srv    *httptest.Server
 	posts  atomic.Int32
 	status atomic.Int32
@@ -43,9 +31,9 @@ type taker struct {
 	answer func(post int32, w http.ResponseWriter) // nil: by status
 }
 
-func newTaker(t *testing.T) *taker {
+func newCollector(t *testing.T) *collector {
 	t.Helper()
-	k := &taker{}
+	k := &collector{}
 	k.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		post := k.posts.Add(1)
 		k.paths.Store(r.URL.Path+" "+r.Header.Get("X-Key"), true)
@@ -67,7 +55,7 @@ func newTaker(t *testing.T) *taker {
 	return k
 }
 
-func (k *taker) options() Options {
+func (k *collector) options() Options {
 	return Options{URL: k.srv.URL + "/in/v1/traces", Headers: map[string]string{"X-Key": "k"}, Timeout: time.Second, Ratio: 1, Queue: 8, Batch: 4, Wait: time.Millisecond, Service: "s", Version: "1", Instance: "i"}
 }
 
@@ -94,10 +82,10 @@ func (e *Exporter) is(exported, dropped, failed uint64, waiting int) bool {
 }
 
 func TestExport(t *testing.T) {
-	k := newTaker(t)
+	k := newCollector(t)
 	e := start(t, k.options())
 	span(e, 3)
-	eventually(t, "three spans are taken", func() bool { return e.is(3, 0, 0, 0) })
+	testkit.Eventually(t, "three spans are taken", func() bool { return e.is(3, 0, 0, 0) })
 	if _, ok := k.paths.Load("/in/v1/traces k"); !ok {
 		t.Error("not at the configured URL")
 	}
@@ -112,7 +100,7 @@ func TestExport(t *testing.T) {
 
 // Spans that end after Close go to the successor, and to its successor.
 func TestSpansGoToTheSuccessor(t *testing.T) {
-	k := newTaker(t)
+	k := newCollector(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
 	_, late := one.Tracer().Start(context.Background(), "late")
 	one.HandOver(two)
@@ -121,7 +109,7 @@ func TestSpansGoToTheSuccessor(t *testing.T) {
 	two.Close()
 	late.End()
 	span(one, 1)
-	eventually(t, "both are taken", func() bool { return three.is(2, 0, 0, 0) })
+	testkit.Eventually(t, "both are taken", func() bool { return three.is(2, 0, 0, 0) })
 	if !one.is(0, 0, 0, 0) || !two.is(0, 0, 0, 0) {
 		t.Error("they count at the exporter that did not send them")
 	}
@@ -129,10 +117,10 @@ func TestSpansGoToTheSuccessor(t *testing.T) {
 
 // The queue is bounded, including spans that are being sent; spans without room are counted.
 func TestQueueIsBounded(t *testing.T) {
-	k := newTaker(t)
+	k := newCollector(t)
 	k.hold = make(chan struct{})
 	opt := k.options()
-	opt.Timeout = patient
+	opt.Timeout = testkit.Patient
 	e := start(t, opt)
 	span(e, 20)
 	if !e.is(0, 12, 0, 8) {
@@ -140,12 +128,12 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("%d exported, %d dropped, %d failed, %d waiting", a, b, c, w)
 	}
 	close(k.hold)
-	eventually(t, "the rest is sent", func() bool { return e.is(8, 12, 0, 0) })
+	testkit.Eventually(t, "the rest is sent", func() bool { return e.is(8, 12, 0, 0) })
 }
 
 // A failure is reported once a minute, with the number of spans lost since.
 func TestFailures(t *testing.T) {
-	k := newTaker(t)
+	k := newCollector(t)
 	k.status.Store(400)
 	var mu sync.Mutex
 	now, told := time.Unix(1_800_000_000, 0), []uint64(nil)
@@ -163,7 +151,7 @@ func TestFailures(t *testing.T) {
 	lose := func(n uint64) {
 		before := e.failed.Load()
 		span(e, int(n))
-		eventually(t, "they are lost", func() bool { return e.failed.Load() == before+n && e.waiting.Load() == 0 })
+		testkit.Eventually(t, "they are lost", func() bool { return e.failed.Load() == before+n && e.waiting.Load() == 0 })
 	}
 	lose(1)
 	lose(1)
@@ -193,7 +181,7 @@ func TestAskedAgain(t *testing.T) {
 	}{{429, "", true}, {502, "", true}, {503, "1", true}, {504, "", true}, {503, time.Unix(0, 0).UTC().Format(http.TimeFormat), true}, {400, "0", false}, {500, "", false}, {307, "", false}} {
 		t.Run(fmt.Sprint(x.status, x.after), func(t *testing.T) {
 			t.Parallel()
-			k := newTaker(t)
+			k := newCollector(t)
 			var first atomic.Int64
 			var waited atomic.Int64
 			k.answer = func(post int32, w http.ResponseWriter) {
@@ -206,14 +194,14 @@ func TestAskedAgain(t *testing.T) {
 				waited.Store(time.Now().UnixNano() - first.Load())
 			}
 			opt := k.options()
-			opt.Timeout = patient
+			opt.Timeout = testkit.Patient
 			e := start(t, opt)
 			span(e, 1)
 			want := [2]uint64{0, 1}
 			if x.again {
 				want = [2]uint64{1, 0}
 			}
-			eventually(t, "it is settled", func() bool { return e.is(want[0], 0, want[1], 0) })
+			testkit.Eventually(t, "it is settled", func() bool { return e.is(want[0], 0, want[1], 0) })
 			if posts := k.posts.Load(); x.again != (posts == 2) {
 				t.Errorf("%d posts", posts)
 			}
@@ -240,15 +228,15 @@ func TestPartialSuccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newTaker(t)
+			k := newCollector(t)
 			k.answer = func(_ int32, w http.ResponseWriter) { _, _ = io.WriteString(w, x.answer) }
 			opt := k.options()
-			opt.Wait, opt.Batch = patient, 3
+			opt.Wait, opt.Batch = testkit.Patient, 3
 			told := make(chan string, 8)
 			opt.Failed = func(err error, lost uint64) { told <- err.Error() }
 			e := start(t, opt)
 			span(e, 3)
-			eventually(t, "it is settled", func() bool { return e.is(3-x.failed, 0, x.failed, 0) })
+			testkit.Eventually(t, "it is settled", func() bool { return e.is(3-x.failed, 0, x.failed, 0) })
 			e.Close()
 			close(told)
 			if got := <-told; got != x.told {
@@ -263,7 +251,7 @@ func TestEndInTime(t *testing.T) {
 	for name, status := range map[string]int32{"silent": 0, "busy": 503} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newTaker(t)
+			k := newCollector(t)
 			k.status.Store(status)
 			if status == 0 {
 				k.hold = make(chan struct{})
@@ -287,16 +275,16 @@ func TestEndInTime(t *testing.T) {
 
 // OTEL_ variables of other programs change nothing, except for OTEL_RESOURCE_ATTRIBUTES.
 func TestEnvironment(t *testing.T) {
-	other := newTaker(t)
+	other := newCollector(t)
 	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=theirs",
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_TRACES_SAMPLER": "always_off", "OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_SCHEDULE_DELAY": "60000",
 		"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "0", "OTEL_SERVICE_NAME": "theirs", "OTEL_SDK_DISABLED": "true"} {
 		t.Setenv(name, value)
 	}
-	k := newTaker(t)
+	k := newCollector(t)
 	e := start(t, k.options())
 	span(e, 3)
-	eventually(t, "the spans are taken", func() bool { return e.is(3, 0, 0, 0) })
+	testkit.Eventually(t, "the spans are taken", func() bool { return e.is(3, 0, 0, 0) })
 	if _, ok := k.paths.Load("/in/v1/traces k"); !ok || other.posts.Load() != 0 {
 		t.Errorf("%v, %d elsewhere", ok, other.posts.Load())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -76,7 +77,7 @@ func (c *Checks) Close() {
 func (c *Checks) Last() []Dependency {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]Dependency(nil), c.last...)
+	return slices.Clone(c.last)
 }
 
 func (c *Checks) run(ctx context.Context, i int) {

@@ -4,6 +4,7 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -82,15 +83,7 @@ func (s *Service) Health() Health {
 	if s.opt.Others != nil {
 		all = append(all, s.opt.Others()...)
 	}
-	slices.SortStableFunc(all, func(a, b Dependency) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b Dependency) int { return strings.Compare(a.Name, b.Name) })
 	serves, whole := summarise(all)
 	h := Health{State: s.update(serves, whole), Uptime: time.Since(s.began), Dependencies: all}
 	h.Status = status(h.State, serves, whole)

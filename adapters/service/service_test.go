@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"dragoman/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,18 +60,6 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 10 s", what)
-}
-
 // Dependencies are checked regularly, by connection or by request, and errors are in words.
 func TestChecks(t *testing.T) {
 	var status atomic.Int32
@@ -100,7 +90,7 @@ func TestChecks(t *testing.T) {
 	defer c.Close()
 	f := func(i int, connected bool, text string) {
 		t.Helper()
-		eventually(t, text, func() bool {
+		testkit.Eventually(t, text, func() bool {
 			d := c.Last()[i]
 			return d.Connected == connected && strings.HasPrefix(d.Error, text) && (text != "") == (d.Error != "") && d.Took > 0 && !d.Upstream
 		})
