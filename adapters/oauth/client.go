@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -55,14 +56,15 @@ type Client struct {
 	stop   context.CancelFunc
 	group  sync.WaitGroup
 
-	mu               sync.Mutex
-	value            string // of Authorization; empty: there is no token
-	until            time.Time
-	flight           *grant
-	began            time.Time    // start of the last flight
-	failed           *proxy.Error // its error
-	fetched, dropped int64
+	fetched, dropped atomic.Int64
 	refusals         *rate.Limiter
+
+	mu     sync.Mutex
+	value  string // of Authorization; empty: there is no token
+	until  time.Time
+	flight *grant
+	began  time.Time    // start of the last flight
+	failed *proxy.Error // its error
 }
 
 // grant is a token request in progress.
@@ -103,11 +105,7 @@ func (c *Client) Close() {
 }
 
 // Fetched returns how many tokens were received.
-func (c *Client) Fetched() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fetched
-}
+func (c *Client) Fetched() int64 { return c.fetched.Load() }
 
 // Authorization implements httpclient.Credentials: it returns "Bearer" and a valid token. It waits for one until ctx ends. Its own errors
 // are *proxy.Error of the row NoToken.
@@ -151,16 +149,12 @@ func (c *Client) Refused(value string) {
 	defer c.mu.Unlock()
 	if c.value == value && c.refusals.AllowN(c.opt.Now(), 1) {
 		c.value = ""
-		c.dropped++
+		c.dropped.Add(1)
 	}
 }
 
 // Dropped returns how many tokens the server has refused.
-func (c *Client) Dropped() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.dropped
-}
+func (c *Client) Dropped() int64 { return c.dropped.Load() }
 
 func (c *Client) run(g *grant) {
 	value, lasts, err := c.ask()
@@ -169,7 +163,7 @@ func (c *Client) run(g *grant) {
 	g.value, g.err = value, err
 	if c.failed = err; err == nil {
 		c.value, c.until = value, c.opt.Now().Add(lasts)
-		c.fetched++
+		c.fetched.Add(1)
 	}
 	c.flight = nil
 	close(g.done)
@@ -179,8 +173,7 @@ func (c *Client) run(g *grant) {
 // only.
 func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) {
 	fail := func(format string, args ...any) (string, time.Duration, *proxy.Error) {
-		e := proxy.Errf(proxy.NoToken, "no token for the upstream server: "+format+"; see upstreams.%s.oauth", append(args, c.opt.Upstream)...)
-		return "", 0, e
+		return "", 0, proxy.Errf(proxy.NoToken, "no token for the upstream server: "+format+"; see upstreams.%s.oauth", append(args, c.opt.Upstream)...)
 	}
 	token, err := c.config.Token(context.WithValue(c.ctx, oauth2.HTTPClient, &http.Client{Transport: tokenTransport{c.web}}))
 	var refused *oauth2.RetrieveError
@@ -224,10 +217,9 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // errorCode returns the endpoint's error code in parentheses, if it is one of RFC 6749, 5.2.
 func errorCode(code string) string {
-	for _, known := range []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"} {
-		if code == known {
-			return fmt.Sprintf("(%s)", code)
-		}
+	known := []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"}
+	if slices.Contains(known, code) {
+		return "(" + code + ")"
 	}
 	return "(no error code)"
 }

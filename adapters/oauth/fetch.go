@@ -94,6 +94,15 @@ func (w *web) do(ctx context.Context, raw string, form []byte, basic string, lim
 	return status, body, cause(ctx, err)
 }
 
+// get returns the body of at most limit bytes of an answer with status 200.
+func (w *web) get(ctx context.Context, raw string, limit int) ([]byte, error) {
+	status, body, err := w.do(ctx, raw, nil, "", limit)
+	if err == nil && status != fasthttp.StatusOK {
+		err = fmt.Errorf("HTTP status %d", status)
+	}
+	return body, err
+}
+
 // cause returns why a request has failed: the cause of ctx if it has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {

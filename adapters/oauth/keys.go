@@ -26,7 +26,8 @@ const (
 	maxKeys   = 200
 	maxTries  = 8    // keys that are tried for one signature
 	leastRSA  = 2048 // bits (RFC 7518, 3.3)
-	// againAfterFailure is the pause after a failed fetch.
+	// pauseOfFetches is the pause between two fetches, and againAfterFailure after a failed one.
+	pauseOfFetches    = 10 * time.Second
 	againAfterFailure = time.Second
 )
 
@@ -38,7 +39,6 @@ type KeysOptions struct {
 	CAFile string
 	TTL    time.Duration // after which the keys are fetched again
 	Stale  time.Duration // how much longer they are valid while fetches fail
-	Again  time.Duration // pause between fetches for unknown keys; 0: 10 s
 	Within time.Duration // timeout of a fetch with its metadata, for which tokens with an unknown key wait; 0: 15 s
 	Now    func() time.Time
 	// Note, if not nil, receives the result of each fetch; err is nil after a success.
@@ -75,9 +75,6 @@ type keySet struct {
 func NewKeys(opt KeysOptions) (*Keys, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
-	}
-	if opt.Again == 0 {
-		opt.Again = 10 * time.Second
 	}
 	if opt.Within == 0 {
 		opt.Within = 15 * time.Second
@@ -203,7 +200,7 @@ func (k *Keys) refresh() error {
 func (k *Keys) startFetch(now time.Time) chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pause := k.opt.Again
+	pause := pauseOfFetches
 	if k.failed != nil {
 		pause = againAfterFailure
 	}
@@ -247,14 +244,11 @@ func (k *Keys) load() ([]jose.JSONWebKey, []byte, error) {
 			return nil, nil, err
 		}
 	}
-	status, raw, err := k.web.do(ctx, place, nil, "", maxKeySet)
-	if err == nil && status != 200 {
-		err = fmt.Errorf("HTTP status %d", status)
+	raw, err := k.web.get(ctx, place, maxKeySet)
+	var keys []jose.JSONWebKey
+	if err == nil {
+		keys, err = parseKeys(raw)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("oauth: %s: %w", place, err)
-	}
-	keys, err := parseKeys(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("oauth: %s: %w", place, err)
 	}

@@ -178,6 +178,16 @@ func TestDiscovery(t *testing.T) {
 	f(s.url, meta(s.url, s.url+"/jwks"), "is no set of keys")
 }
 
+// Keys are fetched over TLS, or from the hosts that are loopback everywhere else.
+func TestPrivateURLs(t *testing.T) {
+	for url, want := range map[string]bool{"https://id.example/keys": true, "http://127.0.0.2/keys": true, "http://[::1]:80/keys": true, "http://id.localhost/keys": true,
+		"http://localhost.example/keys": false, "http://id.example/keys": false, "https://user:word@id.example/keys": false, "https:///keys": false, "ftp://localhost/keys": false} {
+		if private(url) != want {
+			t.Errorf("%s: %v", url, !want)
+		}
+	}
+}
+
 // A verified token is not verified again. It ends with its lifetime, and with the key that has signed it.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	s, c := newServer(t), newClock()

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/proxy"
 )
 
 // maxMetadata bounds a metadata document, in bytes.
@@ -23,10 +24,7 @@ func discover(ctx context.Context, w *web, issuer string) (jwksURL string, err e
 	}
 	var all []error
 	for _, place := range places {
-		status, body, err := w.do(ctx, place, nil, "", maxMetadata)
-		if err == nil && status != 200 {
-			err = fmt.Errorf("HTTP status %d", status)
-		}
+		body, err := w.get(ctx, place, maxMetadata)
 		if err == nil {
 			if jwksURL, err = keysIn(body, issuer); err == nil {
 				return jwksURL, nil
@@ -68,21 +66,14 @@ func keysIn(body []byte, issuer string) (string, error) {
 		return "", fmt.Errorf("names the issuer %q", m.Issuer[:min(len(m.Issuer), 200)])
 	case m.JWKS == "":
 		return "", errors.New("has no jwks_uri")
-	case !Private(m.JWKS):
+	case !private(m.JWKS):
 		return "", errors.New("has a jwks_uri that is not https")
 	}
 	return m.JWKS, nil
 }
 
-// Private reports whether requests to a URL cannot be read or changed on the way: it is https, or http on this machine.
-func Private(raw string) bool {
+// private reports whether requests to a URL cannot be read or changed on the way: it is https, or http on this machine.
+func private(raw string) bool {
 	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil {
-		return false
-	}
-	if u.Scheme == "http" {
-		addr, err := netip.ParseAddr(u.Hostname())
-		return err == nil && addr.Unmap().IsLoopback() || u.Hostname() == "localhost"
-	}
-	return u.Scheme == "https"
+	return err == nil && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && proxy.IsLoopbackHost(u.Hostname()))
 }

@@ -202,7 +202,7 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 	if json.Unmarshal(payload, &c) != nil || json.Unmarshal(payload, &all) != nil {
 		return nil, proxy.Errf(proxy.BadCredentials, "the token's claims are not what they should be")
 	}
-	if raw, ok := all[v.opt.PrincipalClaim]; !ok || json.Unmarshal(raw, &who) != nil {
+	if json.Unmarshal(all[v.opt.PrincipalClaim], &who) != nil {
 		who = ""
 	}
 	switch {
@@ -240,22 +240,13 @@ func validDate(seconds *float64) bool {
 
 func at(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
 
-// audienceAt reports whether one of the audiences is this service at a path: the whole resource, or the MCP endpoint of the path. A token
-// for one of several servers is therefore not valid for another.
+// audienceAt reports whether one of the audiences is the MCP endpoint of a path. A token for one of several servers is therefore not
+// valid for another.
 func (v *Verifier) audienceAt(aud []string, path string) bool {
-	for _, a := range aud {
-		if len(v.opt.Audience) > 0 {
-			if slices.Contains(v.opt.Audience, a) {
-				return true
-			}
-			continue
-		}
+	return len(v.opt.Audience) == 0 && slices.ContainsFunc(aud, func(a string) bool {
 		below, ok := strings.CutPrefix(strings.TrimSuffix(a, "/"), v.opt.Resource)
-		if ok && (below == "" || endpoint(below) && ServerIn(below) == ServerIn(path)) {
-			return true
-		}
-	}
-	return false
+		return ok && endpoint(below) && serverIn(below) == serverIn(path)
+	})
 }
 
 // audienceEverywhere reports whether one of the audiences is this service at every path.
@@ -270,7 +261,7 @@ func (v *Verifier) audienceEverywhere(aud []string) bool {
 
 // endpoint reports whether a path below the resource is that of an MCP endpoint, or of one server.
 func endpoint(path string) bool {
-	if name := ServerIn(path); name != "" {
+	if name := serverIn(path); name != "" {
 		path = strings.TrimPrefix(path, "/servers/"+name)
 	}
 	switch path {
@@ -280,8 +271,8 @@ func endpoint(path string) bool {
 	return false
 }
 
-// ServerIn returns the server that a path names; empty if there is none.
-func ServerIn(path string) string {
+// serverIn returns the server that a path names; empty if there is none.
+func serverIn(path string) string {
 	rest, ok := strings.CutPrefix(path, "/servers/")
 	if !ok {
 		return ""
