@@ -3,7 +3,6 @@ package admin
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 
@@ -29,22 +28,16 @@ type Options struct {
 	Service string                                // heading of the index
 	Checks  func() []Check                        // the conditions of readiness
 	Metrics *prometheus.Registry                  // nil: no /metrics
-	Levels  Levels                                // nil: no /loglevel
-	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets; nil: no /config
+	Levels  Levels                                // behind /loglevel
+	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets
 	Pprof   func() bool                           // reports whether profiles are served
 	Closed  func() string                         // why /config, /loglevel and profiles are not served, and how to change that; empty: they are
 }
-
-// pages is the beginning of the index.
-const pages = `/healthz       200 while the process lives
-/readyz        200 if every server can be asked, else 503, with the reasons
-`
 
 // Register adds the handlers to a server, each for GET and HEAD. /healthz answers 200 while the process lives. /readyz answers 200 if
 // every check is ready, else 503, with the checks. /metrics is the registry in the Prometheus text format, /loglevel the log level,
 // which PUT changes, /config the configuration in TOML or on request JSON, /debug/pprof/ profiles, and / the index.
 func Register(s httpserver.Registrar, opt Options) {
-	index := pages
 	handle := func(path string, h fasthttp.RequestHandler) {
 		s.Handle(fasthttp.MethodGet, path, h)
 		s.Handle(fasthttp.MethodHead, path, h)
@@ -59,39 +52,40 @@ func Register(s httpserver.Registrar, opt Options) {
 		answer(ctx, ready, checks)
 	})
 	if opt.Metrics != nil {
-		index += "/metrics       for Prometheus\n"
 		// Compression takes many times the memory of the text, and the scraper is near.
 		h := promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{DisableCompression: true})
 		handle("/metrics", fasthttpadaptor.NewFastHTTPHandler(h))
 	}
-	if opt.Config != nil {
-		index += "/config        what `dragoman config print` shows of what holds now; ?format=json\n"
-		handle("/config", opt.guarded(opt.config))
-	}
-	if opt.Levels != nil {
-		index += "/loglevel      the level of the log; PUT {\"level\":\"debug\",\"for\":\"10m\"} changes it\n"
-		handle("/loglevel", opt.guarded(opt.level))
-		s.Handle(fasthttp.MethodPut, "/loglevel", opt.guarded(opt.setLevel))
-	}
-	if opt.Pprof != nil {
-		profiles := opt.guarded(opt.profile)
-		handle("/debug/pprof/{name:*}", profiles)
-		s.Handle(fasthttp.MethodPost, "/debug/pprof/symbol", profiles) // used by go tool pprof
-	}
-	handle("/", func(ctx *fasthttp.RequestCtx) { plain(ctx, fasthttp.StatusOK, opt.index(index)) })
+	handle("/config", opt.guarded(opt.config))
+	handle("/loglevel", opt.guarded(opt.level))
+	s.Handle(fasthttp.MethodPut, "/loglevel", opt.guarded(opt.setLevel))
+	profiles := opt.guarded(opt.profile)
+	handle("/debug/pprof/{name:*}", profiles)
+	s.Handle(fasthttp.MethodPost, "/debug/pprof/symbol", profiles) // used by go tool pprof
+	handle("/", func(ctx *fasthttp.RequestCtx) {
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetBodyString(opt.index())
+	})
 }
 
 // index lists what is served now.
-func (opt *Options) index(fixed string) string {
+func (opt *Options) index() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, for operators\n\n%s", opt.Service, fixed)
-	if opt.Pprof != nil && opt.Pprof() {
+	b.WriteString(opt.Service + `, for operators
+
+/healthz       200 while the process lives
+/readyz        200 if every server can be asked, else 503, with the reasons
+`)
+	if opt.Metrics != nil {
+		b.WriteString("/metrics       for Prometheus\n")
+	}
+	b.WriteString("/config        what `dragoman config print` shows of what holds now; ?format=json\n")
+	b.WriteString("/loglevel      the level of the log; PUT {\"level\":\"debug\",\"for\":\"10m\"} changes it\n")
+	if opt.Pprof() {
 		b.WriteString("/debug/pprof/  profiles of the process\n")
 	}
-	if opt.Closed != nil {
-		if why := opt.Closed(); why != "" {
-			fmt.Fprintf(&b, "\n%s\n", why)
-		}
+	if why := opt.Closed(); why != "" {
+		b.WriteString("\n" + why + "\n")
 	}
 	return b.String()
 }
@@ -100,11 +94,9 @@ func (opt *Options) index(fixed string) string {
 func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
-		if opt.Closed != nil {
-			if why := opt.Closed(); why != "" {
-				failed(ctx, fasthttp.StatusForbidden, why)
-				return
-			}
+		if why := opt.Closed(); why != "" {
+			failed(ctx, fasthttp.StatusForbidden, why)
+			return
 		}
 		h(ctx)
 	}
@@ -149,10 +141,4 @@ func failed(ctx *fasthttp.RequestCtx, status int, why string) {
 	reply(ctx, struct {
 		Error string `json:"error"`
 	}{why})
-}
-
-func plain(ctx *fasthttp.RequestCtx, status int, text string) {
-	ctx.SetStatusCode(status)
-	ctx.SetContentType("text/plain; charset=utf-8")
-	ctx.SetBodyString(text)
 }
