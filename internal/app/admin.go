@@ -15,7 +15,6 @@ import (
 	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"dragoman/policies/access"
 )
 
@@ -93,13 +92,12 @@ func (l levels) Level() (state admin.LevelState) {
 
 // SetLevel implements admin.Levels. Levels are spelled as in the configuration.
 func (l levels) SetLevel(level string, span time.Duration) error {
-	var c config.Config
-	f := config.LevelField(&c)
-	if err := f.Set(value.Literal{Kind: value.QuotedLiteral, Text: level}); err != nil {
-		return fmt.Errorf("level: %w; write %s", err, f.Allowed())
+	level, err := config.ParseLevel(level)
+	if err != nil {
+		return err
 	}
-	l.of.level.SetFor(logging.Levels[c.Log.Level], span)
-	line := l.of.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", c.Log.Level) // at any level
+	l.of.level.SetFor(logging.Levels[level], span)
+	line := l.of.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", level) // at any level
 	if span > 0 {
 		line = line.Stringer("for", span)
 	}

@@ -23,6 +23,7 @@ import (
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
+	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
 
@@ -175,7 +176,7 @@ func checkDoor(text, path string) error {
 	if !isURL(text) {
 		return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
 	}
-	if socket, err := config.CheckSocket(text); err != nil {
+	if socket, err := field.CheckSocket(text); err != nil {
 		return usagef("%s %s", mistaken(text), config.FullText(err))
 	} else if socket {
 		return nil

@@ -13,12 +13,8 @@ import (
 
 // The keys that documents name exist.
 func TestDocumentedKeys(t *testing.T) {
-	keys, err := config.DescribeConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
 	known, first := map[string]bool{}, map[string]bool{}
-	for _, d := range keys {
+	for _, d := range config.DescribeConfig() {
 		path := d.Path()
 		first[path[0]] = len(path) > 1 || first[path[0]]
 		for i := range path {

@@ -55,7 +55,7 @@ the configuration follows, on standard error, so that the key alone can be piped
 			return failed(err)
 		}
 		_, err := fmt.Fprintf(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration:\n[security]\napi_keys_enabled = true\n\n[security.api_keys.%s]\nhashes = [%s]\n",
-			value.KeyText([]string{name}), value.Quote(policies.HashKey(key)))
+			value.KeyPart(name), value.Quote(policies.HashKey(key)))
 		return failed(err)
 	}
 	return c

@@ -9,260 +9,236 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// assign writes one value to the key at path.
+// given is a value that is given for the key at path.
+type given struct {
+	path []string
+	value.Literal
+	from value.Source
+}
+
+func (g given) key() string { return value.KeyText(g.path) }
+
+// isTable reports whether g is the header of a table, or an empty one.
+func (g given) isTable() bool { return g.Kind == value.TableLiteral || g.Kind == value.NullLiteral }
+
+// refuse reports an error of a given value.
+func (l *loader) refuse(g given, what, fix string) { l.fail(g.key(), g.from, what, fix) }
+
+// assign writes one value to its key.
 func (l *loader) assign(path []string, v value.Literal, from value.Source) {
+	g := given{path, v, from}
 	if slices.ContainsFunc(l.unknown, func(table []string) bool { return hasPrefix(path, table) }) {
 		return
 	}
 	if path[0] != UpstreamsKey {
-		assignTo(l, l.cfg, l.settings, path, 0, v, from)
+		l.assignTo(l.keys, g, 0)
 		return
 	}
 	switch {
-	case len(path) == 1 && (v.Kind == value.TableLiteral || v.Kind == value.NullLiteral):
+	case len(path) == 1 && g.isTable():
 	case len(path) == 1:
 		l.unknown = append(l.unknown, path)
-		l.fail(&value.Problem{What: "must be a table of upstreams by name, not " + v.Kind.String(), Fix: "write upstreams.NAME.url or upstreams.NAME.command"}, UpstreamsKey, from, "")
+		l.refuse(g, "must be a table of upstreams by name, not "+g.Kind.String(), "write upstreams.NAME.url or upstreams.NAME.command")
 	default:
-		if u := l.upstream(path, v, from); u != nil && len(path) > 2 {
-			assignTo(l, u, l.below, path, 2, v, from)
+		if u := l.upstream(g); u != nil && len(path) > 2 {
+			l.assignTo(l.below[u], g, 2)
 		}
 	}
 }
 
-// upstream returns the upstream that a path lies in, which it makes if there is none; nil after an error.
-func (l *loader) upstream(path []string, v value.Literal, from value.Source) *Upstream {
-	name := path[1]
+// upstream returns the upstream that a key lies in, which it makes if there is none; nil after an error.
+func (l *loader) upstream(g given) *Upstream {
+	name := g.path[1]
 	switch {
 	case !UpstreamName.MatchString(name) || len(name) > maxName:
-		l.unknown = append(l.unknown, path[:2])
-		l.fail(&value.Problem{
-			What: fmt.Sprintf("%q is not a name for an upstream", value.Shorten(name)),
-			Fix:  "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first",
-		}, value.KeyText(path[:2]), from, "")
+		l.unknown = append(l.unknown, g.path[:2])
+		l.fail(value.KeyText(g.path[:2]), g.from, fmt.Sprintf("%q is not a name for an upstream", value.Shorten(name)),
+			"use at most 64 lower-case letters, digits, hyphens and underscores, a letter first")
 		return nil
-	case len(path) == 2 && v.Kind != value.TableLiteral && v.Kind != value.NullLiteral:
-		l.unknown = append(l.unknown, path)
-		l.fail(&value.Problem{
-			What: "must be a table, not " + v.Kind.String(),
-			Fix:  fmt.Sprintf("write upstreams.%s.url or upstreams.%s.command", name, name),
-		}, value.KeyText(path), from, "")
+	case len(g.path) == 2 && !g.isTable():
+		l.unknown = append(l.unknown, g.path)
+		l.refuse(g, "must be a table, not "+g.Kind.String(), fmt.Sprintf("write upstreams.%s.url or upstreams.%s.command", name, name))
 		return nil
 	}
 	if u := l.cfg.Upstream(name); u != nil {
 		return u
 	}
 	u := &Upstream{Name: name}
-	for _, s := range l.below {
-		if s.field != nil && s.Key != UrlKey && s.Key != CommandKey {
-			l.standard(s.field(u), s.Key, s.std)
-		}
-	}
+	l.below[u] = u.keys()
+	l.standard(l.below[u])
 	l.cfg.Upstreams = append(l.cfg.Upstreams, u)
-	l.cfg.sources[value.KeyText(path[:2])] = from
+	l.cfg.sources[value.KeyText(g.path[:2])] = g.from
 	return u
 }
 
-// assignTo finds the setting of a path among rows, and writes it. The first skip parts of the path do not belong to the
+// assignTo finds the setting of a key among rows, and writes it. The first skip parts of the path do not belong to the
 // key.
-func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip int, v value.Literal, from value.Source) {
-	key, shown := strings.Join(path[skip:], "."), value.KeyText(path)
-	var longest *setting[T]
+func (l *loader) assignTo(rows []setting, g given, skip int) {
+	key := strings.Join(g.path[skip:], ".")
+	var found *setting
 	for i := range rows {
 		row := &rows[i]
 		switch {
-		case row.Key == key:
-			longest = row
-		case row.open && hasPrefix(path[skip:], strings.Split(row.Key, ".")):
-			longest = row
-		case strings.HasPrefix(row.Key, key+"."): // a table of keys
-			if v.Kind != value.TableLiteral && v.Kind != value.NullLiteral {
-				l.unknown = append(l.unknown, path)
-				l.fail(&value.Problem{What: "is a table, not a key", Fix: "write a key of it such as " + strings.Join(append(slices.Clone(path[:skip]), row.Key), ".")}, shown, from, "")
+		case row.key == key, row.open != nil && hasPrefix(g.path[skip:], strings.Split(row.key, ".")):
+			found = row
+		case strings.HasPrefix(row.key, key+"."): // a table of keys
+			if !g.isTable() {
+				l.unknown = append(l.unknown, g.path)
+				l.refuse(g, "is a table, not a key", "write a key of it such as "+strings.Join(append(slices.Clone(g.path[:skip]), row.key), "."))
 			}
 			return
 		}
 	}
 	switch {
-	case longest == nil:
-		l.unknownKey(rowKeys(rows), path, skip, from)
-	case longest.open:
-		assignOpen(l, at, longest, path, skip+strings.Count(longest.Key, "."), v, from)
-	case v.Kind == value.NullLiteral && longest.null:
-	case v.Kind == value.NullLiteral:
-		l.fail(value.Problemf("has no value"), shown, from, longest.field(at).Allowed()+", or remove the key")
+	case found == nil:
+		l.unknownKey(rows, g, skip)
+	case found.open != nil:
+		l.assignOpen(found, g, skip+strings.Count(found.key, ".")+1)
+	case g.Kind == value.NullLiteral && found.null:
+	case g.Kind == value.NullLiteral:
+		l.refuse(g, "has no value", "write "+field.Allowed(found.field)+", or remove the key")
 	default:
-		if text, ok := v.ScalarText(); ok && longest.secret {
-			var err error
-			if v.Text, err = l.resolve(text); err != nil {
-				l.fail(err, shown, from, "")
-				return
-			}
-		}
-		store(l, longest.field(at), v, slot{key: shown, cells: prefixed(path[:skip], longest.cells()), secret: longest.secret, text: cellText(rows, longest, at)}, from)
+		l.assignKey(rows, found, g)
 	}
 }
 
-// assignOpen writes one entry of a table whose names users choose.
-func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip int, v value.Literal, from value.Source) {
-	shown := value.KeyText(path)
-	own := path[skip+1:]
+// assignKey writes one of the keys in rows.
+func (l *loader) assignKey(rows []setting, row *setting, g given) {
+	if row.secret && !l.resolve(&g) {
+		return
+	}
+	cells := row.writes
+	if len(cells) == 0 {
+		cells = []string{g.key()}
+	}
+	text := func(cell string) string {
+		if at := slices.IndexFunc(rows, func(s setting) bool { return s.key == cell }); at >= 0 {
+			return rows[at].field.Text()
+		}
+		return row.field.Text()
+	}
+	if row.secret {
+		text = nil
+	}
+	l.store(row.field, g, cells, text)
+}
+
+// assignOpen writes an entry of a table whose names users choose, or a key of one. The first skip parts of the path are
+// the table's.
+func (l *loader) assignOpen(row *setting, g given, skip int) {
+	own := g.path[skip:]
 	switch {
-	case row.parts != nil:
-		assignPart(l, at, row, path, skip, v, from)
-	case row.entry == nil: // free-form: accepted as it is, at any depth
-		table := value.KeyText(path[:skip+1])
-		if _, set := l.cfg.sources[table]; !set {
-			l.cfg.sources[table] = from
+	case row.open.take != nil: // free-form: accepted as it is, at any depth
+		if table := value.KeyText(g.path[:skip]); !l.cfg.sources[table].Set() {
+			l.cfg.sources[table] = g.from
 		}
-		if row.take != nil {
-			if err := row.take(at, own, v); err != nil {
-				l.fail(err, shown, from, "")
-			}
+		if err := row.open.take(own, g.Literal); err != nil {
+			l.failWith(err, g.key(), g.from)
 		}
-	case len(own) == 0 && (v.Kind == value.TableLiteral || v.Kind == value.NullLiteral):
+	case len(own) == 0 && g.isTable():
+	case len(own) == 0 && row.open.parts != nil:
+		l.refuse(g, "must be a table of names, not "+g.Kind.String(), fmt.Sprintf("write a table [%s.NAME]", g.key()))
 	case len(own) == 0:
-		l.fail(&value.Problem{What: "must be a table of names and values, not " + v.Kind.String(), Fix: fmt.Sprintf("write %s.NAME = \"VALUE\"", shown)}, shown, from, "")
+		l.refuse(g, "must be a table of names and values, not "+g.Kind.String(), fmt.Sprintf("write %s.NAME = \"VALUE\"", g.key()))
+	case row.open.parts != nil:
+		l.assignPart(row, g, skip+1)
 	case len(own) > 1:
-		l.fail(&value.Problem{What: "has a name of several parts", Fix: fmt.Sprintf("quote the name: %s.%s", value.KeyText(path[:skip+1]), value.Quote(strings.Join(own, ".")))}, shown, from, "")
+		l.refuse(g, "has a name of several parts", fmt.Sprintf("quote the name: %s.%s", value.KeyText(g.path[:skip]), value.Quote(strings.Join(own, "."))))
 	default:
-		place, err := row.entry(at, own[0])
+		place, err := row.open.entry(own[0])
 		if err != nil {
-			l.fail(err, shown, from, "")
+			l.failWith(err, g.key(), g.from)
 			return
 		}
-		cell := value.KeyText(path)
-		if row.Key == HeadersKey || row.Key == ForwardKey || row.Key == TracingHeadersKey { // names are case-insensitive (RFC 9110 §5.1)
-			cell = value.KeyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
+		if row.secret && (row.key != envKey || value.Refers(g.Text)) && !l.resolve(&g) {
+			return
 		}
-		if text, ok := v.ScalarText(); ok && row.Key != ScopesKey && row.Key != ForwardKey && (row.Key != EnvKey || value.Refers(text)) {
-			if v.Text, err = l.resolve(text); err != nil {
-				l.fail(err, shown, from, "")
-				return
-			}
-		}
-		store(l, place, v, slot{key: shown, cells: []string{cell}, secret: true, text: func(string) string { return "" }}, from)
+		l.store(place, g, []string{row.open.cell(value.KeyText(g.path[:skip]), own[0])}, nil)
 	}
 }
 
-// slot is where store writes: a key and its cells.
-type slot struct {
-	key    string
-	cells  []string
-	secret bool
-	text   func(cell string) string // the cell's current value
+// assignPart writes one key of an entry, whose path has skip parts.
+func (l *loader) assignPart(row *setting, g given, skip int) {
+	parts, err := row.open.parts(g.path[skip-1])
+	if err != nil {
+		l.failWith(err, g.key(), g.from)
+		return
+	}
+	own := g.path[skip:]
+	i := slices.IndexFunc(parts, func(s setting) bool { return s.key == strings.Join(own, ".") })
+	switch {
+	case len(own) == 0 && g.isTable():
+	case len(own) == 0:
+		l.refuse(g, "must be a table, not "+g.Kind.String(), "write a key of it such as "+g.key()+"."+parts[0].key)
+	case i < 0:
+		l.unknownKey(parts, g, skip)
+	default:
+		l.assignKey(nil, &parts[i], g)
+	}
+}
+
+// resolve replaces a reference to a secret by the value. It returns false after an error.
+func (l *loader) resolve(g *given) bool {
+	text, ok := g.ScalarText()
+	if !ok {
+		return true // the field refuses it
+	}
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		l.cfg.secretFiles = append(l.cfg.secretFiles, path)
+	}
+	text, err := value.ResolveSecret(text, l.lookup)
+	if err != nil {
+		l.failWith(err, g.key(), g.from)
+		return false
+	}
+	g.Text = text
+	return true
 }
 
 // store sets one field and records its source. Two keys of one layer that set one cell to different values are an
-// error. Across layers, the higher one takes precedence.
-func store(l *loader, f field.Field, v value.Literal, s slot, from value.Source) {
-	if err := f.Set(v); err != nil {
-		l.fail(err, s.key, from, f.Allowed())
+// error. Across layers, the higher one takes precedence. text returns the current value of a cell; if it is nil, two
+// equal values are an error too.
+func (l *loader) store(f field.Field, g given, cells []string, text func(cell string) string) {
+	if err := f.Set(g.Literal); err != nil {
+		l.errs = append(l.errs, value.AsConfigError(err, g.key(), g.from, field.Allowed(f)))
 		return
 	}
-	for _, cell := range s.cells {
-		now := writer{key: s.key, source: from, text: s.text(cell), secret: s.secret}
+	for _, cell := range cells {
+		now := writer{key: g.key(), source: g.from}
+		if text != nil {
+			now.text = text(cell)
+		}
 		before, again := l.written[cell]
-		if again && (before.text != now.text || s.secret) {
-			l.fail(&value.Problem{
-				What: fmt.Sprintf("contradicts %s (%s): both set %s", before.key, before.source, cell),
-				Fix:  "keep one of the two",
-			}, s.key, from, "")
+		if again && (text == nil || before.text != now.text) {
+			l.refuse(g, fmt.Sprintf("contradicts %s (%s): both set %s", before.key, before.source, cell), "keep one of the two")
 		}
 		l.written[cell] = now
-		l.cfg.sources[cell] = from
+		l.cfg.sources[cell] = g.from
 	}
 }
 
-// cellText returns a function that reads the current value of a cell among rows.
-func cellText[T any](rows []setting[T], row *setting[T], at *T) func(string) string {
-	return func(cell string) string {
-		for i := range rows {
-			if rows[i].Key == cell && rows[i].field != nil {
-				return rows[i].field(at).Text()
+// unknownKey reports an unknown key, with the one of rows that is nearest.
+func (l *loader) unknownKey(rows []setting, g given, skip int) {
+	l.unknown = append(l.unknown, g.path)
+	var known []string
+	for _, row := range rows {
+		for at, c := range row.key {
+			if c == '.' && !slices.Contains(known, row.key[:at]) {
+				known = append(known, row.key[:at])
 			}
 		}
-		return row.field(at).Text()
+		known = append(known, row.key)
 	}
-}
-
-// unknownKey reports an unknown key, with the known one that is nearest.
-func (l *loader) unknownKey(known []string, path []string, skip int, from value.Source) {
-	l.unknown = append(l.unknown, path)
-	key := strings.Join(path[skip:], ".")
+	if skip == 0 {
+		known = append(known, UpstreamsKey)
+	}
 	fix := "remove it; `dragoman config print` lists the keys"
-	if near := value.Nearest(key, known); near != "" {
-		fix = "did you mean " + strings.Join(append(slices.Clone(path[:skip]), near), ".") + "?"
+	if near := value.Nearest(strings.Join(g.path[skip:], "."), known); near != "" {
+		fix = "did you mean " + strings.Join(append(slices.Clone(g.path[:skip]), near), ".") + "?"
 	}
-	l.errs = append(l.errs, &value.ConfigError{Source: from, Key: value.KeyText(path), Problem: "unknown key", Fix: fix})
-}
-
-// rowKeys returns the keys of rows and the tables that they are in.
-func rowKeys[T any](rows []setting[T]) []string {
-	var keys []string
-	for i := range rows {
-		for at, c := range rows[i].Key {
-			if c == '.' && !slices.Contains(keys, rows[i].Key[:at]) {
-				keys = append(keys, rows[i].Key[:at])
-			}
-		}
-		keys = append(keys, rows[i].Key)
-	}
-	if _, top := any(rows).([]setting[Config]); top {
-		keys = append(keys, UpstreamsKey)
-	}
-	return keys
-}
-
-func prefixed(prefix, cells []string) []string {
-	if len(prefix) == 0 {
-		return cells
-	}
-	out := make([]string, 0, len(cells))
-	for _, c := range cells {
-		out = append(out, value.KeyText(prefix)+"."+c)
-	}
-	return out
+	l.refuse(g, "unknown key", fix)
 }
 
 func hasPrefix(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
-}
-
-// assignPart writes one key of a named entry.
-func assignPart[T any](l *loader, at *T, row *setting[T], path []string, skip int, v value.Literal, from value.Source) {
-	shown, own := value.KeyText(path), path[skip+1:]
-	table := v.Kind == value.TableLiteral || v.Kind == value.NullLiteral
-	if len(own) == 0 {
-		if !table {
-			l.fail(&value.Problem{What: "must be a table of names, not " + v.Kind.String(), Fix: fmt.Sprintf("write a table [%s.NAME]", shown)}, shown, from, "")
-		}
-		return
-	}
-	parts, err := row.parts(at, own[0])
-	if err != nil {
-		l.fail(err, shown, from, "")
-		return
-	}
-	known := make([]string, 0, len(parts))
-	for _, p := range parts {
-		known = append(known, p.key)
-	}
-	key := strings.Join(own[1:], ".")
-	i := slices.Index(known, key)
-	switch {
-	case len(own) == 1 && table:
-	case len(own) == 1:
-		l.fail(&value.Problem{What: "must be a table, not " + v.Kind.String(), Fix: "write a key of it such as " + shown + "." + known[0]}, shown, from, "")
-	case i < 0:
-		l.unknownKey(known, path, len(path)-len(own)+1, from)
-	default:
-		if text, ok := v.ScalarText(); ok && parts[i].secret {
-			if v.Text, err = l.resolve(text); err != nil {
-				l.fail(err, shown, from, "")
-				return
-			}
-		}
-		store(l, parts[i].field, v, slot{key: shown, cells: []string{shown}, secret: parts[i].secret, text: func(string) string { return parts[i].field.Text() }}, from)
-	}
 }

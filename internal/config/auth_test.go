@@ -61,6 +61,18 @@ func TestAuthConfig(t *testing.T) {
 	f("[upstreams.a]\ncommand = [\"true\"]\noauth.token_url = \"https://t\"\n", "only concerns an upstream with a url")
 }
 
+// Names with dots are names in api_keys_file, too.
+func TestKeysFileNames(t *testing.T) {
+	keys := testkit.WriteFile(t, "keys.toml", "[\"a.b\"]\nhashes = [\""+policies.HashKey(policies.NewKey())+"\"]\nscopes = [\"x\"]\n")
+	c, err := load(t, testkit.WriteFile(t, "c.yaml", "security: {api_keys_enabled: true, api_keys_file: '"+keys+"'}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := c.Security.Auth.Keys; len(all) != 1 || all[0].Name != "a.b" || len(all[0].Hashes) != 1 || printedValue(t, c, `security.api_keys."a.b".scopes`) != `["x"]` {
+		t.Errorf("%+v", all)
+	}
+}
+
 // An address other than the loopback is served only if callers must authenticate.
 func TestServeRequiresCredentials(t *testing.T) {
 	up := "listen = \"0.0.0.0:8080\"\n"

@@ -1,12 +1,20 @@
 package config
 
 import (
+	"cmp"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/source"
 	"dragoman/internal/config/value"
 	"dragoman/proxy"
 )
@@ -14,103 +22,297 @@ import (
 // check reports what no single key shows: secrets that cannot be read, settings that exclude each other, paths that do
 // not exist.
 func (l *loader) check() {
-	c := l.cfg
 	l.checkAuth()
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
-	for _, u := range c.Upstreams {
-		l.checkUpstream(u)
+	for _, u := range l.cfg.Upstreams {
+		upstreamCheck{l, u, UpstreamsKey + "." + u.Name}.check()
 	}
 	l.checkFallbacks()
 }
 
-func (l *loader) checkUpstream(u *Upstream) {
-	table := UpstreamsKey + "." + u.Name
-	at := func(key string) value.Source { return l.cfg.sources[table+"."+key] }
-	l.checkEras(u, table, at)
-	l.checkRest(u, table, at)
-	l.checkNames(u, table, at)
-	hasURL, hasCommand := at(UrlKey).Set(), at(CommandKey).Set()
-	if !hasURL && !hasCommand {
-		if !l.reported(table) {
-			l.fail(&value.Problem{What: "has neither url nor command", Fix: "write one of the two"}, table, l.cfg.sources[table], "")
+// checkAuth reports settings that would let in nobody, or everybody.
+func (l *loader) checkAuth() {
+	c := l.cfg
+	auth := &c.Security.Auth
+	switch from := c.sources[apiKeysKey]; {
+	case c.Security.APIKeysEnabled && len(auth.Keys) == 0:
+		l.fail(apiKeysKey, from, "is on, but there is no key: nobody could get in", "add what `dragoman key new NAME` prints")
+	case !c.Security.APIKeysEnabled && len(auth.Keys) > 0 && !from.Set():
+		l.fail(apiKeysKey, from, "is off, although there are keys: everybody would get in", "write "+apiKeysKey+" = true, or false if that is meant")
+	}
+	seen := map[string]string{}
+	for _, k := range auth.Keys {
+		table := "security.api_keys." + value.KeyPart(k.Name)
+		if len(k.Hashes) == 0 && !l.reported(table) {
+			l.fail(table, c.sources[table+".scopes"], "has no hashes", "add what `dragoman key new "+k.Name+"` prints")
 		}
-		return
-	}
-	if hasURL && hasCommand {
-		l.fail(&value.Problem{What: fmt.Sprintf("excludes url (%s)", at(UrlKey)), Fix: "keep one of the two"}, table+"."+CommandKey, at(CommandKey), "")
-		return
-	}
-	if hasCommand {
-		l.checkCommand(u, table, at)
-		return
-	}
-	if _, _, socket := u.Socket(); socket {
-		if u.Transport != Auto && u.Transport != stdioName {
-			l.fail(&value.Problem{What: u.Transport + " needs an http or https url: a socket is spoken to in lines", Fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+		for _, h := range k.Hashes {
+			if other := seen[strings.ToLower(h)]; other != "" {
+				l.fail(table+".hashes", c.sources[table+".hashes"], fmt.Sprintf("the same key is %s's: nobody could say whose it is", other), "make another with `dragoman key new`")
+			}
+			seen[strings.ToLower(h)] = k.Name
 		}
-		l.misplaced(u, table, socketKind)
+	}
+	l.checkJWT(&auth.JWT)
+}
+
+// checkBinding reports rules about callers that are not asked for credentials: such rules would bind nobody.
+func (l *loader) checkBinding() {
+	c := l.cfg
+	if c.Authenticates() {
 		return
 	}
-	if u.Transport == stdioName {
-		l.fail(&value.Problem{What: "stdio needs a command, not a url", Fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
-	}
-	l.misplaced(u, table, UrlKey)
-	l.checkAccess(u, table, at)
-	l.checkForward(u, table, at)
-	if err := value.CheckRoots(u.CAFile); err != nil {
-		l.fail(err, table+".ca_file", at("ca_file"), "")
+	const fix = "ask for credentials (" + apiKeysKey + ", " + jwtTable + "issuer or " + tlsTable + "client_auth), or "
+	for _, u := range c.Upstreams {
+		table := UpstreamsKey + "." + u.Name + "."
+		for _, r := range u.Scopes {
+			key := table + scopesKey + "." + value.KeyPart(r.About)
+			l.fail(key, c.sources[key], "needs scopes, but nobody is asked who he is: everybody would get in without", fix+"remove the rule")
+		}
+		for _, g := range u.Access {
+			key := table + accessKey + "." + value.KeyPart(g.Principal)
+			if g.Principal == "*" || l.reported(key) {
+				continue
+			}
+			var from value.Source
+			for _, p := range grantParts(g) {
+				from = cmp.Or(from, c.sources[key+"."+p.key])
+			}
+			l.fail(key, from, "is about one principal, but nobody is asked who he is: it would bind nobody", fix+`write "*", which is everybody`)
+		}
 	}
 }
 
-// checkEras reports settings that leave no revision to speak.
-func (l *loader) checkEras(u *Upstream, table string, at func(string) value.Source) {
-	allowed := u.Allowed()
+func (l *loader) checkJWT(j *JWTConfig) {
+	fail := func(key, what, fix string) { l.fail(jwtTable+key, l.cfg.sources[jwtTable+key], what, fix) }
+	if j.Issuer == "" {
+		for key, set := range map[string]bool{"resource": j.Resource != "", "audience": len(j.Audience) > 0, "jwks_url": j.JWKSURL != "", "jwks_file": j.JWKSFile != "", scopesKey: len(j.Scopes) > 0} {
+			if set {
+				fail(key, "is set, but no issuer: no token would be taken", "set "+jwtTable+"issuer")
+			}
+		}
+		return
+	}
+	if j.Resource == "" {
+		fail("issuer", "is set, but not "+jwtTable+"resource: clients could not be told for whom to get a token", `write the URL of the listener as clients know it, such as "https://mcp.example.com"`)
+	}
+	if u, err := url.Parse(j.Resource); err == nil && (u.RawQuery != "" || strings.HasSuffix(u.Path, "/mcp")) {
+		fail("resource", "is not what stands before the paths", "leave out /mcp and the query")
+	}
+	if j.JWKSURL != "" && j.JWKSFile != "" {
+		fail("jwks_file", "excludes jwks_url", "keep one of the two")
+	}
+	if len(j.Algorithms) == 0 || len(j.Types) == 0 {
+		fail("algorithms", "no token would be taken without algorithms and types", "remove the empty list")
+	}
+	l.checkRoots(j.CAFile, jwtTable+"ca_file")
+}
+
+// checkTLS reports files that cannot be used, and settings without others that they need.
+func (l *loader) checkTLS() {
+	t := &l.cfg.TLS
+	fail := func(key, what, fix string) { l.fail(tlsTable+key, l.cfg.sources[tlsTable+key], what, fix) }
+	switch {
+	case t.CertFile != "" && t.KeyFile == "":
+		fail("cert_file", "needs key_file too", "set "+tlsTable+"key_file")
+	case t.KeyFile != "" && t.CertFile == "":
+		fail("key_file", "needs cert_file too", "set "+tlsTable+"cert_file")
+	case t.CertFile != "":
+		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+			fail("cert_file", fmt.Sprintf("cannot be used with key_file: %v", value.Reason(err)), "check both: PEM, and the key of this certificate")
+		}
+		if info, err := os.Stat(t.KeyFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
+			l.warn("%skey_file: everybody on this machine may read or write %q (mode %04o); chmod 600 it", tlsTable, t.KeyFile, info.Mode().Perm())
+		}
+	}
+	if t.ClientAuth == ClientAuthNone {
+		without := func(key string, set bool) {
+			if set {
+				fail(key, "is set, but client_auth is none: nobody is asked for a certificate", "write "+tlsTable+"client_auth = \"required\" or \"optional\"")
+			}
+		}
+		without("client_ca_file", t.ClientCAFile != "")
+		without("client_scopes", len(t.ClientScopes) > 0)
+		return
+	}
+	if t.CertFile == "" {
+		fail("client_auth", "needs TLS", "set "+tlsTable+"cert_file and "+tlsTable+"key_file")
+	}
+	if t.ClientCAFile == "" {
+		fail("client_auth", "needs client_ca_file: without it the system's roots would count, and with them anybody", "set "+tlsTable+"client_ca_file")
+	}
+	l.checkRoots(t.ClientCAFile, tlsTable+"client_ca_file")
+}
+
+// checkRoots reports a ca_file that cannot be used.
+func (l *loader) checkRoots(path, key string) {
+	if err := value.CheckRoots(path); err != nil {
+		l.failWith(err, key, l.cfg.sources[key])
+	}
+}
+
+// checkAudit reports an audit.file that cannot exist.
+func (l *loader) checkAudit() {
+	c := &l.cfg.Audit
+	if c.File == "" || !c.Enabled {
+		return
+	}
+	fail := func(what, fix string) {
+		l.fail(auditFileKey, l.cfg.sources[auditFileKey], fmt.Sprintf("%q is %s", value.Shorten(c.File), what), fix)
+	}
+	if isDirectory(c.File) {
+		fail("a directory", "name a file in it")
+	} else if !isDirectory(filepath.Dir(c.File)) {
+		fail("in no directory that there is", "create the directory")
+	}
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// checkFallbacks reports fallbacks that do not exist, and cycles of fallbacks.
+func (l *loader) checkFallbacks() {
+	c := l.cfg
+	for _, u := range c.Upstreams {
+		key := upstreamKey(u.Name, fallbackKey)
+		way := []string{u.Name}
+		for at := u; at != nil && at.Health.Fallback != "" && len(way) <= len(c.Upstreams); {
+			next := c.Upstream(at.Health.Fallback)
+			way = append(way, at.Health.Fallback)
+			if next == nil && at == u {
+				l.fail(key, c.sources[key], fmt.Sprintf("%q is no upstream", at.Health.Fallback), "write the NAME of another one")
+			}
+			if next == u {
+				l.fail(key, c.sources[key], "leads back to itself: "+strings.Join(way, " -> "), "let the last one have no fallback")
+				break
+			}
+			at = next
+		}
+	}
+}
+
+// upstreamCheck checks one upstream.
+type upstreamCheck struct {
+	l     *loader
+	u     *Upstream
+	table string // of its keys
+}
+
+// at returns the source of a key of the upstream.
+func (c upstreamCheck) at(key string) value.Source { return c.l.cfg.sources[c.table+"."+key] }
+
+func (c upstreamCheck) fail(key, what, fix string) { c.l.fail(c.table+"."+key, c.at(key), what, fix) }
+
+func (c upstreamCheck) check() {
+	c.checkEras()
+	c.checkNames()
+	hasURL, hasCommand := c.at(UrlKey).Set(), c.at(CommandKey).Set()
+	_, _, socket := c.u.Socket()
+	lines := c.u.Transport == Auto || c.u.Transport == stdioName
+	switch {
+	case !hasURL && !hasCommand:
+		if !c.l.reported(c.table) {
+			c.l.fail(c.table, c.l.cfg.sources[c.table], "has neither url nor command", "write one of the two")
+		}
+	case hasURL && hasCommand:
+		c.fail(CommandKey, fmt.Sprintf("excludes url (%s)", c.at(UrlKey)), "keep one of the two")
+	case hasCommand:
+		c.checkCommand(lines)
+	case socket:
+		if !lines {
+			c.fail("transport", c.u.Transport+" needs an http or https url: a socket is spoken to in lines", "write auto or stdio, or remove it")
+		}
+		c.misplaced(socketKind)
+	default:
+		if c.u.Transport == stdioName {
+			c.fail("transport", "stdio needs a command, not a url", "write auto, http, sse or rest")
+		}
+		c.misplaced(UrlKey)
+		c.checkAccess()
+		c.checkForward()
+		c.l.checkRoots(c.u.CAFile, c.table+".ca_file")
+	}
+}
+
+// checkEras reports settings that leave no revision to speak, or none that the transport can carry.
+func (c upstreamCheck) checkEras() {
+	allowed, transport := c.u.Allowed(), fmt.Sprintf("%s.transport (%s) is ", c.table, c.at("transport"))
+	key := erasKey
+	if !c.at(erasKey).Set() {
+		key = "era"
+	}
 	switch {
 	case len(allowed.Versions()) == 0:
-		l.fail(&value.Problem{What: fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", table, at("era"), erasKey, u.Era), Fix: "keep one of the two"},
-			table+"."+erasKey, at(erasKey), "")
-	case u.Transport == "sse" && len(allowed.Legacy()) == 0:
-		key := erasKey
-		if !at(erasKey).Set() {
-			key = "era"
-		}
-		l.fail(&value.Problem{What: fmt.Sprintf("excludes every legacy revision, but %s.transport (%s) is sse, which is legacy", table, at("transport")), Fix: "change one of the two"},
-			table+"."+key, at(key), "")
+		c.fail(erasKey, fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", c.table, c.at("era"), erasKey, c.u.Era), "keep one of the two")
+	case c.u.Transport == "sse" && len(allowed.Legacy()) == 0:
+		c.fail(key, "excludes every legacy revision, but "+transport+"sse, which is legacy", "change one of the two")
+	case c.u.Transport == RestName && len(allowed.Modern()) == 0:
+		c.fail(key, "excludes every modern revision, but "+transport+"rest, whose services are spoken to as modern servers", "write auto or modern, or remove it")
 	}
 }
 
-func (l *loader) checkCommand(u *Upstream, table string, at func(string) value.Source) {
+// checkNames reports names that two things would have.
+func (c upstreamCheck) checkNames() {
+	r := c.u.renames()
+	for _, t := range []struct {
+		key   string
+		names map[string]string
+	}{{toolsKey, r.Tools}, {promptsKey, r.Prompts}, {resourcesKey, r.Resources}} {
+		of := make(map[string]string, len(t.names))
+		for own, theirs := range t.names {
+			if other, twice := of[theirs]; twice {
+				c.fail(t.key, value.Quote(min(own, other))+" and "+value.Quote(max(own, other))+" would both be called "+value.Quote(theirs), "rename one of them otherwise")
+			}
+			of[theirs] = own
+		}
+	}
+}
+
+// checkCommand checks a child process. lines says that the transport is one for it.
+func (c upstreamCheck) checkCommand(lines bool) {
+	u := c.u
 	if len(u.Command) == 0 || u.Command[0] == "" {
-		l.fail(&value.Problem{What: "names no program", Fix: `write a list such as ["npx", "-y", "PACKAGE"]`}, table+"."+CommandKey, at(CommandKey), "")
+		c.fail(CommandKey, "names no program", `write a list such as ["npx", "-y", "PACKAGE"]`)
 	}
-	if u.Transport != Auto && u.Transport != stdioName {
-		l.fail(&value.Problem{What: fmt.Sprintf("%s needs a url, not a command", u.Transport), Fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+	if !lines {
+		c.fail("transport", u.Transport+" needs a url, not a command", "write auto or stdio, or remove it")
 	}
-	l.misplaced(u, table, CommandKey)
-	l.checkProcesses(u, table, at)
-	l.readEnvFile(u, table+".env_file", at("env_file"))
-	if u.Cwd == "" {
+	c.misplaced(CommandKey)
+	_, pool := u.Isolated()
+	for _, of := range []struct {
+		key string
+		n   int
+	}{{"max_processes_per_principal", u.MaxProcessesPerPrincipal}, {"spares", u.Spares}, {"isolation", pool}} {
+		if of.n > u.MaxProcesses {
+			c.fail(of.key, fmt.Sprintf("%d children are more than %s.max_processes allows, %d", of.n, c.table, u.MaxProcesses), "change one of the two")
+		}
+	}
+	c.readEnvFile()
+	if u.Cwd != "" && !isDirectory(u.Cwd) {
+		c.fail("cwd", fmt.Sprintf("%q is not a directory", value.Shorten(u.Cwd)), "create it, or remove the key")
+	}
+}
+
+// readEnvFile reads the upstream's env_file. A relative path is relative to the working directory. Errors name the file
+// and the line, never the content.
+func (c upstreamCheck) readEnvFile() {
+	const key = "env_file"
+	if c.u.EnvFile == "" {
 		return
 	}
-	if info, err := os.Stat(u.Cwd); err != nil || !info.IsDir() {
-		l.fail(&value.Problem{What: fmt.Sprintf("%q is not a directory", value.Shorten(u.Cwd)), Fix: "create it, or remove the key"}, table+".cwd", at("cwd"), "")
+	vars, open, err := source.EnvFile(c.u.EnvFile)
+	if err != nil {
+		c.l.failWith(err, c.table+"."+key, c.at(key))
+		return
 	}
-}
-
-// checkProcesses reports numbers of children that exceed max_processes.
-func (l *loader) checkProcesses(u *Upstream, table string, at func(string) value.Source) {
-	exceeds := func(key string, n int) {
-		if n > u.MaxProcesses {
-			l.fail(&value.Problem{What: fmt.Sprintf("%d children are more than %s.max_processes allows, %d", n, table, u.MaxProcesses), Fix: "change one of the two"},
-				table+"."+key, at(key), "")
-		}
+	c.u.FileEnv = vars
+	if open {
+		c.l.warn("%s.%s: %q can be read by everybody on this machine; chmod 600 keeps its secrets", c.table, key, value.Shorten(c.u.EnvFile))
 	}
-	exceeds("max_processes_per_principal", u.MaxProcessesPerPrincipal)
-	exceeds("spares", u.Spares)
-	_, n := u.Isolated()
-	exceeds("isolation", n)
 }
 
 // socketKind is the kind of an upstream whose url is a socket, see [Upstream.Socket]. Other kinds are named after their
@@ -119,39 +321,88 @@ const socketKind = "socket"
 
 // misplaced reports settings that belong to upstreams of another kind. It accepts defaults, which print writes for
 // every upstream.
-func (l *loader) misplaced(u *Upstream, table, kind string) {
-	report := func(needs, key string, from value.Source) {
-		if needs == UrlKey && kind == socketKind {
-			needs = "n http or https url"
-		} else {
-			needs = " " + needs
-		}
-		l.fail(&value.Problem{What: "only concerns an upstream with a" + needs, Fix: "remove it"}, key, from, "")
-	}
-	for i := range l.below {
-		row := &l.below[i]
+func (c upstreamCheck) misplaced(kind string) {
+	standard := new(Upstream).keys()
+	for i, row := range c.l.below[c.u] {
 		if row.needs == "" || row.needs == kind {
 			continue
 		}
-		key := table + "." + row.Key
-		switch row.Key {
-		case HeadersKey:
-			for _, h := range u.Headers {
-				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(h.Name)})])
+		what := "only concerns an upstream with a " + row.needs
+		if row.needs == UrlKey && kind == socketKind {
+			what = "only concerns an upstream with an http or https url"
+		}
+		if row.open != nil {
+			key := c.table + "." + row.key
+			for _, name := range row.open.names() {
+				c.l.fail(key, c.l.cfg.sources[row.open.cell(key, name)], what, "remove it")
 			}
-		case ForwardKey:
-			for _, f := range u.Forward {
-				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(f.From)})])
+			continue
+		}
+		if err := standard[i].field.Set(value.Word(row.std)); err == nil && row.field.Text() != standard[i].field.Text() {
+			c.fail(row.key, what, "remove it")
+		}
+	}
+}
+
+// checkAccess reports what is missing in the upstream's client credentials.
+func (c upstreamCheck) checkAccess() {
+	const endpoint = "oauth.token_url"
+	o := &c.u.OAuth
+	if o.TokenURL == "" {
+		for key, set := range map[string]bool{"client_id": o.ClientID != "", "client_secret": o.ClientSecret.Reveal() != ""} {
+			if set {
+				c.fail("oauth."+key, "is set, but not token_url", "set "+c.table+".oauth.token_url")
 			}
-		case EnvKey:
-			for _, v := range u.Env {
-				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{v.Name})])
-			}
-		default:
-			standard := row.field(&Upstream{})
-			if err := standard.Set(value.Word(row.std)); err == nil && row.field(u).Text() != standard.Text() {
-				report(row.needs, key, l.cfg.sources[key])
-			}
+		}
+		return
+	}
+	if o.ClientID == "" {
+		c.fail(endpoint, "is set, but not client_id", "set "+c.table+".oauth.client_id")
+	}
+	if c.u.hasHeader("Authorization") {
+		c.fail(endpoint, "writes the header Authorization, and so does headers", "keep one of the two")
+	}
+}
+
+// checkForward reports headers that have several sources, and isolation by which callers would share what the headers
+// keep apart.
+func (c upstreamCheck) checkForward() {
+	u, key := c.u, c.table+"."+forwardKey
+	if len(u.Forward) == 0 {
+		return
+	}
+	from := func(x ForwardHeader) value.Source {
+		return c.at(forwardKey + "." + value.KeyPart(strings.ToLower(x.From)))
+	}
+	for i, x := range u.Forward {
+		fail := func(by, fix string) {
+			c.l.fail(key+"."+value.KeyPart(x.From), from(x), "writes the header "+by, fix)
+		}
+		if u.hasHeader(x.To) {
+			fail(x.To+", and so does "+c.table+"."+headersKey, "keep one of the two")
+		}
+		if u.OAuth.TokenURL != "" && strings.EqualFold(x.To, "Authorization") {
+			fail("Authorization, and so does "+c.table+".oauth", "keep one of the two, or give the client's another name")
+		}
+		if slices.ContainsFunc(u.Forward[:i], func(o ForwardHeader) bool { return strings.EqualFold(o.To, x.To) }) {
+			fail(x.To+", and so does another", "keep one of the two")
+		}
+	}
+	if kind, _ := u.Isolated(); kind == field.Pooled || kind == field.SharedByAll {
+		c.fail("isolation", fmt.Sprintf("lets callers share sessions, but %s (%s) shows the upstream who each of them is", key, from(u.Forward[0])),
+			"write session or principal, or remove "+forwardKey)
+	}
+	c.warnForward(key)
+}
+
+// warnForward warns of forwarded credentials that are meant for Dragoman.
+func (c upstreamCheck) warnForward(key string) {
+	s := c.l.cfg.Security
+	own := map[string]bool{"x-api-key": s.APIKeysEnabled, "authorization": s.APIKeysEnabled || s.Auth.JWT.Issuer != ""}
+	for _, x := range c.u.Forward {
+		if own[strings.ToLower(x.From)] {
+			c.l.warn("%s passes on %s, by which clients show Dragoman who they are: whoever runs the upstream could use that here, "+
+				"and the specification forbids to pass on tokens that were issued for another (2026-07-28 authorization); let clients send the upstream's in a header of its own", key, x.From)
 		}
 	}
 }
@@ -200,9 +451,8 @@ func unspecified(host string) bool {
 // Remarks returns what a valid configuration cannot be used for. A configuration without a file is not complete, and
 // whether it can be served is not checked.
 func (c *Config) Remarks(complete bool) []string {
-	var list []string
 	if err := c.CheckServe(); complete && err != nil {
-		list = append(list, "`dragoman serve` would refuse this: "+err.Error())
+		return []string{"`dragoman serve` would refuse this: " + err.Error()}
 	}
-	return list
+	return nil
 }

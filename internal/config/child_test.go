@@ -19,7 +19,7 @@ func TestIsolation(t *testing.T) {
 	f := func(text, stored, kind string, n int) {
 		t.Helper()
 		var u Upstream
-		if err := (field.Isolation{At: &u.Isolation}).Set(value.Word(text)); err != nil {
+		if err := field.Isolation(&u.Isolation).Set(value.Word(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 			return
 		}
@@ -86,20 +86,20 @@ func TestMisplacedKeys(t *testing.T) {
 		}
 	}
 	const web, unix, tcp = "https://a.example/mcp", "unix:/run/a.sock", "tcp://127.0.0.1:9000"
-	for _, row := range upstreamKeys() {
+	for _, row := range new(Upstream).keys() {
 		value := map[string]string{"cwd": `"/"`, "env": `{A = "b"}`, "env_inherit": `["A"]`, "env_file": `"x"`, "spares": "1", "max_processes": "1",
-			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`}[row.Key]
+			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`}[row.key]
 		if (row.needs == CommandKey) != (value != "") {
-			t.Errorf("%s: needs %q, tried with %q", row.Key, row.needs, value)
+			t.Errorf("%s: needs %q, tried with %q", row.key, row.needs, value)
 		}
 		if value == "" {
 			continue
 		}
 		for _, url := range []string{web, unix, tcp} {
-			f(url, row.Key+" = "+value, "c.toml:3: upstreams.a."+row.Key+": only concerns an upstream with a command; fix: remove it")
+			f(url, row.key+" = "+value, "c.toml:3: upstreams.a."+row.key+": only concerns an upstream with a command; fix: remove it")
 		}
 		if row.std != "" {
-			f(web, row.Key+" = "+strings.NewReplacer("0", "0", "60s", `"60s"`, "30s", `"30s"`, "info", `"info"`).Replace(row.std), "")
+			f(web, row.key+" = "+strings.NewReplacer("0", "0", "60s", `"60s"`, "30s", `"30s"`, "info", `"info"`).Replace(row.std), "")
 		}
 	}
 	for key, value := range map[string]string{"ca_file": `"x"`, "proxy": `"off"`, "headers": `{A = "b"}`} {
@@ -116,7 +116,7 @@ func TestSocketURLs(t *testing.T) {
 	f := func(text, network, address string) {
 		t.Helper()
 		var u Upstream
-		if err := (field.URL{At: &u.URL}).Set(value.Word(text)); err != nil {
+		if err := field.URL(&u.URL).Set(value.Word(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 			return
 		}
@@ -124,7 +124,7 @@ func TestSocketURLs(t *testing.T) {
 		if n != network || a != address || ok != (network != "") {
 			t.Errorf("%s: %q %q %v, want %q %q", text, n, a, ok, network, address)
 		}
-		if network != "" && (u.Target() != text || redacted(UrlKey, &u)) {
+		if network != "" && (u.Target() != text || field.Redacts(field.URL(&u.URL))) {
 			t.Errorf("%s is shown as %s", text, u.Target())
 		}
 	}
@@ -139,7 +139,7 @@ func TestSocketURLs(t *testing.T) {
 	bad := func(text, want string) {
 		t.Helper()
 		u := Upstream{URL: "before"}
-		err := (field.URL{At: &u.URL}).Set(value.Word(text))
+		err := field.URL(&u.URL).Set(value.Word(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || u.URL != "before" {
 			t.Errorf("%s: %v, want %s (%s)", text, err, want, u.URL)
 		}

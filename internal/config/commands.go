@@ -2,7 +2,7 @@ package config
 
 import (
 	"errors"
-	"net/url"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,24 +31,24 @@ type Flag struct {
 	Upstream bool
 }
 
-// dividers maps the keys that are tables to their dividers.
-var dividers = map[string]string{HeadersKey: ":", EnvKey: "="}
-
 // Flags returns the flags of a command, in the order of the configuration reference.
 func Flags(on Command) []Flag {
-	return append(flagsOf(Keys(), on, false), flagsOf(upstreamKeys(), on, true)...)
+	return append(flagsOf(new(Config).keys(), on, false), flagsOf(new(Upstream).keys(), on, true)...)
 }
 
-func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag) {
-	var zero T
-	for i := range rows {
-		row := &rows[i]
+func flagsOf(rows []setting, on Command, upstream bool) (flags []Flag) {
+	for _, row := range rows {
 		if row.flag == "" || row.on&on == 0 {
 			continue
 		}
-		f := Flag{Key: row.Key, Name: row.flag, Arg: row.arg, Doc: row.doc, Default: row.std, Divider: dividers[row.Key], Upstream: upstream}
-		if row.field != nil {
-			_, f.List = row.field(&zero).(field.List)
+		f := Flag{Key: row.key, Name: row.flag, Arg: row.arg, Doc: row.doc, Default: row.std, Upstream: upstream}
+		switch {
+		case row.open == nil:
+			_, f.List = row.field.(field.List)
+		case row.open.fold: // headers
+			f.Divider = ":"
+		default:
+			f.Divider = "="
 		}
 		flags = append(flags, f)
 	}
@@ -96,27 +96,24 @@ const AdminVariable = envPrefix + "ADMIN_LISTEN"
 // CheckListen checks a HOST:PORT that was given with a flag. The error says what to write.
 func CheckListen(flag, address string) error {
 	if _, _, err := field.SplitListen(value.Word(address)); err != nil {
-		return value.ConfigErrors{value.AsConfigError(err, "", value.Source{Kind: value.FromFlag, Name: flag}, field.Listen{}.Allowed())}
+		return value.ConfigErrors{value.AsConfigError(err, "", value.Source{Kind: value.FromFlag, Name: flag}, field.Allowed(field.Listen{Host: new(string), Port: new(int)}))}
 	}
 	return nil
 }
 
-// CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket
-// reports whether text is one; other URLs are not checked.
-func CheckSocket(text string) (socket bool, err error) {
-	field := field.URL{At: new(string)}
-	if path, ok := strings.CutPrefix(text, value.UnixScheme); ok {
-		return true, field.Unix(text, path)
+// ParseLevel returns the level of the log that is spelled as in the configuration. The error says what to write.
+func ParseLevel(text string) (string, error) {
+	var c Config
+	f := c.levelField()
+	if err := f.Set(value.Literal{Kind: value.QuotedLiteral, Text: text}); err != nil {
+		return "", fmt.Errorf("level: %w; write %s", err, field.Allowed(f))
 	}
-	if u, err := url.Parse(text); err == nil && u.Scheme == "tcp" {
-		return true, field.Tcp(text, u)
-	}
-	return false, nil
+	return c.Log.Level, nil
 }
 
 // CheckKeyName checks the name of an API key. The error says what to write.
 func CheckKeyName(name string) error {
-	_, err := findAPIKey(&Config{}, name)
+	_, err := newAPIKey(name)
 	return err
 }
 

@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +16,8 @@ import (
 )
 
 // Config is everything a user may set, checked and complete. [LoadConfig] makes it from flags, environment, file and
-// defaults, in that order of precedence. The table of keys (keys.go) has for each field its key, default, bounds, flag
-// and environment variable; config.toml shows them all to a user.
+// defaults, in that order of precedence. The lists of keys (keys.go, upstream_keys.go) have for each field its key,
+// default, bounds, flag and environment variable; config.toml shows them all to a user.
 //
 // A Config is not changed once it is loaded. Headers and variables of upstreams hide themselves ([value.Secret]); show
 // an upstream's URL and Proxy through [value.RedactURL] only.
@@ -85,13 +86,21 @@ type Config struct {
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
 	Upstreams []*Upstream
+
+	Origin
+}
+
+// Origin is where the values of a [Config] came from.
+type Origin struct {
+	// Loaded is what it was made from.
+	Loaded LoadOptions
+	// Seen is the [Fingerprint] of its files when they were read.
+	Seen string
 	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
 	Warnings []string
 
 	sources     map[string]value.Source // by cell
-	Loaded      LoadOptions             // what it was made from
 	secretFiles []string                // files that secrets were read from
-	Seen        string                  // fingerprint of its files when it was read
 }
 
 // ServiceConfig is the identity of the service and the address of its main
@@ -254,12 +263,18 @@ func (c *Config) Listen() string {
 
 // Upstream returns the upstream of a name; nil if there is none.
 func (c *Config) Upstream(name string) *Upstream {
-	for _, u := range c.Upstreams {
-		if u.Name == name {
-			return u
-		}
+	if i := slices.IndexFunc(c.Upstreams, func(u *Upstream) bool { return u.Name == name }); i >= 0 {
+		return c.Upstreams[i]
 	}
 	return nil
+}
+
+func (c *Config) names() []string {
+	names := make([]string, 0, len(c.Upstreams))
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	return names
 }
 
 // Authenticates reports whether callers are asked for credentials.
@@ -299,13 +314,9 @@ func (c *Config) Only() (*Upstream, error) {
 	case 0:
 		return nil, value.ConfigErrors{{Key: UpstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
 	}
-	names := make([]string, 0, len(c.Upstreams))
-	for _, u := range c.Upstreams {
-		names = append(names, u.Name)
-	}
 	return nil, value.ConfigErrors{{
-		Source: value.Source{Kind: value.FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
-		Fix: "add --upstream with " + value.OneOf(names),
+		Source: value.Source{Kind: value.FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(c.Upstreams)),
+		Fix: "add --upstream with " + value.OneOf(c.names()),
 	}}
 }
 

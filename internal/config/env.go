@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,30 +48,22 @@ func (l *loader) environment(layer value.SourceKind) {
 }
 
 func (l *loader) sharedVariable(name, text string, from value.Source) {
-	if !strings.HasPrefix(name, "MCP_") {
+	i := slices.IndexFunc(l.keys, func(s setting) bool { return s.mcp != "" && s.mcp == name })
+	if i < 0 {
 		return
 	}
-	for i := range l.settings {
-		row := &l.settings[i]
-		if row.mcp != name {
-			continue
-		}
-		if n, ok := value.Word(text).Integer(); ok && row.Key == toolTimeout && n >= leastMilliseconds {
-			// Claude Code passes its own MCP_TOOL_TIMEOUT, in milliseconds, to the servers that it starts.
-			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s=%d is ignored: it seems to be another program's, in milliseconds; set %s%s, at most 300 seconds", name, n, envPrefix, envName(toolTimeout)))
-			return
-		}
-		l.assign(strings.Split(row.Key, "."), value.Word(text), from)
+	if n, ok := value.Word(text).Integer(); ok && l.keys[i].key == toolTimeout && n >= leastMilliseconds {
+		// Claude Code passes its own MCP_TOOL_TIMEOUT, in milliseconds, to the servers that it starts.
+		l.warn("%s=%d is ignored: it seems to be another program's, in milliseconds; set %s%s, at most 300 seconds", name, n, envPrefix, envName(toolTimeout))
 		return
 	}
+	l.assign(strings.Split(l.keys[i].key, "."), value.Word(text), from)
 }
 
 func (l *loader) ownVariable(name, text string, from value.Source) {
-	for i := range l.settings {
-		if l.settings[i].env() == name {
-			l.assign(strings.Split(l.settings[i].Key, "."), value.Word(text), from)
-			return
-		}
+	if i := slices.IndexFunc(l.keys, func(s setting) bool { return s.env() == name }); i >= 0 {
+		l.assign(strings.Split(l.keys[i].key, "."), value.Word(text), from)
+		return
 	}
 	link := linkVariable().MatchString(name)
 	if _, pod := l.lookup(inCluster); link && pod {
@@ -88,13 +79,13 @@ func (l *loader) ownVariable(name, text string, from value.Source) {
 	if link {
 		fix = "the address is set by " + envPrefix + envName(listenKey) + " (HOST:PORT)"
 	}
-	l.errs = append(l.errs, &value.ConfigError{Source: from, Problem: "unknown variable", Fix: fix})
+	l.fail("", from, "unknown variable", fix)
 }
 
 func (l *loader) variables() []string {
 	names := []string{FileVariable}
-	for i := range l.settings {
-		if env := l.settings[i].env(); env != "" {
+	for _, s := range l.keys {
+		if env := s.env(); env != "" {
 			names = append(names, env)
 		}
 	}
@@ -104,27 +95,20 @@ func (l *loader) variables() []string {
 // upstreamVariable applies NAME_KEY. NAME is an upstream in the file, with hyphens as underscores, or else a new one
 // with that name in lower case. It returns false if there is no such key.
 func (l *loader) upstreamVariable(rest, text string, from value.Source) bool {
-	best := -1
-	for i := range l.below {
-		suffix := "_" + envName(l.below[i].Key)
-		if l.below[i].open || !strings.HasSuffix(rest, suffix) || len(rest) == len(suffix) {
-			continue
-		}
-		if best < 0 || len(l.below[i].Key) > len(l.below[best].Key) {
-			best = i
+	key := ""
+	for _, s := range new(Upstream).keys() {
+		if suffix := "_" + envName(s.key); s.open == nil && strings.HasSuffix(rest, suffix) && len(rest) > len(suffix) && len(s.key) > len(key) {
+			key = s.key
 		}
 	}
-	if best < 0 {
+	if key == "" {
 		return false
 	}
-	part := strings.TrimSuffix(rest, "_"+envName(l.below[best].Key))
+	part := strings.TrimSuffix(rest, "_"+envName(key))
 	name := strings.ToLower(part)
-	for _, u := range l.cfg.Upstreams {
-		if envName(u.Name) == part {
-			name = u.Name
-			break
-		}
+	if i := slices.IndexFunc(l.cfg.Upstreams, func(u *Upstream) bool { return envName(u.Name) == part }); i >= 0 {
+		name = l.cfg.Upstreams[i].Name
 	}
-	l.assign([]string{UpstreamsKey, name, l.below[best].Key}, value.Word(text), from)
+	l.assign(append([]string{UpstreamsKey, name}, strings.Split(key, ".")...), value.Word(text), from)
 	return true
 }

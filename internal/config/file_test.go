@@ -231,9 +231,9 @@ func TestDurationAndSizeTexts(t *testing.T) {
 			t.Errorf("%s=%s: %v", key, given, err)
 			return
 		}
-		for _, row := range Keys() {
-			if row.Key == key && row.field(c).Text() != want {
-				t.Errorf("%s=%s: %s, want %s", key, given, row.field(c).Text(), want)
+		for _, row := range c.keys() {
+			if row.key == key && row.field.Text() != want {
+				t.Errorf("%s=%s: %s, want %s", key, given, row.field.Text(), want)
 			}
 		}
 	}
@@ -262,6 +262,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	secretFile := testkit.WriteFile(t, "token", secret+"file\r\n")
 	file := testkit.WriteFile(t, "c.toml", fmt.Sprintf(`[upstreams.a]
 url = "https://a.example/mcp?key=%[1]squery&x=1"
+health_check_url = "https://a.example/health?key=%[1]shealth"
 proxy = "http://user:%[1]sproxy@proxy.example:3128"
 headers = { A = "%[1]splain", B = "env:TOKEN", C = "file:%[2]s" }
 [upstreams.b]
@@ -305,7 +306,7 @@ env = { K = "%[1]senv", DATABASE_URL = "file:./%[1]s.db" }
 	}
 	for _, want := range []string{
 		"# upstreams.a.headers.A (set, hidden)", "# upstreams.b.env.K (set, hidden)",
-		`# upstreams.a.url = "https://a.example/mcp?(hidden)"`, `# upstreams.a.proxy = "http://user:xxxxx@proxy.example:3128"`,
+		`# upstreams.a.url = "https://a.example/mcp?(hidden)"`, `# upstreams.a.health_check_url = "https://a.example/health?(hidden)"`, `# upstreams.a.proxy = "http://user:xxxxx@proxy.example:3128"`,
 	} {
 		if !strings.Contains(shown.String(), want) {
 			t.Errorf("print lacks %q:\n%s", want, shown.String())

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/internal/config/value"
 	"dragoman/proxy"
 )
 
-// AuthConfig says who is let in at the main listener. If any kind of credential is configured, callers need one, except
-// those that Anonymous names.
+// AuthConfig configures the authentication at the main listener. If any kind of credential is configured, callers need
+// one, except those that Anonymous names.
 type AuthConfig struct {
 	// Anonymous is "never" (default) or "loopback": then requests from this machine, through no proxy, need no
 	// credential.
@@ -139,7 +140,7 @@ type AuditConfig struct {
 	OnFull string
 }
 
-// ReloadConfig says when the configuration is read again.
+// ReloadConfig configures when the configuration is read again.
 type ReloadConfig struct {
 	// Watch is how often the files of the configuration are checked for changes. 500 ms to 1 h, default 2 s; 0: they
 	// are read again on SIGHUP only.
@@ -213,7 +214,7 @@ type TracingConfig struct {
 	// /v1/traces is appended unless Endpoint ends in it.
 	Endpoint string
 	// Headers are sent with every post to it.
-	Headers []Header
+	Headers []value.NamedSecret
 	// SampleRatio is the part of the traces that begin here which is recorded, 0 to 1, default 1. A request that comes
 	// with a trace is recorded if its trace is.
 	SampleRatio float64

@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"dragoman/internal/config/source"
 	"dragoman/internal/config/value"
@@ -25,7 +28,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	}
 	l.upstreamFlags(opt.UpstreamFlags, opt.Pick)
 	l.pick(opt.Pick)
-	l.keysFile()
+	l.file(l.cfg.Security.Auth.KeysFile, "security", "api_keys")
 	l.check()
 	l.cfg.Loaded = opt
 	l.cfg.Seen = Fingerprint(l.cfg.Files())
@@ -36,33 +39,110 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	return l.cfg, nil
 }
 
-func newLoader(opt LoadOptions) *loader {
-	l := &loader{
-		cfg:      &Config{sources: map[string]value.Source{}},
-		settings: Keys(),
-		below:    upstreamKeys(),
-		environ:  opt.Environ,
-	}
-	for _, s := range l.settings {
-		if !s.alias() && s.field != nil {
-			l.standard(s.field(l.cfg), s.Key, s.std)
+// loader fills one Config, layer by layer.
+type loader struct {
+	cfg     *Config
+	keys    []setting               // of cfg
+	below   map[*Upstream][]setting // of each upstream
+	environ []string
+	errs    value.ConfigErrors
+	unknown [][]string        // tables already reported; their keys are not
+	written map[string]writer // what the current layer wrote, by cell
+}
+
+// writer is what wrote a cell in the current layer.
+type writer struct {
+	key    string
+	source value.Source
+	text   string
+}
+
+// standard sets the defaults. A test sets all of them, so an error is a bug in the table and is reported as one.
+func (l *loader) standard(rows []setting) {
+	for _, s := range rows {
+		if s.field == nil || s.alias() {
+			continue
+		}
+		if err := s.field.Set(value.Word(s.std)); err != nil && s.std != "" {
+			l.errs = append(l.errs, &value.ConfigError{Key: s.key, Problem: "BUG: the default " + err.Error()})
 		}
 	}
+}
+
+func (l *loader) beginLayer() { l.written = map[string]writer{} }
+
+// fail reports what is wrong with a key, and what fixes it.
+func (l *loader) fail(key string, from value.Source, what, fix string) {
+	l.errs = append(l.errs, &value.ConfigError{Source: from, Key: key, Problem: what, Fix: fix})
+}
+
+// failWith reports an error of a key.
+func (l *loader) failWith(err error, key string, from value.Source) {
+	l.errs = append(l.errs, value.AsConfigError(err, key, from, ""))
+}
+
+// warn adds a remark on what is accepted.
+func (l *loader) warn(format string, args ...any) {
+	l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf(format, args...))
+}
+
+// lookup returns a variable of the given environment.
+func (l *loader) lookup(name string) (string, bool) {
+	for _, pair := range slices.Backward(l.environ) {
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// reported reports whether there is an error for something below a key already.
+func (l *loader) reported(table string) bool {
+	return slices.ContainsFunc(l.errs, func(e *value.ConfigError) bool { return strings.HasPrefix(e.Key, table+".") })
+}
+
+func newLoader(opt LoadOptions) *loader {
+	l := &loader{cfg: &Config{Origin: Origin{sources: map[string]value.Source{}}}, below: map[*Upstream][]setting{}, environ: opt.Environ}
+	l.keys = l.cfg.keys()
+	l.standard(l.keys)
 	return l
 }
 
-func (l *loader) file(path string) {
+// file applies a file, if there is one, whose keys lie below a table.
+func (l *loader) file(path string, below ...string) {
 	if path == "" {
 		return
 	}
 	l.beginLayer()
-	entries, errs := source.Read(path, userTable)
+	entries, errs := source.Read(path, func(table []string) bool { return userTable(append(below, table...)) })
 	l.errs = append(l.errs, errs...)
-	entries, errs = source.Duplicates(entries, path)
-	l.errs = append(l.errs, errs...)
-	for _, e := range entries {
-		l.assign(e.Path, e.Value, value.Source{Kind: value.FromFile, Name: path, Line: e.Line})
+	if len(below) == 0 {
+		entries, errs = source.Duplicates(entries, path)
+		l.errs = append(l.errs, errs...)
 	}
+	for _, e := range entries {
+		l.assign(append(below, e.Path...), e.Value, value.Source{Kind: value.FromFile, Name: path, Line: e.Line})
+	}
+}
+
+// openTables holds the tables whose keys users choose.
+var openTables = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range new(Config).keys() {
+		names[s.key] = s.open != nil
+	}
+	for _, s := range new(Upstream).keys() {
+		names[upstreamKey(AnyName, s.key)] = s.open != nil
+	}
+	return names
+})
+
+// userTable reports whether users choose the names in a table of the file, which may then have dots.
+func userTable(path []string) bool {
+	if len(path) > 2 && path[0] == UpstreamsKey {
+		path = append([]string{UpstreamsKey, AnyName}, path[2:]...)
+	}
+	return len(path) > 0 && path[0] == DependenciesKey || openTables()[strings.Join(path, ".")]
 }
 
 // upstreamFlags applies the flags that concern one upstream.
@@ -71,19 +151,14 @@ func (l *loader) upstreamFlags(flags []Assignment, pick string) {
 		return
 	}
 	name := pick
-	defines := slices.ContainsFunc(flags, func(a Assignment) bool {
-		return a.Path[0] == UrlKey || a.Path[0] == CommandKey
-	})
 	switch {
-	case defines:
+	case slices.ContainsFunc(flags, func(a Assignment) bool { return a.Path[0] == UrlKey || a.Path[0] == CommandKey }):
 		name = defaultName
 	case name == "" && len(l.cfg.Upstreams) == 1:
 		name = l.cfg.Upstreams[0].Name
 	case name == "":
-		l.fail(&value.Problem{
-			What: fmt.Sprintf("concerns one upstream, but %d are configured", len(l.cfg.Upstreams)),
-			Fix:  "give a URL or a COMMAND, or write it into the file below upstreams.NAME",
-		}, "", value.Source{Kind: value.FromFlag, Name: flags[0].Name}, "")
+		l.fail("", value.Source{Kind: value.FromFlag, Name: flags[0].Name}, fmt.Sprintf("concerns one upstream, but %d are configured", len(l.cfg.Upstreams)),
+			"give a URL or a COMMAND, or write it into the file below upstreams.NAME")
 		return
 	case l.cfg.Upstream(name) == nil:
 		return // pick reports it
@@ -100,18 +175,87 @@ func (l *loader) pick(name string) {
 	}
 	u := l.cfg.Upstream(name)
 	if u == nil {
-		names := make([]string, 0, len(l.cfg.Upstreams))
-		for _, u := range l.cfg.Upstreams {
-			names = append(names, u.Name)
-		}
 		fix := "configure it below upstreams." + value.Shorten(name)
-		if len(names) > 0 {
+		if names := l.cfg.names(); len(names) > 0 {
 			fix = "choose " + value.OneOf(names)
 		}
-		l.fail(&value.Problem{What: fmt.Sprintf("there is no upstream %q", value.Shorten(name)), Fix: fix}, "", value.Source{Kind: value.FromFlag, Name: "--upstream"}, "")
+		l.fail("", value.Source{Kind: value.FromFlag, Name: "--upstream"}, fmt.Sprintf("there is no upstream %q", value.Shorten(name)), fix)
 		return
 	}
 	l.cfg.Upstreams = []*Upstream{u}
+}
+
+// fixedKey is a key, or a table of keys, that cannot change while the process runs: listeners, and state that clients
+// hold, depend on it.
+type fixedKey struct {
+	key string
+	at  any // points to its value
+}
+
+func (c *Config) fixedKeys() []fixedKey {
+	return []fixedKey{
+		{hostKey, &c.Service.Host},
+		{portKey, &c.Service.Port},
+		{adminKey, &c.Admin.Listen},
+		{"log.format", &c.Log.Format},
+		{"keepalive", &c.Keepalive},
+		{"keep_awake", &c.KeepAwake},
+		{"tls", &c.TLS},
+		{"limits.request_body", &c.Limits.RequestBody},
+		{"limits.header", &c.Limits.Header},
+		{"limits.streams", &c.Limits.Streams},
+		{"limits.connections", &c.Limits.Connections},
+		{"limits.read_time", &c.Limits.ReadTime},
+		{"limits.in_flight_bytes", &c.Limits.InFlightBytes},
+		{"questions", &c.Questions},
+		{"resume", &c.Resume},
+		{"monitoring.metrics_enabled", &c.Monitoring.MetricsEnabled},
+	}
+}
+
+// Hold copies the values of fixed keys from the configuration before, and returns the keys whose values differed.
+func (c *Config) Hold(before *Config) (held []string) {
+	was := before.fixedKeys()
+	for i, k := range c.fixedKeys() {
+		now, then := reflect.ValueOf(k.at).Elem(), reflect.ValueOf(was[i].at).Elem()
+		if !reflect.DeepEqual(now.Interface(), then.Interface()) {
+			now.Set(then)
+			held = append(held, k.key)
+		}
+	}
+	return held
+}
+
+// Again loads the configuration again from the same file, the environment as it was at the start, and the flags.
+// Secrets in files are read anew. The error is that of [LoadConfig] or [Config.CheckServe].
+func (c *Config) Again() (*Config, error) {
+	again, err := LoadConfig(c.Loaded)
+	if err != nil {
+		return nil, err
+	}
+	return again, again.CheckServe()
+}
+
+// Same reports whether two configurations have the same values, from whatever sources.
+func (c *Config) Same(other *Config) bool {
+	a, b := *c, *other
+	a.Origin, b.Origin = Origin{}, Origin{}
+	return reflect.DeepEqual(a, b)
+}
+
+// Files returns the files that the configuration was read from, sorted: a change of one is a reason to read it again.
+// Files of TLS and of an issuer's keys are not among them: their users watch them.
+func (c *Config) Files() []string {
+	all := append([]string{c.Loaded.File, c.Security.Auth.KeysFile}, c.secretFiles...)
+	for _, u := range c.Upstreams {
+		all = append(all, u.EnvFile, u.CAFile)
+	}
+	all = slices.DeleteFunc(all, func(path string) bool { return path == "" })
+	for i, path := range all {
+		all[i] = filepath.Clean(path)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Fingerprint returns size and modification time of each file as text, by which a change shows without reading the
@@ -127,21 +271,4 @@ func Fingerprint(files []string) string {
 		fmt.Fprintf(&b, "%s: %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 	}
 	return b.String()
-}
-
-// readEnvFile reads an upstream's env_file. A relative path is relative to the working directory. Errors name the file
-// and the line, never the content.
-func (l *loader) readEnvFile(u *Upstream, key string, from value.Source) {
-	if u.EnvFile == "" {
-		return
-	}
-	vars, open, err := source.EnvFile(u.EnvFile)
-	if err != nil {
-		l.fail(err, key, from, "")
-		return
-	}
-	u.FileEnv = vars
-	if open {
-		l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s: %q can be read by everybody on this machine; chmod 600 keeps its secrets", key, value.Shorten(u.EnvFile)))
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dragoman/adapters/oauth"
+	"dragoman/internal/config/field"
 	"dragoman/internal/config/source"
 	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
@@ -49,7 +50,7 @@ func errorLines(err error, file string) string {
 // said returns a configuration without the sources of its values.
 func said(c *Config) *Config {
 	bare := *c
-	bare.sources, bare.Loaded, bare.secretFiles, bare.Seen = nil, LoadOptions{}, nil, ""
+	bare.Origin = Origin{Warnings: c.Warnings}
 	return &bare
 }
 
@@ -132,30 +133,38 @@ func TestTable(t *testing.T) {
 		}
 		seen[kind+name] = true
 	}
-	for _, s := range Keys() {
-		once("key", s.Key)
+	for _, s := range new(Config).keys() {
+		once("key", s.key)
 		once("variable", s.env())
 		once("variable", s.mcp)
 		once("flag", s.flag)
 		if s.field == nil {
 			continue
 		}
-		c := &Config{}
-		f := s.field(c)
-		if err := f.Set(value.Word(s.std)); err != nil && !s.alias() {
-			t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
+		if err := s.field.Set(value.Word(s.std)); err != nil && !s.alias() {
+			t.Errorf("%s: the default %q: %v", s.key, s.std, err)
 		}
-		if s.doc == "" || f.Allowed() == "" {
-			t.Errorf("%s is not explained", s.Key)
+		if s.doc == "" || field.Allowed(s.field) == "" {
+			t.Errorf("%s is not explained", s.key)
 		}
 	}
-	for _, s := range upstreamKeys() {
-		once("upstream key", s.Key)
+	for _, s := range new(Upstream).keys() {
+		once("upstream key", s.key)
 		once("flag", s.flag)
 		if s.field != nil && s.std != "" {
-			if err := s.field(&Upstream{}).Set(value.Word(s.std)); err != nil {
-				t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
+			if err := s.field.Set(value.Word(s.std)); err != nil {
+				t.Errorf("%s: the default %q: %v", s.key, s.std, err)
 			}
+		}
+	}
+}
+
+// The keys whose change needs a restart exist.
+func TestFixedKeys(t *testing.T) {
+	c := new(Config)
+	for _, k := range c.fixedKeys() {
+		if !slices.ContainsFunc(c.keys(), func(s setting) bool { return s.key == k.key || strings.HasPrefix(s.key, k.key+".") }) {
+			t.Errorf("there is no key %s", k.key)
 		}
 	}
 }
@@ -175,9 +184,9 @@ func TestConfigFile(t *testing.T) {
 	if !reflect.DeepEqual(c, plain) {
 		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
 	}
-	for _, s := range Keys() {
-		if s.Key != rateKey && !s.alias() && !s.open && !s.null && s.Key != hostKey && s.Key != portKey && !sources[s.Key].Set() {
-			t.Errorf("config.toml does not set %s", s.Key)
+	for _, s := range c.keys() {
+		if s.key != rateKey && len(s.writes) == 0 && s.open == nil && !s.null && s.key != hostKey && s.key != portKey && !sources[s.key].Set() {
+			t.Errorf("config.toml does not set %s", s.key)
 		}
 	}
 }
@@ -208,9 +217,9 @@ func configExamples(t *testing.T) map[string]value.Literal {
 }
 
 // examplesOf checks that config.toml shows every key of a table's entries with the right value.
-func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]value.Literal, table string) {
+func examplesOf(t *testing.T, of *table, values map[string]value.Literal, table string) {
 	t.Helper()
-	parts, err := s.parts(at, "example")
+	parts, err := of.parts("example")
 	if err != nil {
 		t.Fatalf("%s: %v", table, err)
 	}
@@ -233,49 +242,45 @@ func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]val
 // config.toml names every key, also in comments, with the right value.
 func TestConfigFileExamples(t *testing.T) {
 	values := configExamples(t)
-	for _, s := range Keys() {
-		if s.parts != nil {
-			examplesOf(t, &Config{}, &s, values, s.Key)
+	for _, s := range new(Config).keys() {
+		if s.open != nil && s.open.parts != nil {
+			examplesOf(t, s.open, values, s.key)
 			continue
 		}
-		v, ok := values[s.Key]
+		v, ok := values[s.key]
 		if !ok {
-			if !s.open {
-				t.Errorf("config.toml does not mention %s", s.Key)
+			if s.open == nil {
+				t.Errorf("config.toml does not mention %s", s.key)
 			}
 			continue
 		}
 		if s.field == nil {
 			continue
 		}
-		if err := s.field(&Config{}).Set(v); err != nil {
-			t.Errorf("config.toml: %s: %v", s.Key, err)
+		if err := s.field.Set(v); err != nil {
+			t.Errorf("config.toml: %s: %v", s.key, err)
 		}
 	}
-	for _, s := range upstreamKeys() {
-		v, ok := values["upstreams.NAME."+s.Key]
-		if s.parts != nil {
-			examplesOf(t, &Upstream{}, &s, values, "upstreams.NAME."+s.Key)
+	standard := new(Upstream).keys()
+	for i, s := range new(Upstream).keys() {
+		v, ok := values["upstreams.NAME."+s.key]
+		if s.open != nil && s.open.parts != nil {
+			examplesOf(t, s.open, values, "upstreams.NAME."+s.key)
 			continue
 		}
 		if !ok {
-			t.Errorf("config.toml does not mention upstreams.NAME.%s", s.Key)
+			t.Errorf("config.toml does not mention upstreams.NAME.%s", s.key)
 			continue
 		}
 		if s.field == nil {
 			continue
 		}
-		var u Upstream
-		if err := s.field(&u).Set(v); err != nil {
-			t.Errorf("config.toml: upstreams.NAME.%s: %v", s.Key, err)
+		if err := s.field.Set(v); err != nil {
+			t.Errorf("config.toml: upstreams.NAME.%s: %v", s.key, err)
 		}
-		standard := &Upstream{}
-		if s.std != "" && s.field(standard).Set(value.Word(s.std)) == nil && !reflect.DeepEqual(&u, standard) {
-			t.Errorf("config.toml: upstreams.NAME.%s is %s, the default is %s", s.Key, v.Show(), s.std)
+		if s.std != "" && standard[i].field.Set(value.Word(s.std)) == nil && s.field.Text() != standard[i].field.Text() {
+			t.Errorf("config.toml: upstreams.NAME.%s is %s, the default is %s", s.key, v.Show(), s.std)
 		}
-	}
-	if _, ok := values["dependencies.memgraph.host"]; !ok {
-		t.Error("config.toml does not mention dependencies")
 	}
 }
 

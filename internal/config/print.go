@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -37,72 +36,54 @@ func newPrinted(key, text string, from value.Source, secret bool) printed {
 
 // printedValues returns the whole configuration in the order of the tables, each value once, under its proper key.
 func (c *Config) printedValues() []printed {
-	var all []printed
-	for _, row := range Keys() {
-		if row.field != nil && (!row.alias() || row.Key == listenKey) {
-			text := row.field(c).Text()
-			if row.secret && text == value.Quote(value.Hidden) {
-				all = append(all, newPrinted(row.Key, "", c.Source(row.Key), true))
-				continue
-			}
-			all = append(all, newPrinted(row.Key, text, c.Source(row.Key), false))
-		}
-		if row.parts != nil {
-			all = append(all, printedParts(c, c, &row, row.Key)...)
-		}
-		if row.Key == TracingHeadersKey {
-			all = append(all, c.printedTracing()...)
-		}
-	}
+	all := c.printedRows(c.keys(), "")
 	for _, u := range c.Upstreams {
-		all = append(all, c.printedUpstream(u)...)
+		all = append(all, c.printedRows(u.keys(), upstreamKey(u.Name, ""))...)
 	}
 	return all
 }
 
-func (c *Config) printedUpstream(u *Upstream) []printed {
-	table := UpstreamsKey + "." + u.Name + "."
-	var all []printed
-	for _, row := range upstreamKeys() {
-		key := table + row.Key
+// printedRows returns the values of some keys below a table.
+func (c *Config) printedRows(rows []setting, table string) (all []printed) {
+	for _, row := range rows {
+		key := table + row.key
 		switch {
-		case row.Key == HeadersKey:
-			for _, h := range u.Headers {
-				from := c.sources[key+"."+value.KeyText([]string{strings.ToLower(h.Name)})]
-				all = append(all, newPrinted(key+"."+value.KeyText([]string{h.Name}), "", from, true))
+		case row.alias(), row.open != nil && row.open.names == nil:
+		case row.open != nil && row.open.parts != nil:
+			all = append(all, c.printedParts(row.open, key)...)
+		case row.open != nil:
+			for _, name := range row.open.names() {
+				text := ""
+				if f, err := row.open.entry(name); err == nil && !row.secret {
+					text = f.Text()
+				}
+				all = append(all, newPrinted(key+"."+value.KeyPart(name), text, c.sources[row.open.cell(key, name)], row.secret))
 			}
-		case row.parts != nil:
-			all = append(all, printedParts(c, u, &row, key)...)
-		case row.Key == ForwardKey:
-			all = append(all, c.printedForward(u, key)...)
-		case row.Key == ScopesKey:
-			all = append(all, c.printedScopes(u, key)...)
-		case row.open:
-			for _, v := range u.Env {
-				name := key + "." + value.KeyText([]string{v.Name})
-				all = append(all, newPrinted(name, "", c.sources[name], true))
-			}
-		case row.Key == UrlKey && u.URL == "", row.Key == CommandKey && len(u.Command) == 0:
-		case row.secret && row.field(u).Text() == value.Quote(value.Hidden):
-			all = append(all, newPrinted(key, "", c.sources[key], true))
-		default:
-			from := c.sources[key]
-			all = append(all, newPrinted(key, row.field(u).Text(), from, redacted(row.Key, u)))
+		case (row.key == UrlKey || row.key == CommandKey) && !c.Source(key).Set():
+		case row.secret && row.field.Text() == value.Quote(value.Hidden):
+			all = append(all, newPrinted(key, "", c.Source(key), true))
+		default: // PrintTOML comments out a redacted value, which would not be the same when read back
+			all = append(all, newPrinted(key, row.field.Text(), c.Source(key), field.Redacts(row.field)))
 		}
 	}
 	return all
 }
 
-// redacted reports whether a value is shown only in part. PrintTOML comments such a value out, since it would not be
-// the same when read back.
-func redacted(key string, u *Upstream) bool {
-	switch key {
-	case UrlKey:
-		return value.RedactURL(u.URL) != u.URL
-	case "proxy":
-		return u.Proxy != "" && u.Proxy != field.Off && value.RedactURL(u.Proxy) != u.Proxy
+// printedParts returns the keys that were set in the entries of a table.
+func (c *Config) printedParts(t *table, key string) (all []printed) {
+	for _, name := range t.names() {
+		parts, err := t.parts(name)
+		if err != nil {
+			continue // cannot happen: the entry exists, so its name is valid
+		}
+		for _, p := range parts {
+			part := t.cell(key, name) + "." + p.key
+			if from, set := c.sources[part]; set {
+				all = append(all, newPrinted(part, p.field.Text(), from, false))
+			}
+		}
 	}
-	return false
+	return all
 }
 
 // PrintJSON writes every value with its source as a JSON array.
@@ -143,56 +124,4 @@ func (c *Config) PrintTOML(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// printedParts returns the keys that were set in the entries of a table.
-func printedParts[T any](c *Config, at *T, row *setting[T], table string) []printed {
-	var all []printed
-	for _, name := range row.names(at) {
-		parts, err := row.parts(at, name)
-		if err != nil {
-			continue // cannot happen: the entry exists, so its name is valid
-		}
-		for _, p := range parts {
-			key := value.KeyText(append(strings.Split(table, "."), name)) + "." + p.key
-			from, set := c.sources[key]
-			switch {
-			case !set:
-			case p.secret:
-				all = append(all, newPrinted(key, "", from, true))
-			default:
-				all = append(all, newPrinted(key, p.field.Text(), from, false))
-			}
-		}
-	}
-	return all
-}
-
-// printedForward returns the headers that are forwarded to an upstream.
-func (c *Config) printedForward(u *Upstream, key string) []printed {
-	all := make([]printed, 0, len(u.Forward))
-	for _, x := range u.Forward {
-		from := c.sources[key+"."+value.KeyText([]string{strings.ToLower(x.From)})]
-		all = append(all, newPrinted(key+"."+value.KeyText([]string{x.From}), value.Quote(x.To), from, false))
-	}
-	return all
-}
-
-// printedScopes returns the scope rules of an upstream.
-func (c *Config) printedScopes(u *Upstream, key string) []printed {
-	var all []printed
-	for _, r := range u.Scopes {
-		name := key + "." + value.KeyText([]string{r.About})
-		all = append(all, newPrinted(name, field.List{At: &r.Scopes}.Text(), c.sources[name], false))
-	}
-	return all
-}
-
-// printedTracing returns the headers for the collector, without values.
-func (c *Config) printedTracing() (all []printed) {
-	for _, h := range c.Tracing.Headers {
-		from := c.sources[TracingHeadersKey+"."+value.KeyText([]string{strings.ToLower(h.Name)})]
-		all = append(all, newPrinted(TracingHeadersKey+"."+value.KeyText([]string{h.Name}), "", from, true))
-	}
-	return all
 }

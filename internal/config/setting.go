@@ -1,22 +1,19 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"dragoman/adapters/service"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
 
-// setting is one known key. The tables of settings drive decoding, checking, flags, variables, `config print` and the
-// help. T is what it is a setting of, [Config] or [Upstream]. Exactly one of field and entry is set, except for a
-// free-form table and for a table of named entries, which have neither.
-type setting[T any] struct {
-	Key string // dotted, as in the file
+// setting is one known key of a [Config], an [Upstream] or an entry of a table. The lists of settings drive decoding,
+// checking, flags, variables, `config print` and the help. Exactly one of field and open is set.
+type setting struct {
+	key string // dotted, as in the file
 	std string // the default, as written in the environment
 	doc string // description in one line
 	arg string // placeholder for the value in help, e.g. HOST:PORT
@@ -28,20 +25,103 @@ type setting[T any] struct {
 	noEnv  bool    // there is no DRAGOMAN_ variable
 	flag   string  // the flag's name, without dashes
 	on     Command // the commands that have the flag
-	open   bool    // a table whose keys users choose
 	null   bool    // null in a file counts as not set
-	secret bool    // never shown; "env:NAME" and "file:/path" are followed
+	secret bool    // never shown; "env:NAME" and "file:/path" are followed, in a table those of its values
 	needs  string  // UrlKey (http or https) or CommandKey: no other upstream may set it
 
-	field func(*T) field.Field
-	entry func(at *T, name string) (field.Field, error)
-	// take, for a free-form table, gets each value in it. own is the path within the table.
-	take func(at *T, own []string, v value.Literal) error
-	// parts, for a table of entries that users name, returns the keys of one entry, which it makes if there is none.
-	// names returns the names of the entries.
-	parts func(at *T, name string) ([]part, error)
-	names func(at *T) []string
+	field field.Field
+	open  *table
 }
+
+// table is a table whose keys users choose.
+type table struct {
+	// names returns the names of the entries. If it is nil, the entries are not printed.
+	names func() []string
+	fold  bool // names are case-insensitive: headers (RFC 9110 §5.1)
+	// entry returns the field of an entry that is a single value.
+	entry func(name string) (field.Field, error)
+	// parts returns the keys of an entry that is a table, which it makes if there is none.
+	parts func(name string) ([]setting, error)
+	// take, for a free-form table, gets each value instead. own is the path within the table.
+	take func(own []string, v value.Literal) error
+}
+
+// cell returns the cell of an entry of the table at key.
+func (t *table) cell(key, name string) string {
+	if t.fold {
+		name = strings.ToLower(name)
+	}
+	return key + "." + value.KeyPart(name)
+}
+
+// entries is a list of what the entries of a table configure.
+type entries[E any] struct {
+	all   *[]*E
+	name  func(*E) string
+	fresh func(name string) (*E, error) // makes an entry; the error is for an invalid name
+}
+
+func (l entries[E]) names() []string {
+	names := make([]string, 0, len(*l.all))
+	for _, e := range *l.all {
+		names = append(names, l.name(e))
+	}
+	return names
+}
+
+// find returns the entry of a name, which it makes if there is none.
+func (l entries[E]) find(name string) (*E, error) {
+	e, err := l.fresh(name)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(*l.all, func(e *E) bool { return l.name(e) == name }); i >= 0 {
+		return (*l.all)[i], nil
+	}
+	*l.all = append(*l.all, e)
+	return e, nil
+}
+
+// table returns the table of the entries. keys returns the keys of one.
+func (l entries[E]) table(keys func(*E) []setting) *table {
+	return &table{names: l.names, parts: func(name string) ([]setting, error) {
+		e, err := l.find(name)
+		if err != nil {
+			return nil, err
+		}
+		return keys(e), nil
+	}}
+}
+
+// secrets returns the table of the headers or variables in a list. The last one written of each name wins. entry
+// returns the field of a name, without Store.
+func secrets(list *[]value.NamedSecret, fold bool, entry func(name string) (field.SecretText, error)) *table {
+	t := &table{fold: fold, names: func() (names []string) {
+		for _, s := range *list {
+			names = append(names, s.Name)
+		}
+		return names
+	}}
+	t.entry = func(name string) (field.Field, error) {
+		f, err := entry(name)
+		f.Store = func(secret value.Secret) {
+			i := slices.IndexFunc(*list, func(s value.NamedSecret) bool { return s.Name == name || fold && strings.EqualFold(s.Name, name) })
+			if i < 0 {
+				i = len(*list)
+				*list = append(*list, value.NamedSecret{})
+			}
+			(*list)[i] = value.NamedSecret{Name: name, Value: secret}
+		}
+		return f, err
+	}
+	return t
+}
+
+// upstreamKey returns the name of a key of an upstream.
+func upstreamKey(name, key string) string { return UpstreamsKey + "." + name + "." + key }
+
+// AnyName stands in a path for a name that the user chooses.
+const AnyName = "NAME"
 
 // Command is a set of commands.
 type Command int
@@ -55,26 +135,26 @@ const (
 	OnConfig
 )
 
-// alias reports whether the key only writes other keys' cells.
-func (s *setting[T]) alias() bool { return len(s.writes) > 0 }
+// alias reports whether the key is another name of keys that are printed.
+func (s *setting) alias() bool { return len(s.writes) > 0 && s.key != listenKey }
 
 // cells returns the cells that the key writes.
-func (s *setting[T]) cells() []string {
-	if s.alias() {
+func (s *setting) cells() []string {
+	if len(s.writes) > 0 {
 		return s.writes
 	}
-	return []string{s.Key}
+	return []string{s.key}
 }
 
 // envPrefix begins the names of all variables of our own.
 const envPrefix = "DRAGOMAN_"
 
 // env returns the name of the key's own variable; "" if it has none.
-func (s *setting[T]) env() string {
-	if s.noEnv || s.alias() && s.Key != listenKey || s.open {
+func (s *setting) env() string {
+	if s.noEnv || s.alias() || s.open != nil {
 		return ""
 	}
-	return envPrefix + envName(s.Key)
+	return envPrefix + envName(s.key)
 }
 
 // envName returns a key as a part of a variable's name.
@@ -96,17 +176,18 @@ const (
 	transportKey      = "transport_type"
 	profileKey        = "profile"
 	toolTimeout       = "tool_timeout"
+	DependenciesKey   = "dependencies"
 	UpstreamsKey      = "upstreams"
 	UrlKey            = "url"
 	CommandKey        = "command"
-	HeadersKey        = "headers"
-	EnvKey            = "env"
-	PromptsKey        = "prompts"
-	ResourcesKey      = "resources"
-	AccessKey         = "access"
-	ForwardKey        = "forward_headers"
-	ScopesKey         = "scopes"
-	ToolsKey          = "tools"
+	headersKey        = "headers"
+	envKey            = "env"
+	promptsKey        = "prompts"
+	resourcesKey      = "resources"
+	accessKey         = "access"
+	forwardKey        = "forward_headers"
+	scopesKey         = "scopes"
+	toolsKey          = "tools"
 	tlsTable          = "tls."
 	TracingHeadersKey = "tracing.headers"
 )
@@ -125,7 +206,6 @@ var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
 	UpstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	semver       = service.Semver
 	KeyName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	HeaderName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
 	VariableName = regexp.MustCompile(`^[^=\x00-\x1f\x7f]+$`)
@@ -137,132 +217,3 @@ const (
 	maxHeader = 16 << 10 // bytes of one header's value
 	day       = 24 * time.Hour
 )
-
-// ownHeaders maps headers that cannot have a static value to the reason: Dragoman writes them, or they concern one hop
-// only (RFC 9110 §7.6.1).
-var ownHeaders = map[string]string{
-	"accept":               "Dragoman writes it as the protocol asks",
-	"connection":           "it concerns one connection only",
-	"content-encoding":     "Dragoman writes the body",
-	"content-length":       "Dragoman writes the body",
-	"content-type":         "Dragoman writes the body",
-	"host":                 "it is taken from url",
-	"keep-alive":           "it concerns one connection only",
-	"last-event-id":        "Dragoman writes it when it resumes a stream",
-	"mcp-method":           "Dragoman mirrors it from the message",
-	"mcp-name":             "Dragoman mirrors it from the message",
-	"mcp-protocol-version": "Dragoman writes it as negotiated",
-	"mcp-session-id":       "Dragoman keeps the sessions",
-	"proxy-authorization":  "put the password into proxy",
-	"proxy-connection":     "it concerns one connection only",
-	"te":                   "it concerns one connection only",
-	"trailer":              "it concerns one connection only",
-	"transfer-encoding":    "it concerns one connection only",
-	"upgrade":              "it concerns one connection only",
-}
-
-// headerEntry returns the field of one static header; the last one written wins.
-func headerEntry(u *Upstream, name string) (field.Field, error) {
-	if !HeaderName.MatchString(name) {
-		return nil, &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as Authorization (RFC 9110 §5.6.2)"}
-	}
-	lower := strings.ToLower(name)
-	if why, own := ownHeaders[lower]; own || strings.HasPrefix(lower, "mcp-param-") {
-		if why == "" {
-			why = "Dragoman mirrors it from the message"
-		}
-		return nil, &value.Problem{What: fmt.Sprintf("the header %s cannot be set: %s", name, why), Fix: "remove it"}
-	}
-	store := func(secret value.Secret) {
-		for i := range u.Headers {
-			if strings.EqualFold(u.Headers[i].Name, name) {
-				u.Headers[i] = Header{Name: name, Value: secret}
-				return
-			}
-		}
-		u.Headers = append(u.Headers, Header{Name: name, Value: secret})
-	}
-	return field.SecretText{Store: store, Check: checkHeaderValue, What: `the header's value, "env:NAME" or "file:/path"`}, nil
-}
-
-// checkHeaderValue refuses what would end the header (RFC 9110 §5.5).
-func checkHeaderValue(text string) error {
-	switch {
-	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return value.Problemf("contains a control character (the value is not shown)")
-	case len(text) > maxHeader:
-		return value.Problemf("is %d bytes long; at most %d are allowed", len(text), maxHeader)
-	case strings.TrimSpace(text) != text:
-		return value.Problemf("begins or ends with white space (the value is not shown)")
-	}
-	return nil
-}
-
-// envEntry returns the field of one variable of a child.
-func envEntry(u *Upstream, name string) (field.Field, error) {
-	if !VariableName.MatchString(name) {
-		return nil, &value.Problem{What: fmt.Sprintf("%q is not the name of a variable", value.Shorten(name)), Fix: "write a name such as API_KEY"}
-	}
-	store := func(secret value.Secret) {
-		for i := range u.Env {
-			if u.Env[i].Name == name {
-				u.Env[i].Value = secret
-				return
-			}
-		}
-		u.Env = append(u.Env, value.EnvVar{Name: name, Value: secret})
-	}
-	return field.SecretText{Store: store, Check: field.CheckArgument, What: `the variable's value, "env:NAME" or "file:/path"`}, nil
-}
-
-func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field.Field {
-	return func(u *Upstream) field.Field {
-		return field.Duration{At: place(u), Least: least, Most: most, Zero: zero}
-	}
-}
-
-func bytesField(place func(*Config) *int) func(*Config) field.Field {
-	return func(c *Config) field.Field { return field.Size{At: place(c), Least: field.Kib, Most: field.Gib} }
-}
-
-// userTable reports whether users choose the names in a table of the file, which may then have dots.
-func userTable(path []string) bool {
-	if len(path) == 0 {
-		return false
-	}
-	if path[0] == UpstreamsKey {
-		return len(path) >= 3 && (path[2] == HeadersKey || path[2] == ForwardKey || path[2] == EnvKey || path[2] == ScopesKey) || len(path) == 3 && slices.Contains([]string{ToolsKey, PromptsKey, ResourcesKey, AccessKey}, path[2])
-	}
-	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
-}
-
-// part is one key of an entry in a table whose entries users name: upstreams.NAME.tools.TOOL.timeout is the part
-// "timeout" of the entry TOOL.
-type part struct {
-	key    string
-	doc    string // description in one line
-	secret bool   // never shown; "env:NAME" and "file:/path" are followed
-	field  field.Field
-}
-
-// partsOf makes the parts function of a setting. find returns the entry of a name, which it makes if there is none, or
-// an error for an invalid name. keys returns the keys of an entry.
-func partsOf[T, E any](find func(at *T, name string) (*E, error), keys func(e *E) []part) func(*T, string) ([]part, error) {
-	return func(at *T, name string) ([]part, error) {
-		e, err := find(at, name)
-		if err != nil {
-			return nil, err
-		}
-		return keys(e), nil
-	}
-}
-
-// entryOf returns the entry of a name in a list, or appends the one that fresh makes.
-func entryOf[E any](list *[]*E, name func(*E) string, wanted string, fresh func() *E) *E {
-	if i := slices.IndexFunc(*list, func(e *E) bool { return name(e) == wanted }); i >= 0 {
-		return (*list)[i]
-	}
-	e := fresh()
-	*list = append(*list, e)
-	return e
-}

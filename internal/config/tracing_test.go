@@ -35,6 +35,7 @@ func TestTracingConfig(t *testing.T) {
 		"headers = { A = \"x\\ny\" }":                   "contains a control character",
 		"headers = { A = \"env:NOT_THERE\" }":           "NOT_THERE",
 		"headers = { A = \"x\", a = \"y\" }":            "contradicts tracing.headers.A",
+		"headers = { \"a.b\" = \"x\" }":                 "",
 	} {
 		_, err := load(t, testkit.WriteFile(t, "c.toml", "[tracing]\n"+text+"\n"), nil)
 		if got := errorLines(err, "c.toml"); want == "" && err != nil || !strings.Contains(got, want) {

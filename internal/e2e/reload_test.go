@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dragoman/internal/app"
-	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 )
 
@@ -104,15 +103,6 @@ func TestReloadOfWhatStays(t *testing.T) {
 	mentions(t, r.logs.String(), `"keys":["limits.header","questions"]`, "take effect after a restart")
 	if n := r.sum("dragoman_config_restart_needed"); n != 2 {
 		t.Errorf("%v", n)
-	}
-	for _, k := range config.FixedKeys() {
-		found := false
-		for _, s := range config.Keys() {
-			found = found || s.Key == k.Key || strings.HasPrefix(s.Key, k.Key+".")
-		}
-		if !found {
-			t.Errorf("there is no key %s", k.Key)
-		}
 	}
 }
 

@@ -6,14 +6,11 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-json"
-
-	"dragoman/adapters/rules"
 	"dragoman/internal/config/value"
+	"dragoman/proxy"
 )
 
 // Bounds of ports. Privileged ports are left to whatever maps them.
@@ -23,6 +20,45 @@ const (
 	portAllowed = "1024 to 65535, or 0 for any free port"
 	Off         = "off"
 )
+
+// parsed is a field for text with a syntax of its own.
+type parsed struct {
+	at       *string
+	parse    func(v value.Literal) (string, error) // returns what is stored
+	notation Notation
+	redact   func(text string) string // removes what may be secret; nil: nothing may
+}
+
+// Set implements [Field].
+func (f parsed) Set(v value.Literal) error {
+	text, err := f.parse(v)
+	if err == nil {
+		*f.at = text
+	}
+	return err
+}
+
+// Text implements [Field].
+func (f parsed) Text() string {
+	if f.redact != nil {
+		return value.Quote(f.redact(*f.at))
+	}
+	return value.Quote(*f.at)
+}
+
+// Notation implements [Field].
+func (f parsed) Notation() Notation { return f.notation }
+
+// Redacts reports whether Text leaves out a part of the value, which may be secret.
+func Redacts(f Field) bool {
+	p, is := f.(parsed)
+	return is && p.redact != nil && p.redact(*p.at) != *p.at
+}
+
+// urlNotation returns the notation of a URL that matches a pattern.
+func urlNotation(allowed, pattern string) Notation {
+	return Notation{Kind: "URL", Bounds: allowed, Shape: Shape{Type: StringType, Pattern: pattern}}
+}
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*\.?$`)
 
@@ -34,30 +70,23 @@ func validHost(host string) bool {
 	return len(host) <= 253 && hostName.MatchString(host)
 }
 
-// Host is a field for a bind address.
-type Host struct{ At *string }
-
-// Set implements [Field].
-func (f Host) Set(v value.Literal) error {
-	text, ok := v.PlainText()
-	if !ok {
-		return value.Problemf("must be text, not %s; quote it", v.Show())
-	}
-	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
-		text = text[1 : len(text)-1]
-	}
-	if !validHost(text) {
-		return value.Problemf("%s is not an IP address or a host name", v.Show())
-	}
-	*f.At = text
-	return nil
+// Host returns the field of a bind address.
+func Host(at *string) Field {
+	return parsed{at: at, notation: Notation{Kind: "host", Bounds: "an IP address or a host name, without a port", Shape: Shape{Type: StringType, MinLength: 1}},
+		parse: func(v value.Literal) (string, error) {
+			text, ok := v.PlainText()
+			if !ok {
+				return "", value.Problemf("must be text, not %s; quote it", v.Show())
+			}
+			if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+				text = text[1 : len(text)-1]
+			}
+			if !validHost(text) {
+				return "", value.Problemf("%s is not an IP address or a host name", v.Show())
+			}
+			return text, nil
+		}}
 }
-
-// Text implements [Field].
-func (f Host) Text() string { return value.Quote(*f.At) }
-
-// Allowed implements [Field].
-func (f Host) Allowed() string { return "an IP address or a host name, without a port" }
 
 // SplitListen parses HOST:PORT. A missing host means all interfaces.
 func SplitListen(v value.Literal) (host string, port int, err error) {
@@ -82,6 +111,8 @@ func SplitListen(v value.Literal) (host string, port int, err error) {
 	return host, port, nil
 }
 
+const addressPattern = `^.*:[0-9]+$`
+
 // Listen is a field for HOST:PORT, kept in two places.
 type Listen struct {
 	Host *string
@@ -101,234 +132,69 @@ func (f Listen) Set(v value.Literal) error {
 // Text implements [Field].
 func (f Listen) Text() string { return value.Quote(net.JoinHostPort(*f.Host, strconv.Itoa(*f.Port))) }
 
-// Allowed implements [Field].
-func (f Listen) Allowed() string {
-	return "HOST:PORT such as 127.0.0.1:8080, port " + portAllowed
+// Notation implements [Field].
+func (f Listen) Notation() Notation {
+	return Notation{Kind: "address", Bounds: "HOST:PORT such as 127.0.0.1:8080, port " + portAllowed, Shape: Shape{Type: StringType, Pattern: addressPattern}}
 }
 
-// Admin is a field for HOST:PORT or "off".
-type Admin struct{ At *string }
-
-// Set implements [Field].
-func (f Admin) Set(v value.Literal) error {
-	if text, ok := v.PlainText(); ok && text == Off {
-		*f.At = Off
-		return nil
-	}
-	host, port, err := SplitListen(v)
-	if err != nil {
-		return err
-	}
-	*f.At = net.JoinHostPort(host, strconv.Itoa(port))
-	return nil
-}
-
-// Text implements [Field].
-func (f Admin) Text() string { return value.Quote(*f.At) }
-
-// Allowed implements [Field].
-func (f Admin) Allowed() string { return "HOST:PORT such as 127.0.0.1:9090, or off" }
-
-// List is a field for a list of text. In the environment it is a JSON array, or separated by commas if Commas is true.
-type List struct {
-	At     *[]string
-	Check  func(item string) error
-	What   string
-	Least  int
-	Most   int
-	Commas bool
-	Words  []string // all possible entries, if they are few: for completion
-}
-
-// Set implements [Field].
-func (f List) Set(v value.Literal) error {
-	if v.Kind == value.WordLiteral {
-		var err error
-		if v, err = f.split(v.Text); err != nil {
-			return err
-		}
-	}
-	if v.Kind != value.ListLiteral {
-		return value.Problemf("must be a list, not %s", v.Kind)
-	}
-	v.Items = f.parts(v.Items)
-	if len(v.Items) < f.Least {
-		return value.Problemf("is empty")
-	}
-	if len(v.Items) > f.Most {
-		return value.Problemf("has %d entries; at most %d are allowed", len(v.Items), f.Most)
-	}
-	list := make([]string, 0, len(v.Items))
-	for i, item := range v.Items {
-		text, ok := item.ScalarText()
-		if !ok {
-			return value.Problemf("entry %d must be text, not %s", i+1, item.Kind)
-		}
-		if err := f.Check(text); err != nil {
-			return fmt.Errorf("entry %d: %w", i+1, err)
-		}
-		list = append(list, text)
-	}
-	*f.At = list
-	return nil
-}
-
-// parts splits the values of a flag, each of which may be a list again.
-func (f List) parts(items []value.Literal) []value.Literal {
-	if !f.Commas || !slices.ContainsFunc(items, func(v value.Literal) bool { return v.Kind == value.WordLiteral }) {
-		return items
-	}
-	var all []value.Literal
-	for _, item := range items {
-		if item.Kind != value.WordLiteral {
-			all = append(all, item)
-			continue
-		}
-		for part := range strings.SplitSeq(item.Text, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				all = append(all, value.Literal{Kind: value.QuotedLiteral, Text: part})
+// Admin returns the field of HOST:PORT or "off".
+func Admin(at *string) Field {
+	return parsed{at: at, notation: Notation{Kind: "address", Bounds: "HOST:PORT such as 127.0.0.1:9090, or off", Shape: Shape{Type: StringType, Pattern: addressPattern + "|^off$"}},
+		parse: func(v value.Literal) (string, error) {
+			if text, ok := v.PlainText(); ok && text == Off {
+				return Off, nil
 			}
-		}
-	}
-	return all
+			host, port, err := SplitListen(v)
+			return net.JoinHostPort(host, strconv.Itoa(port)), err
+		}}
 }
 
-func (f List) split(text string) (value.Literal, error) {
-	list := value.Literal{Kind: value.ListLiteral}
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		var items []string
-		if err := json.Unmarshal([]byte(text), &items); err != nil {
-			return list, value.Problemf("is not a JSON array of strings")
-		}
-		for _, item := range items {
-			list.Items = append(list.Items, value.Literal{Kind: value.QuotedLiteral, Text: item})
-		}
-		return list, nil
-	}
-	if !f.Commas {
-		return list, &value.Problem{What: "must be a JSON array of strings: commands are never split like a shell does", Fix: `write ["COMMAND", "ARGUMENT"]`}
-	}
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			list.Items = append(list.Items, value.Literal{Kind: value.QuotedLiteral, Text: item})
-		}
-	}
-	return list, nil
+// URL returns the field of the address of an upstream.
+func URL(at *string) Field {
+	return parsed{at: at, parse: parseUpstream, redact: value.RedactURL,
+		notation: urlNotation(`an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`, `^(https?://|tcp://|unix:).`)}
 }
 
-// Text implements [Field].
-func (f List) Text() string {
-	items := make([]string, 0, len(*f.At))
-	for _, item := range *f.At {
-		items = append(items, value.Quote(item))
-	}
-	return "[" + strings.Join(items, ", ") + "]"
-}
-
-// Allowed implements [Field].
-func (f List) Allowed() string { return f.What }
-
-// CheckHostEntry accepts host or host:port, as a Host header has it.
-func CheckHostEntry(item string) error {
-	host := item
-	if h, port, err := net.SplitHostPort(item); err == nil {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > MostPort {
-			return value.Problemf("%q has no valid port", value.Shorten(item))
-		}
-		host = h
-	}
-	if !validHost(strings.Trim(host, "[]")) {
-		return value.Problemf("%q is neither a host nor host:port", value.Shorten(item))
-	}
-	return nil
-}
-
-// CheckOrigin accepts scheme://host[:port] as browsers send it (RFC 6454 §6.1).
-// "*" is not an origin: it would undo the defence against DNS rebinding.
-func CheckOrigin(item string) error {
-	u, err := url.Parse(item)
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return value.Problemf("%q is not an origin", value.Shorten(item))
-	}
-	return nil
-}
-
-// Network parses an address, or a network in CIDR notation.
-func Network(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(text)
-	if err == nil && p.Masked() != p {
-		return p, fmt.Errorf("the network of %s is %s", text, p.Masked())
-	}
-	return p, err
-}
-
-// CheckNetwork accepts an address, or a network in CIDR notation.
-func CheckNetwork(item string) error {
-	if _, err := Network(item); err != nil {
-		return value.Problemf("%q is neither an address nor a network", value.Shorten(item))
-	}
-	return nil
-}
-
-// CheckEra accepts modern, legacy and every supported revision.
-func CheckEra(item string) error {
-	if _, err := rules.Allow([]string{item}); err != nil {
-		if near := value.Nearest(item, append(rules.Versions(), "modern", "legacy")); near != "" {
-			return value.Problemf("%q is not known; did you mean %q?", value.Shorten(item), near)
-		}
-		return value.Problemf("%q is not known", value.Shorten(item))
-	}
-	return nil
-}
-
-// CheckArgument accepts what execve can pass on: text without NUL bytes.
-func CheckArgument(item string) error {
-	if strings.ContainsRune(item, 0) {
-		return value.Problemf("contains a NUL byte")
-	}
-	return nil
-}
-
-// URL is a field for the address of an upstream.
-type URL struct{ At *string }
-
-// Set implements [Field].
-func (f URL) Set(v value.Literal) error {
+func parseUpstream(v value.Literal) (string, error) {
 	text, ok := v.PlainText()
 	if !ok {
-		return value.Problemf("must be text, not %s", v.Kind)
+		return "", value.Problemf("must be text, not %s", v.Kind)
 	}
-	if path, ok := strings.CutPrefix(text, value.UnixScheme); ok {
-		return f.Unix(text, path)
+	if socket, err := CheckSocket(text); socket {
+		return text, err
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || value.HasControl(text):
-		return value.Problemf("is not a URL") // not repeated: a password may be in it
-	case u.Scheme == "tcp":
-		return f.Tcp(text, u)
+		return "", value.Problemf("is not a URL") // not repeated: a password may be in it
 	case u.Scheme != "http" && u.Scheme != "https":
-		return value.Problemf("has the scheme %q; only http, https, unix and tcp are spoken", value.Shorten(u.Scheme))
+		return "", value.Problemf("has the scheme %q; only http, https, unix and tcp are spoken", value.Shorten(u.Scheme))
 	case u.User != nil:
-		return &value.Problem{What: "contains user information", Fix: `put the credentials into headers: Authorization = "env:NAME"`}
+		return "", &value.Problem{What: "contains user information", Fix: `put the credentials into headers: Authorization = "env:NAME"`}
 	case u.Hostname() == "":
-		return value.Problemf("has no host")
+		return "", value.Problemf("has no host")
 	case u.Fragment != "":
-		return &value.Problem{What: "has a fragment, which is never sent", Fix: "remove the # and what follows"}
+		return "", &value.Problem{What: "has a fragment, which is never sent", Fix: "remove the # and what follows"}
 	}
-	*f.At = text
-	return nil
+	return text, nil
+}
+
+// CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket
+// reports whether text is one; other URLs are not checked.
+func CheckSocket(text string) (socket bool, err error) {
+	if path, ok := strings.CutPrefix(text, value.UnixScheme); ok {
+		return true, checkUnix(SocketPath(path))
+	}
+	if u, err := url.Parse(text); err == nil && u.Scheme == "tcp" && !value.HasControl(text) {
+		return true, checkTCP(u)
+	}
+	return false, nil
 }
 
 // maxSocketPath is the longest path that fits into an address, in bytes (unix(7)); some systems have less.
 const maxSocketPath = 107
 
-// Unix checks and stores the address of a Unix socket. path is text without its scheme.
-func (f URL) Unix(text, path string) error {
-	path = SocketPath(path)
+func checkUnix(path string) error {
 	switch {
 	case value.HasControl(path):
 		return value.Problemf("is not the path of a socket")
@@ -337,7 +203,6 @@ func (f URL) Unix(text, path string) error {
 	case len(path) > maxSocketPath:
 		return &value.Problem{What: fmt.Sprintf("has a path of %d bytes; an address holds %d", len(path), maxSocketPath), Fix: "put the socket into a directory with a shorter name"}
 	}
-	*f.At = text
 	return nil
 }
 
@@ -349,117 +214,94 @@ func SocketPath(path string) string {
 	return path
 }
 
-// Tcp checks and stores the address of a TCP socket. u is text, parsed.
-func (f URL) Tcp(text string, u *url.URL) error {
+func checkTCP(u *url.URL) error {
+	const fix = `write "tcp://HOST:PORT"`
 	port, err := strconv.Atoi(u.Port())
 	switch {
 	case u.User != nil:
-		return &value.Problem{What: "contains user information, which lines over TCP have no place for", Fix: `write "tcp://HOST:PORT"`}
+		return &value.Problem{What: "contains user information, which lines over TCP have no place for", Fix: fix}
 	case u.Hostname() == "" || !validHost(u.Hostname()):
-		return &value.Problem{What: "has no host", Fix: `write "tcp://HOST:PORT"`}
+		return &value.Problem{What: "has no host", Fix: fix}
 	case err != nil || port < 1 || port > MostPort:
-		return &value.Problem{What: "has no port of 1 to 65535", Fix: `write "tcp://HOST:PORT"`}
+		return &value.Problem{What: "has no port of 1 to 65535", Fix: fix}
 	case u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return &value.Problem{What: "has something after the port, which lines over TCP have no place for", Fix: `write "tcp://HOST:PORT", or https:// for a server that speaks HTTP`}
+		return &value.Problem{What: "has something after the port, which lines over TCP have no place for", Fix: fix + ", or https:// for a server that speaks HTTP"}
 	}
-	*f.At = text
 	return nil
 }
 
-// Text implements [Field].
-func (f URL) Text() string { return value.Quote(value.RedactURL(*f.At)) }
+// webPattern matches an http or https URL, and the empty string.
+const webPattern = `^$|^https?://.`
 
-// Allowed implements [Field].
-func (f URL) Allowed() string {
-	return `an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`
+// isWeb reports whether text is an http or https URL with a host. u is text, parsed, and err the error of that.
+func isWeb(text string, u *url.URL, err error) bool {
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !value.HasControl(text)
 }
 
-// Proxy is a field for "", "off" or the URL of an HTTP proxy, which may hold a password.
-type Proxy struct{ At *string }
+// Proxy returns the field of "", "off" or the URL of an HTTP proxy, which may hold a password.
+func Proxy(at *string) Field {
+	return parsed{at: at, redact: value.RedactURL, notation: urlNotation(`an http or https URL such as http://proxy.example:3128, "off", or "" for HTTPS_PROXY`, webPattern+"|^off$"),
+		parse: func(v value.Literal) (string, error) {
+			text, ok := v.PlainText()
+			if !ok {
+				return "", value.Problemf("must be text, not %s", v.Kind)
+			}
+			if u, err := url.Parse(text); text != "" && text != Off && !isWeb(text, u, err) {
+				return "", value.Problemf("is not the URL of an HTTP proxy")
+			}
+			return text, nil
+		}}
+}
 
-// Set implements [Field].
-func (f Proxy) Set(v value.Literal) error {
+// Link returns the field of an https URL, or an http URL on the loopback: what is sent there is secret, or decides who
+// is let in.
+func Link(at *string) Field {
+	return parsed{at: at, notation: urlNotation("an https URL, or an http one on the loopback", webPattern), parse: func(v value.Literal) (string, error) {
+		text, ok := v.PlainText()
+		u, err := url.Parse(text)
+		switch {
+		case ok && text == "":
+		case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || value.HasControl(text):
+			return "", value.Problemf("%s is not a URL", v.Show())
+		case u.Scheme != "https" && (u.Scheme != "http" || !proxy.IsLoopbackHost(u.Hostname())):
+			return "", value.Problemf("%s is not https, and not on this machine", v.Show())
+		}
+		return text, nil
+	}}
+}
+
+// parseWeb returns the text of an http or https URL and the URL itself, which has no parts if the text is empty. The
+// error for anything else proposes fix.
+func parseWeb(v value.Literal, fix string) (string, *url.URL, error) {
 	text, ok := v.PlainText()
 	if !ok {
-		return value.Problemf("must be text, not %s", v.Kind)
+		return "", nil, value.Problemf("must be text, not %s", v.Kind)
 	}
-	if text != "" && text != Off {
-		u, err := url.Parse(text)
-		if err != nil || value.HasControl(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return value.Problemf("is not the URL of an HTTP proxy")
+	u, err := url.Parse(text)
+	if text != "" && !isWeb(text, u, err) {
+		return "", nil, &value.Problem{What: "is not an http or https URL", Fix: fix}
+	}
+	return text, u, nil
+}
+
+// Endpoint returns the field of the address of a collector.
+func Endpoint(at *string) Field {
+	return parsed{at: at, notation: urlNotation("an http or https URL, or empty", webPattern), parse: func(v value.Literal) (string, error) {
+		text, u, err := parseWeb(v, `write one such as "http://127.0.0.1:4318"; OTLP over gRPC, usually at port 4317, is not spoken`)
+		if err == nil && (u.User != nil || u.Fragment != "" || u.RawQuery != "") {
+			err = &value.Problem{What: "has user information, a query or a fragment", Fix: "remove them; what the collector wants to know of us goes into tracing.headers"}
 		}
-	}
-	*f.At = text
-	return nil
+		return text, err
+	}}
 }
 
-// Text implements [Field].
-func (f Proxy) Text() string {
-	if *f.At == "" || *f.At == Off {
-		return value.Quote(*f.At)
-	}
-	return value.Quote(value.RedactURL(*f.At))
-}
-
-// Allowed implements [Field].
-func (f Proxy) Allowed() string {
-	return `an http or https URL such as http://proxy.example:3128, "off", or "" for HTTPS_PROXY`
-}
-
-// SecretText is a field for one header or variable. Store keeps the value.
-type SecretText struct {
-	Store func(value.Secret)
-	Check func(value string) error
-	What  string
-}
-
-// Set implements [Field].
-func (f SecretText) Set(v value.Literal) error {
-	text, ok := v.ScalarText()
-	if !ok {
-		return value.Problemf("must be text, not %s", v.Kind)
-	}
-	if err := f.Check(text); err != nil {
-		return err
-	}
-	f.Store(value.NewSecret(text))
-	return nil
-}
-
-// Text implements [Field].
-func (f SecretText) Text() string { return value.Quote(value.Hidden) }
-
-// Allowed implements [Field].
-func (f SecretText) Allowed() string { return f.What }
-
-// Key is a field for a secret of at least Least bytes; "" leaves it unset.
-type Key struct {
-	At    *value.Secret
-	Least int
-}
-
-// Set implements [Field].
-func (f Key) Set(v value.Literal) error {
-	text, ok := v.ScalarText()
-	switch {
-	case !ok:
-		return value.Problemf("must be text, not %s", v.Kind)
-	case text != "" && len(text) < f.Least:
-		return value.Problemf("is %d bytes long; at least %d are needed (the value is not shown)", len(text), f.Least)
-	}
-	*f.At = value.NewSecret(text)
-	return nil
-}
-
-// Text implements [Field].
-func (f Key) Text() string {
-	if f.At.Reveal() == "" {
-		return `""`
-	}
-	return value.Quote(value.Hidden)
-}
-
-// Allowed implements [Field].
-func (f Key) Allowed() string {
-	return fmt.Sprintf(`at least %d characters, "env:NAME" or "file:/path", or "" for a random key`, f.Least)
+// CheckURL returns the field of the address of a health check.
+func CheckURL(at *string) Field {
+	return parsed{at: at, redact: value.RedactURL, notation: urlNotation("an http or https URL", webPattern), parse: func(v value.Literal) (string, error) {
+		text, u, err := parseWeb(v, `write one such as "https://example.com/health"`)
+		if err == nil && (u.User != nil || u.Fragment != "") {
+			err = &value.Problem{What: "has user information or a fragment", Fix: "remove them; headers of the upstream go to its own address only"}
+		}
+		return text, err
+	}}
 }

@@ -23,7 +23,7 @@ func TestLinkLoopback(t *testing.T) {
 		"https://id.example/keys#first":     false,
 	} {
 		var at string
-		err := Link{At: &at}.Set(value.Literal{Kind: value.QuotedLiteral, Text: text})
+		err := Link(&at).Set(value.Literal{Kind: value.QuotedLiteral, Text: text})
 		if (err == nil) != want {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -3,6 +3,7 @@ package field
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -19,8 +20,8 @@ type Field interface {
 	Set(v value.Literal) error
 	// Text returns the value as a literal that is valid in TOML and JSON.
 	Text() string
-	// Allowed says what may be written, for errors and help.
-	Allowed() string
+	// Notation says what may be written.
+	Notation() Notation
 }
 
 // Text is a field for a string that matches a pattern.
@@ -30,6 +31,8 @@ type Text struct {
 	What    string         // description of what is allowed
 	Most    int            // bytes; 0: 4096
 	Empty   bool           // "" is allowed
+
+	Check func(text string) error // a further check, of text that is not empty; nil: none
 }
 
 const defaultTextLength = 4096
@@ -52,6 +55,11 @@ func (f Text) Set(v value.Literal) error {
 	case value.HasControl(text), f.Pattern != nil && !f.Pattern.MatchString(text):
 		return value.Problemf("%s is not %s", v.Show(), f.What)
 	}
+	if f.Check != nil && text != "" {
+		if err := f.Check(text); err != nil {
+			return err
+		}
+	}
 	*f.At = text
 	return nil
 }
@@ -59,8 +67,24 @@ func (f Text) Set(v value.Literal) error {
 // Text implements [Field].
 func (f Text) Text() string { return value.Quote(*f.At) }
 
-// Allowed implements [Field].
-func (f Text) Allowed() string { return f.What }
+// Notation implements [Field].
+func (f Text) Notation() Notation {
+	s := Shape{Type: StringType, MaxLength: f.Most}
+	if !f.Empty {
+		s.MinLength = 1
+	}
+	bounds := f.What
+	if f.Pattern != nil {
+		s.Pattern = f.Pattern.String()
+		if f.Empty {
+			s.Pattern += "|^$"
+		}
+	}
+	if f.Most > 0 {
+		bounds += fmt.Sprintf(", at most %d bytes", f.Most)
+	}
+	return Notation{Kind: "text", Bounds: strings.TrimPrefix(strings.TrimPrefix(bounds, "text"), ", "), Allowed: f.What, Shape: s}
+}
 
 // Enum is a field for one of a few words.
 type Enum struct {
@@ -80,7 +104,7 @@ func (f Enum) Set(v value.Literal) error {
 	}
 	if !slices.Contains(f.Values, text) {
 		if near := value.Nearest(text, f.Values); near != "" {
-			return &value.Problem{What: fmt.Sprintf("%s is not known; did you mean %q?", v.Show(), near), Fix: "write " + f.Allowed()}
+			return &value.Problem{What: fmt.Sprintf("%s is not known; did you mean %q?", v.Show(), near), Fix: "write " + f.words()}
 		}
 		return value.Problemf("%s is not known", v.Show())
 	}
@@ -91,16 +115,18 @@ func (f Enum) Set(v value.Literal) error {
 // Text implements [Field].
 func (f Enum) Text() string { return value.Quote(*f.At) }
 
-// Allowed implements [Field].
-func (f Enum) Allowed() string {
-	words := make([]string, 0, len(f.Values))
-	for _, v := range f.Values {
-		if v == "" {
-			v = `""`
-		}
-		words = append(words, v)
+func (f Enum) words() string {
+	words := slices.Clone(f.Values)
+	if empty := slices.Index(words, ""); empty >= 0 {
+		words[empty] = `""`
 	}
 	return value.OneOf(words)
+}
+
+// Notation implements [Field].
+func (f Enum) Notation() Notation {
+	all := append(slices.Clone(f.Values), slices.Sorted(maps.Keys(f.Same))...)
+	return Notation{Kind: "word", Bounds: f.words(), Shape: Shape{Type: StringType, Enum: all}}
 }
 
 // Bool is a field for true or false.
@@ -118,8 +144,10 @@ func (f Bool) Set(v value.Literal) error {
 // Text implements [Field].
 func (f Bool) Text() string { return strconv.FormatBool(*f.At) }
 
-// Allowed implements [Field].
-func (f Bool) Allowed() string { return "true or false" }
+// Notation implements [Field].
+func (f Bool) Notation() Notation {
+	return Notation{Kind: "boolean", Allowed: "true or false", Shape: Shape{Type: JsonTypes{"boolean"}}}
+}
 
 // Int is a field for an integer between bounds. If Zero is not empty, 0 is allowed as well.
 type Int struct {
@@ -145,16 +173,21 @@ func (f Int) Set(v value.Literal) error {
 // Text implements [Field].
 func (f Int) Text() string { return strconv.Itoa(*f.At) }
 
-// Allowed implements [Field].
-func (f Int) Allowed() string {
-	text := fmt.Sprintf("%d to %d", f.Least, f.Most)
+// Notation implements [Field].
+func (f Int) Notation() Notation {
+	bounds := fmt.Sprintf("%d to %d", f.Least, f.Most)
 	if f.Least < f.Most && f.Most == math.MaxInt32 {
-		text = fmt.Sprintf("%d or more", f.Least)
+		bounds = fmt.Sprintf("%d or more", f.Least)
 	}
-	if f.Zero != "" {
-		text += fmt.Sprintf(", or 0 for %s", f.Zero)
+	return Notation{Kind: "integer", Bounds: bounds + orZero(f.Zero), Shape: between(int64(f.Least), int64(f.Most), f.Zero != "")}
+}
+
+// orZero returns the end of the bounds of a field in which 0 has a meaning of its own; "" if zero is.
+func orZero(zero string) string {
+	if zero == "" {
+		return ""
 	}
-	return text
+	return ", or 0 for " + zero
 }
 
 // Duration is a field for a span of time between bounds.
@@ -187,7 +220,7 @@ func (f Duration) parse(v value.Literal) (time.Duration, error) {
 		return time.Duration(n) * time.Second, nil
 	}
 	if v.Kind == value.IntegerLiteral || v.Kind == value.FloatLiteral {
-		return 0, &value.Problem{What: fmt.Sprintf("%s has no unit", v.Show()), Fix: fmt.Sprintf("write \"%ss\" for seconds (%s)", value.Shorten(v.Text), f.Allowed())}
+		return 0, &value.Problem{What: fmt.Sprintf("%s has no unit", v.Show()), Fix: fmt.Sprintf("write \"%ss\" for seconds (%s)", value.Shorten(v.Text), f.allowed())}
 	}
 	text, ok := v.PlainText()
 	if !ok {
@@ -208,26 +241,40 @@ func (f Duration) Text() string {
 	return value.Quote(shortDuration(*f.At))
 }
 
-// Allowed implements [Field].
-func (f Duration) Allowed() string {
-	text := fmt.Sprintf("a duration such as \"30s\" or \"1h30m\", %s to %s", shortDuration(f.Least), shortDuration(f.Most))
+func (f Duration) bounds() string {
+	return shortDuration(f.Least) + " to " + shortDuration(f.Most) + orZero(f.Zero)
+}
+
+func (f Duration) allowed() string {
 	if f.Seconds {
-		text = fmt.Sprintf("a number of seconds or a duration, %s to %s", shortDuration(f.Least), shortDuration(f.Most))
+		return "a number of seconds or a duration, " + f.bounds()
 	}
-	if f.Zero != "" {
-		text += fmt.Sprintf(", or 0 for %s", f.Zero)
+	return `a duration such as "30s" or "1h30m", ` + f.bounds()
+}
+
+// durationPattern matches what time.ParseDuration accepts, without a sign.
+const durationPattern = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+
+// Notation implements [Field].
+func (f Duration) Notation() Notation {
+	n := Notation{Kind: "duration", Bounds: f.bounds(), Allowed: f.allowed(), Shape: Shape{Type: StringType, Pattern: durationPattern}}
+	switch {
+	case f.Seconds:
+		n.Kind = "seconds, or duration"
+		n.Shape = OrElse(between(int64(f.Least/time.Second), int64(f.Most/time.Second), f.Zero != ""), n.Shape)
+	case f.Zero != "":
+		n.Shape = OrElse(n.Shape, between(0, 0, false))
 	}
-	return text
+	return n
 }
 
 // shortDuration returns d without the zero units at its end: "30m", not "30m0s".
 func shortDuration(d time.Duration) string {
 	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
+	for _, unit := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, unit) {
+			text = text[:len(text)-2]
+		}
 	}
 	return text
 }
@@ -318,15 +365,77 @@ func sizeText(n int) string {
 	}
 }
 
-// Allowed implements [Field].
-func (f Size) Allowed() string {
+// Notation implements [Field].
+func (f Size) Notation() Notation {
+	unit := int64(max(f.Unit, 1))
+	var suffixes []string
+	for _, u := range sizeUnits {
+		suffixes = append(suffixes, u.suffix)
+	}
+	text := Shape{Type: StringType, Pattern: `^[0-9]+ *(` + strings.Join(suffixes, "|") + `)?$`}
+	n := Notation{Kind: "size", Shape: OrElse(between(int64(f.Least)/unit, int64(f.Most)/unit, f.Zero != ""), text)}
 	if f.Unit == Mib {
-		return fmt.Sprintf("a number of mebibytes, %d to %d", f.Least/Mib, f.Most/Mib)
+		n.Kind, n.Bounds = "mebibytes, or size", fmt.Sprintf("%d to %d", f.Least/Mib, f.Most/Mib)
+		n.Allowed = "a number of mebibytes, " + n.Bounds
+		return n
 	}
-	text := fmt.Sprintf("a size such as \"4MiB\", \"100MB\" or a number of bytes, %s to %s",
-		strings.Trim(sizeText(f.Least), `"`), strings.Trim(sizeText(f.Most), `"`))
-	if f.Zero != "" {
-		text += fmt.Sprintf(", or 0 for %s", f.Zero)
+	n.Bounds = strings.ReplaceAll(sizeText(f.Least)+" to "+sizeText(f.Most), `"`, "") + orZero(f.Zero)
+	n.Allowed = `a size such as "4MiB", "100MB" or a number of bytes, ` + n.Bounds
+	return n
+}
+
+// Time is a field for a point in time.
+type Time struct{ At *time.Time }
+
+// Set implements [Field].
+func (f Time) Set(v value.Literal) error {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, v.Text); err == nil {
+			*f.At = t
+			return nil
+		}
 	}
-	return text
+	return value.Problemf("%s is not a time", v.Show())
+}
+
+// Text implements [Field]. It returns "" for the zero time.
+func (f Time) Text() string {
+	if f.At.IsZero() {
+		return `""`
+	}
+	return value.Quote(f.At.UTC().Format(time.RFC3339))
+}
+
+// Notation implements [Field].
+func (f Time) Notation() Notation {
+	return Notation{Kind: "date or time", Bounds: `a date such as 2027-01-31, or a time such as "2027-01-31T12:00:00Z"`,
+		Shape: Shape{Type: StringType, Pattern: `^[0-9]{4}-[0-9]{2}-[0-9]{2}`}}
+}
+
+// Ratio is a field for a number from 0 to 1.
+type Ratio struct{ At *float64 }
+
+// Set implements [Field].
+func (f Ratio) Set(v value.Literal) error {
+	if v.Kind != value.FloatLiteral && v.Kind != value.IntegerLiteral && v.Kind != value.WordLiteral {
+		return value.Problemf("must be a number, not %s", v.Show())
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(v.Text, "_", ""), 64)
+	switch {
+	case err != nil:
+		return value.Problemf("must be a number, not %s", v.Show())
+	case !(n >= 0 && n <= 1):
+		return value.Problemf("%s is out of range", v.Text)
+	}
+	*f.At = n
+	return nil
+}
+
+// Text implements [Field].
+func (f Ratio) Text() string { return strconv.FormatFloat(*f.At, 'g', -1, 64) }
+
+// Notation implements [Field].
+func (f Ratio) Notation() Notation {
+	one := int64(1)
+	return Notation{Kind: "number", Bounds: "0 to 1", Shape: Shape{Type: JsonTypes{"number"}, Minimum: new(int64), Maximum: &one}}
 }

@@ -79,10 +79,7 @@ func shownKey(d config.Described) string {
 
 // WriteReference writes docs/configuration.md.
 func WriteReference(w io.Writer) error {
-	keys, err := config.DescribeConfig()
-	if err != nil {
-		return err
-	}
+	keys := config.DescribeConfig()
 	var b strings.Builder
 	b.WriteString(strings.ReplaceAll(referenceHead, "^", "`"))
 	for _, name := range referenceTables(keys) {
@@ -100,7 +97,7 @@ func WriteReference(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(d.Key), code(d.Mcp), code(d.Also))
 		}
 	}
-	_, err = io.WriteString(w, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

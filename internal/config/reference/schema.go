@@ -14,13 +14,9 @@ import (
 // Schema returns a JSON Schema of the file, with which editors complete and check it. It covers tables, types and
 // bounds of numbers. `dragoman config check` also checks the bounds of durations and rules about several keys.
 func Schema() ([]byte, error) {
-	keys, err := config.DescribeConfig()
-	if err != nil {
-		return nil, err
-	}
 	root := table("")
 	root.Schema, root.Title = "http://json-schema.org/draft-07/schema#", "Configuration of Dragoman"
-	for _, d := range keys {
+	for _, d := range config.DescribeConfig() {
 		if d.Kind == "table" {
 			if at := place(root, d.Path()); at.Description == "" {
 				at.Description = sentence(d.Doc)
@@ -102,7 +98,7 @@ func place(s *field.Shape, path []string) *field.Shape {
 		if name == config.AnyName {
 			if here.Others.Of == nil {
 				here.Others.Of = table(Tables[strings.Join(path[:i+1], ".")].Doc)
-				here.Others.Of.Others.Any = path[0] == dependenciesKey // other keys are the user's
+				here.Others.Of.Others.Any = path[0] == config.DependenciesKey // other keys are the user's
 			}
 			here = here.Others.Of
 			continue

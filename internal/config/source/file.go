@@ -31,51 +31,34 @@ type Entry struct {
 	Line  int
 }
 
-// fileError says why a file cannot be read as a whole. It never repeats the file's text, which may hold secrets.
-type fileError struct {
-	line int // 0: unknown
-	what string
-	fix  string
+// failed returns the error of a file that cannot be read as a whole; a line of 0 is unknown. It must not repeat the
+// file's text, which may hold secrets.
+func failed(line int, what, fix string) error {
+	return &value.ConfigError{Source: value.Source{Line: line}, Problem: what, Fix: fix}
 }
-
-func (e *fileError) Error() string { return e.what }
 
 // Read reads a file, parses it by its extension, and returns its keys in order. chosen reports whether users choose the
 // names in a table, so that dots belong to them.
 func Read(path string, chosen func(table []string) bool) ([]Entry, value.ConfigErrors) {
-	fail := func(line int, what, fix string) ([]Entry, value.ConfigErrors) {
-		return nil, value.ConfigErrors{{Source: value.Source{Kind: value.FromFile, Name: path, Line: line}, Problem: what, Fix: fix}}
+	entries, err := read(path, chosen)
+	if err == nil {
+		return entries, nil
 	}
+	var problem *value.ConfigError
+	if !errors.As(err, &problem) {
+		problem = &value.ConfigError{Problem: fmt.Sprintf("cannot be read: %v", value.Reason(err)), Fix: "check the path and the permissions"}
+	}
+	problem.Source.Kind, problem.Source.Name = value.FromFile, path
+	return nil, value.ConfigErrors{problem}
+}
+
+func read(path string, chosen func(table []string) bool) ([]Entry, error) {
 	parse := map[string]func([]byte, func([]string) bool) ([]Entry, error){
 		".toml": ParseTOML, ".json": ParseJSON, ".yaml": ParseYAML, ".yml": ParseYAML,
 	}[strings.ToLower(filepath.Ext(path))]
 	if parse == nil {
-		return fail(0, fmt.Sprintf("the extension %q tells no format", filepath.Ext(path)), "name the file .toml, .json, .yaml or .yml")
+		return nil, failed(0, fmt.Sprintf("the extension %q tells no format", filepath.Ext(path)), "name the file .toml, .json, .yaml or .yml")
 	}
-	data, err := readBounded(path)
-	if err != nil {
-		var fe *fileError
-		if errors.As(err, &fe) {
-			return fail(0, fe.what, fe.fix)
-		}
-		return fail(0, fmt.Sprintf("cannot be read: %v", value.Reason(err)), "check the path and the permissions")
-	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if at := value.BadByte(data); at >= 0 {
-		return fail(value.LineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
-	}
-	entries, err := parse(data, chosen)
-	if err != nil {
-		var fe *fileError
-		if errors.As(err, &fe) {
-			return fail(fe.line, fe.what, fe.fix)
-		}
-		return fail(0, err.Error(), "")
-	}
-	return entries, nil
-}
-
-func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -86,9 +69,13 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) > MaxConfigFile {
-		return nil, &fileError{what: fmt.Sprintf("is larger than %d KiB", MaxConfigFile>>10), fix: "split the upstreams over several processes"}
+		return nil, failed(0, fmt.Sprintf("is larger than %d KiB", MaxConfigFile>>10), "split the upstreams over several processes")
 	}
-	return data, nil
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if at := value.BadByte(data); at >= 0 {
+		return nil, failed(value.LineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
+	}
+	return parse(data, chosen)
 }
 
 // lines finds the lines of ascending offsets without counting from the start each time.

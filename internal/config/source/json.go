@@ -32,18 +32,18 @@ func checkJSON(data []byte) error {
 		case errors.Is(err, io.EOF) && depth == 0 && !first:
 			return nil
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return &fileError{line: value.LineAt(data, len(data)), what: "is not JSON: it ends too early", fix: "close what is open"}
+			return failed(value.LineAt(data, len(data)), "is not JSON: it ends too early", "close what is open")
 		case depth == 0 && !first:
-			return &fileError{line: line(), what: "is not JSON: something follows the object", fix: "remove it"}
+			return failed(line(), "is not JSON: something follows the object", "remove it")
 		case err != nil:
 			n := line()
 			var se *json.SyntaxError
 			if errors.As(err, &se) && int(se.Offset) > at.at {
 				n = value.LineAt(data, int(se.Offset))
 			}
-			return &fileError{line: n, what: "is not JSON: " + err.Error(), fix: "correct the line"}
+			return failed(n, "is not JSON: "+err.Error(), "correct the line")
 		case first && token != json.Delim('{'):
-			return &fileError{line: 1, what: "is not a JSON object", fix: `write {"KEY": VALUE}`}
+			return failed(1, "is not a JSON object", `write {"KEY": VALUE}`)
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):

@@ -51,9 +51,9 @@ func tomlSyntax(p *unstable.Parser, data []byte, err error) error {
 		if len(pe.Highlight) > 0 {
 			line = value.LineAt(data, int(p.Range(pe.Highlight).Offset))
 		}
-		return &fileError{line: line, what: "is not TOML: " + pe.Message, fix: "correct the line"}
+		return failed(line, "is not TOML: "+pe.Message, "correct the line")
 	}
-	return &fileError{what: "is not TOML: " + err.Error()}
+	return failed(0, "is not TOML: "+err.Error(), "")
 }
 
 func decodable(data []byte) error {
@@ -62,10 +62,10 @@ func decodable(data []byte) error {
 	var de *toml.DecodeError
 	if errors.As(err, &de) {
 		line, _ := de.Position()
-		return &fileError{line: line, what: "is not TOML: " + strings.TrimPrefix(de.Error(), "toml: "), fix: "correct the line"}
+		return failed(line, "is not TOML: "+strings.TrimPrefix(de.Error(), "toml: "), "correct the line")
 	}
 	if err != nil {
-		return &fileError{what: "is not TOML: " + err.Error()}
+		return failed(0, "is not TOML: "+err.Error(), "")
 	}
 	return nil
 }
@@ -99,15 +99,14 @@ func (f *tomlFile) add(path []string, value value.Literal, line int) {
 // key returns the path of a dotted key below a table, and its line.
 func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, line int) {
 	path = slices.Clone(table)
-	var own []string
 	for parts.Next() {
 		node := parts.Node()
 		if line == 0 {
 			line = f.lines.of(int(node.Raw.Offset))
 		}
-		own = append(own, string(node.Data))
+		path = append(path, string(node.Data))
 	}
-	return normalise(append(path, own...), f.chosen), line
+	return normalise(path, f.chosen), line
 }
 
 func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {
@@ -133,7 +132,7 @@ func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {
 }
 
 func tooDeep(line int) error {
-	return &fileError{line: line, what: fmt.Sprintf("is nested more than %d deep", maxNesting), fix: "flatten it"}
+	return failed(line, fmt.Sprintf("is nested more than %d deep", maxNesting), "flatten it")
 }
 
 func (f *tomlFile) literal(n *unstable.Node, line, depth int) (value.Literal, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -19,7 +20,7 @@ const maxEnvFile = 64 << 10
 
 // EnvFile reads a file of variables, and returns them sorted by name. open reports whether every user of the machine
 // may read it.
-func EnvFile(path string) (vars []value.EnvVar, open bool, err error) {
+func EnvFile(path string) (vars []value.NamedSecret, open bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, false, &value.Problem{What: fmt.Sprintf("%q cannot be read: %v", value.Shorten(path), value.Reason(err)), Fix: "check the path and the permissions"}
@@ -45,10 +46,9 @@ func EnvFile(path string) (vars []value.EnvVar, open bool, err error) {
 			Fix:  "write NAME=VALUE; quote a value of several lines",
 		}
 	}
-	for name, text := range values {
-		vars = append(vars, value.EnvVar{Name: name, Value: value.NewSecret(text)})
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		vars = append(vars, value.NamedSecret{Name: name, Value: value.NewSecret(values[name])})
 	}
-	slices.SortFunc(vars, func(a, b value.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 	return vars, open, nil
 }
 

@@ -31,7 +31,7 @@ func (f *yamlFile) parse(data []byte) (entries []Entry, err error) {
 	// The parser dereferences nil on some malformed input. A bad file must be an error, not the end of the process.
 	defer func() {
 		if recover() != nil {
-			entries, err = nil, &fileError{what: "is not YAML", fix: "check brackets and indentation"}
+			entries, err = nil, failed(0, "is not YAML", "check brackets and indentation")
 		}
 	}()
 	if line := yamlDepth(data); line > 0 {
@@ -46,14 +46,14 @@ func (f *yamlFile) parse(data []byte) (entries []Entry, err error) {
 		return nil, nil
 	}
 	if len(docs) > 1 {
-		return nil, &fileError{line: yamlLine(docs[1].Body), what: "holds more than one document", fix: "keep one"}
+		return nil, failed(yamlLine(docs[1].Body), "holds more than one document", "keep one")
 	}
 	root, ok := docs[0].Body.(ast.MapNode)
 	if !ok {
 		if docs[0].Body.Type() == ast.NullType {
 			return nil, nil
 		}
-		return nil, &fileError{line: yamlLine(docs[0].Body), what: "is not a YAML mapping", fix: "write KEY: VALUE"}
+		return nil, failed(yamlLine(docs[0].Body), "is not a YAML mapping", "write KEY: VALUE")
 	}
 	if err := f.mapping(root, nil, 1); err != nil {
 		return nil, err
@@ -81,13 +81,13 @@ func yamlDepth(data []byte) int {
 func yamlSyntax(err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
-		return &fileError{what: "is not YAML", fix: "check brackets and indentation"}
+		return failed(0, "is not YAML", "check brackets and indentation")
 	}
 	line := 0
 	if t := ye.GetToken(); t != nil && t.Position != nil {
 		line = t.Position.Line
 	}
-	return &fileError{line: line, what: "is not YAML: " + ye.GetMessage(), fix: "correct the line, or the one above it"}
+	return failed(line, "is not YAML: "+ye.GetMessage(), "correct the line, or the one above it")
 }
 
 func yamlLine(n ast.Node) int {
@@ -129,9 +129,9 @@ func yamlKey(key ast.MapKeyNode) (string, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 		return key.GetToken().Value, nil
 	case *ast.MergeKeyNode:
-		return "", &fileError{line: yamlLine(key), what: "uses a merge key (<<), which is not supported", fix: "write the keys out"}
+		return "", failed(yamlLine(key), "uses a merge key (<<), which is not supported", "write the keys out")
 	default:
-		return "", &fileError{line: yamlLine(key), what: fmt.Sprintf("has a %s for a key, which is not supported", key.Type()), fix: "write a plain key"}
+		return "", failed(yamlLine(key), fmt.Sprintf("has a %s for a key, which is not supported", key.Type()), "write a plain key")
 	}
 }
 
@@ -160,7 +160,7 @@ func (f *yamlFile) literal(node ast.Node, depth int) (value.Literal, error) {
 	case *ast.SequenceNode:
 		return f.list(n, depth+1)
 	}
-	return value.Literal{}, &fileError{line: yamlLine(node), what: fmt.Sprintf("uses a YAML %s, which is not supported", node.Type()), fix: "write the value itself"}
+	return value.Literal{}, failed(yamlLine(node), fmt.Sprintf("uses a YAML %s, which is not supported", node.Type()), "write the value itself")
 }
 
 func (f *yamlFile) list(node *ast.SequenceNode, depth int) (value.Literal, error) {

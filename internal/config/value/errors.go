@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,16 +22,7 @@ const (
 
 // String returns the kind's name in `config print --json`.
 func (k SourceKind) String() string {
-	switch k {
-	case FromFile:
-		return "file"
-	case FromSharedEnv, FromEnv:
-		return "environment"
-	case FromFlag:
-		return "flag"
-	default:
-		return "default"
-	}
+	return [...]string{"default", "file", "environment", "environment", "flag"}[k]
 }
 
 // Source is where one value came from.
@@ -136,9 +128,6 @@ func AsConfigError(err error, key string, from Source, allowed string) *ConfigEr
 // SortErrors sorts by layer, then by line. Errors at equal places keep their order.
 func SortErrors(es ConfigErrors) {
 	slices.SortStableFunc(es, func(a, b *ConfigError) int {
-		if a.Source.Kind != b.Source.Kind {
-			return int(a.Source.Kind) - int(b.Source.Kind)
-		}
-		return a.Source.Line - b.Source.Line
+		return cmp.Or(cmp.Compare(a.Source.Kind, b.Source.Kind), cmp.Compare(a.Source.Line, b.Source.Line))
 	})
 }

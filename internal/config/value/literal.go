@@ -25,24 +25,7 @@ const (
 
 // String returns the kind for error messages.
 func (k LiteralKind) String() string {
-	switch k {
-	case QuotedLiteral, WordLiteral:
-		return "text"
-	case IntegerLiteral:
-		return "an integer"
-	case FloatLiteral:
-		return "a number with a fraction"
-	case BooleanLiteral:
-		return "a boolean"
-	case NullLiteral:
-		return "empty"
-	case ListLiteral:
-		return "a list"
-	case TableLiteral:
-		return "a table"
-	default:
-		return "a date"
-	}
+	return [...]string{"text", "text", "an integer", "a number with a fraction", "a boolean", "empty", "a list", "a table", "a date"}[k]
 }
 
 // Literal is one value as it was written.

@@ -132,8 +132,8 @@ func CheckRoots(path string) error {
 	return nil
 }
 
-// EnvVar is one variable of a child's environment.
-type EnvVar struct {
+// NamedSecret is a header, or a variable of a child's environment.
+type NamedSecret struct {
 	Name  string
 	Value Secret
 }

@@ -12,16 +12,21 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// KeyText returns a path as it is written in TOML: parts that need quotes have them.
+// KeyText returns a path as it is written in TOML.
 func KeyText(path []string) string {
 	parts := make([]string, 0, len(path))
-	for _, p := range path {
-		if !bareKey.MatchString(p) {
-			p = Quote(Shorten(p))
-		}
-		parts = append(parts, p)
+	for _, name := range path {
+		parts = append(parts, KeyPart(name))
 	}
 	return strings.Join(parts, ".")
+}
+
+// KeyPart returns one part of a path as it is written in TOML: in quotes if it needs them.
+func KeyPart(name string) string {
+	if bareKey.MatchString(name) {
+		return name
+	}
+	return Quote(Shorten(name))
 }
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
