@@ -43,7 +43,7 @@ func (r *request) completed(e envelope.Envelope) envelope.Envelope {
 // learn takes the facts about an exchange that the envelope's meta shows.
 func (r *request) learn(ex *proxy.Exchange) { r.replayed, r.left = ex.Replayed, ex.Allowance }
 
-// enveloped makes the answer of an envelope. A status that is not 0 stands in for the one of the envelope's code.
+// enveloped makes the answer of an envelope. A status other than 0 replaces that of the envelope's code.
 func (r *request) enveloped(e envelope.Envelope, status int) answer {
 	switch {
 	case status != 0:
@@ -81,7 +81,7 @@ func (r *request) answerTo(m *wire.Message, shape shaper) answer {
 // refusal makes the answer of an error, of Dragoman's own or of a server.
 func (r *request) refusal(err error) answer { return r.enveloped(errorEnvelope(err)) }
 
-// errorEnvelope makes the envelope of an error. A status that is not 0 stands in for the one of the envelope's code.
+// errorEnvelope makes the envelope of an error. A status other than 0 replaces that of the envelope's code.
 func errorEnvelope(err error) (e envelope.Envelope, status int) {
 	var failed *mcpcall.ServerError
 	if errors.As(err, &failed) {

@@ -64,7 +64,7 @@ func unreadable(err error) *proxy.Error {
 	return proxy.Errf(proxy.Parse, "the body is no JSON: %s", strings.TrimPrefix(err.Error(), "wire: "))
 }
 
-// pick finds members of the object. It refuses one that occurs twice, of which two readers could choose different ones.
+// pick finds members of the object. It refuses one that occurs twice, because two readers could choose different ones.
 func (b *body) pick(keys ...string) ([]wire.Span, *proxy.Error) {
 	out := make([]wire.Span, len(keys))
 	for k, v := range wire.Members(b.raw, b.all) {

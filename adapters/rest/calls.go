@@ -160,14 +160,8 @@ func (r *request) readResource() {
 // getPrompt serves POST /get-prompt.
 func (r *request) getPrompt() {
 	b, at, params, err := r.open("name", "arguments")
-	switch {
-	case err != nil:
-	case b.null(at[0]):
-		err = missing("name", "name one of GET /prompts")
-	case !at[0].IsString(b.raw):
-		err = wrong("name", "a string")
-	case !b.null(at[1]) && !at[1].IsObject(b.raw):
-		err = wrong("arguments", "an object of strings")
+	if err == nil {
+		err = b.named(at[0], at[1], "name one of GET /prompts", "an object of strings")
 	}
 	if err != nil {
 		r.refused("prompts/get", err)
@@ -226,7 +220,8 @@ func (r *request) method() {
 		err = proxy.Errf(proxy.NotAcceptable, "%s lasts; send Accept: text/event-stream", method)
 	}
 	var params, meta mcpcall.Members
-	var name, args wire.Span
+	var name string
+	var args []byte
 	if err == nil {
 		params, meta, err = r.params(&b)
 	}
@@ -238,33 +233,39 @@ func (r *request) method() {
 	switch {
 	case err != nil:
 		r.refused(method, err)
-	case method == "tools/call" && args.Present():
-		r.call(b.text(name), b.of(args), params, meta)
 	case method == "tools/call":
-		r.call(b.text(name), []byte("{}"), params, meta)
+		r.call(name, args, params, meta)
 	default:
 		r.forward(method, mcpcall.ToolCall{}, params, meta, plainResult)
 	}
 }
 
-// toolCall returns the name and the arguments of a tools/call; args is absent if there are none.
-func (b *body) toolCall() (name, args wire.Span, err *proxy.Error) {
+// toolCall returns the name and the arguments of a tools/call, which are {} if there are none.
+func (b *body) toolCall() (name string, args []byte, err *proxy.Error) {
 	at, err := b.pick("name", "arguments")
+	if err == nil {
+		err = b.named(at[0], at[1], "name one of GET /tools", "an object")
+	}
 	switch {
 	case err != nil:
-	case b.null(at[0]):
-		err = missing("name", "name one of GET /tools")
-	case !at[0].IsString(b.raw):
-		err = wrong("name", "a string")
+		return "", nil, err
 	case b.null(at[1]):
-		return at[0], wire.Span{}, nil
-	case !at[1].IsObject(b.raw):
-		err = wrong("arguments", "an object")
+		return b.text(at[0]), []byte("{}"), nil
 	}
-	if err != nil {
-		return name, args, err
+	return b.text(at[0]), b.of(at[1]), nil
+}
+
+// named checks the members name and arguments. fix and want are for the errors: how to find a name, and what arguments must be.
+func (b *body) named(name, args wire.Span, fix, want string) *proxy.Error {
+	switch {
+	case b.null(name):
+		return missing("name", fix)
+	case !name.IsString(b.raw):
+		return wrong("name", "a string")
+	case !b.null(args) && !args.IsObject(b.raw):
+		return wrong("arguments", want)
 	}
-	return at[0], at[1], nil
+	return nil
 }
 
 // without returns the members of the body except those named by keys.
@@ -280,8 +281,7 @@ func (b *body) without(keys ...string) (out mcpcall.Members, err *proxy.Error) {
 	return out, nil
 }
 
-// params splits a body that is the params of a request. Of what the caller says of itself in _meta, its revision and its name are
-// replaced by the endpoint's own.
+// params splits a body that is the params of a request. The endpoint's own revision and name replace those in _meta.
 func (r *request) params(b *body) (params, meta mcpcall.Members, err *proxy.Error) {
 	at, err := b.pick("_meta")
 	if err != nil {

@@ -99,7 +99,7 @@ func TestDocumentsBounded(t *testing.T) {
 	}
 }
 
-// What of a schema is not checked, or not shown, is logged once for each list.
+// The parts of a schema that are not checked, or not shown, are logged once for each list.
 func TestNotes(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.CheckResults = true })
 	const tools = `{"tools":[{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!x)"},"b":{"type":"integer","default":"x"}}},` +

@@ -55,7 +55,7 @@ func (d *Downstream) toolsResponse(l *catalog.List) ([]byte, error) {
 	return p.Object(), nil
 }
 
-// openapi builds the OpenAPI document, and logs once what it cannot show of the tools.
+// openapi builds the OpenAPI document, and logs its omissions once.
 func (d *Downstream) openapi(l *catalog.List) ([]byte, error) {
 	notes := map[string][]string{}
 	info := openapi.Info{Title: d.opt.Service, Version: l.Version, Note: func(tool, what string) { notes[tool] = append(notes[tool], what) }}

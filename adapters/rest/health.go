@@ -86,7 +86,7 @@ func appendDependency(dst []byte, d *service.Dependency) []byte {
 	return append(appendState(dst, d), '}')
 }
 
-// appendState adds what is known of an upstream server (seed 004, BR-006).
+// appendState adds the state of an upstream server (seed 004, BR-006).
 func appendState(dst []byte, d *service.Dependency) []byte {
 	if d.State != "" {
 		dst = wire.AppendText(append(dst, `,"state":`...), d.State)

@@ -10,8 +10,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// largeData is the size in bytes from which the data of an answer is written from where it lies. Copied, scanned again and
-// copied once more, it was a fifth of a call of 1 MiB.
+// largeData is the size in bytes from which the data of an answer is written from the message itself. Copying it twice and
+// scanning it again took a fifth of a call of 1 MiB.
 const largeData = 64 << 10
 
 // borrowed is a part of a message with its edits, which belongs to the replies.
@@ -64,8 +64,8 @@ type largeBody struct {
 	end func() // gives the data back; nil once it was called
 }
 
-// writeLater has an answer with borrowed data written when the handler has returned. end is called once, when the data is no
-// longer used.
+// writeLater makes the server write an answer with borrowed data after the handler has returned. end is called once, when the data
+// is no longer used.
 func (a answer) writeLater(r *request, end func()) {
 	r.ctx.Response.SetBodyStream(&largeBody{answer: a, r: r, end: end}, len(a.body)+a.data.m.PartSize(a.data.at)+len(a.tail))
 }

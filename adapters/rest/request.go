@@ -29,7 +29,7 @@ type request struct {
 
 	streams  bool   // the caller wants events
 	bare     bool   // a successful answer is the result itself, without an envelope
-	zeroCopy bool   // a large result may be written from where it lies
+	zeroCopy bool   // a large result may be written without a copy
 	level    string // of log messages on the stream; empty: none
 	token    []byte // for progress on the stream, raw JSON
 	key      string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave

@@ -70,7 +70,7 @@ func Owns(path string) bool {
 	return owned[first] || first == "mcp" && rest != "" && rest != "sse"
 }
 
-// refuse answers a request that reaches no handler. A status that is not 0 stands in for the error's own.
+// refuse answers a request that reaches no handler. A status other than 0 replaces the error's own.
 func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
 	r := &request{d: d, ctx: ctx, began: d.opt.Now(), Origin: mcpcall.Origin{ID: requestID(ctx)}}
 	a := r.refusal(err)

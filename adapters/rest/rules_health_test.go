@@ -15,8 +15,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// well is a rig whose service has upstreams that the test switches, and real dependencies.
-type well struct {
+// healthRig is a rig whose service has upstreams that the test switches, and real dependencies.
+type healthRig struct {
 	*rig
 	s       *service.Service
 	checks  *service.Checks
@@ -25,9 +25,9 @@ type well struct {
 	changed []service.State
 }
 
-func newWell(t *testing.T, checks ...service.Check) *well {
+func newHealthRig(t *testing.T, checks ...service.Check) *healthRig {
 	t.Helper()
-	w := &well{}
+	w := &healthRig{}
 	var err error
 	if w.checks, err = service.StartChecks(checks, 2*time.Millisecond); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func newWell(t *testing.T, checks ...service.Check) *well {
 }
 
 // reach switches the upstreams: up0, up1 …
-func (w *well) reach(connected ...bool) {
+func (w *healthRig) reach(connected ...bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.up = nil
@@ -60,7 +60,7 @@ func (w *well) reach(connected ...bool) {
 }
 
 // is waits until GET /health has a status, and returns the answer.
-func (w *well) is(status string, code int) (a *answered) {
+func (w *healthRig) is(status string, code int) (a *answered) {
 	w.t.Helper()
 	testkit.Eventually(w.t, status, func() bool {
 		a = w.ask("GET", "/health", "")
@@ -103,7 +103,7 @@ func listens(t *testing.T, at string) net.Listener {
 func TestRulesHealth(t *testing.T) {
 	db := listens(t, "127.0.0.1:0")
 	at := db.Addr().String()
-	w := newWell(t, service.Check{Name: "memgraph", Address: at, Timeout: time.Second})
+	w := newHealthRig(t, service.Check{Name: "memgraph", Address: at, Timeout: time.Second})
 	w.reach(false, false)
 	unavailable := w.is("unavailable", 503)
 	w.reach(true, true)
@@ -186,7 +186,7 @@ func ruleStatus(t *testing.T, a *answered, want ...string) {
 // An upstream and a dependency may have the same name; the one that is missing is shown.
 func ruleOneName(t *testing.T) {
 	silent := listens(t, "127.0.0.1:0")
-	w := newWell(t, service.Check{Name: "up0", Address: silent.Addr().String(), Timeout: time.Second}, service.Check{Name: "up1", Address: "127.0.0.1:1", Timeout: time.Second})
+	w := newHealthRig(t, service.Check{Name: "up0", Address: silent.Addr().String(), Timeout: time.Second}, service.Check{Name: "up1", Address: "127.0.0.1:1", Timeout: time.Second})
 	w.reach(true, true)
 	testkit.Eventually(t, "a look at up0", func() bool { return w.checks.Last()[0].Connected })
 	testkit.Eventually(t, "a look at up1", func() bool { return w.checks.Last()[1].Took > 0 })
@@ -227,7 +227,7 @@ func TestRulesUptime(t *testing.T) {
 func TestRulesStates(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(srv.Close)
-	w := newWell(t, service.Check{Name: "db", Address: srv.Listener.Addr().String(), Timeout: time.Second})
+	w := newHealthRig(t, service.Check{Name: "db", Address: srv.Listener.Addr().String(), Timeout: time.Second})
 	testkit.Eventually(t, "a look at db", func() bool { return w.checks.Last()[0].Connected })
 	step := func(rule, status string, code int, want service.State, change func()) {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxLists = 256
-	// fresh is how old a list may be by which a call is refused; an older one is fetched again first.
+	// fresh is the maximum age of a list that refuses a call; an older one is fetched again first.
 	fresh = time.Second
 )
 

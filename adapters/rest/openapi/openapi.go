@@ -28,7 +28,7 @@ type Info struct {
 	Description string // may be empty
 	ServerURL   string // base of all paths, absolute or relative to the document's address; empty: "/"
 
-	// Note receives what of a tool the document does not show, in words; nil: nothing is reported.
+	// Note receives what the document omits of a tool, in words; nil: nothing is reported.
 	Note func(tool, what string)
 }
 

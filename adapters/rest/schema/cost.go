@@ -43,7 +43,7 @@ type meter struct {
 	left int
 }
 
-// visit counts what s costs for v. A nil s costs nothing.
+// visit counts the steps of s for v. A nil s has none.
 func (m *meter) visit(s *js.Schema, v any) {
 	if s == nil {
 		return

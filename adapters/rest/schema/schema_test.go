@@ -218,7 +218,6 @@ func TestExplosion(t *testing.T) {
 	tree := `{"$ref":"#/$defs/n","$defs":{"n":{"oneOf":[{"properties":{"k":{"const":"a"},"l":{"$ref":"#/$defs/n"}},"required":["k"]},
 		{"properties":{"k":{"const":"b"},"l":{"$ref":"#/$defs/n"}},"required":["k"]}]}}}`
 	nest := func(n int) string { return strings.Repeat(`{"k":"a","l":`, n) + `{"k":"b"}` + strings.Repeat("}", n) }
-	// The metaschema itself, with alternatives around it.
 	pattern := `{"items":{"pattern":"^(a?){50}a{50}$"}}`
 	c := NewCache()
 	for name, k := range map[string]struct{ schema, instance string }{

@@ -48,14 +48,14 @@ type step struct {
 	target         string
 	body           []byte
 	events         bool // the client wants progress or log messages
-	take           take
+	handle         answerHandler
 }
 
 // what names the step in errors.
 func (s *step) what() string { return s.verb + " " + s.endpoint }
 
-// take turns the complete answer to a step into the response, the next step, or an error that a client may see.
-type take func(c *call, r *reply) (wire.Message, *step, error)
+// answerHandler turns the complete answer to a step into the response, the next step, or an error that a client may see.
+type answerHandler func(c *call, r *reply) (wire.Message, *step, error)
 
 type callState uint8
 
@@ -200,7 +200,7 @@ func (c *call) event(until time.Time) (wire.Message, bool, error) {
 
 // finishStep passes the complete answer to the step, and sends the next step if there is one.
 func (c *call) finishStep() (wire.Message, bool, error) {
-	m, next, err := c.step.take(c, &c.reply)
+	m, next, err := c.step.handle(c, &c.reply)
 	if err != nil {
 		return m, false, err
 	}

@@ -27,18 +27,18 @@ const (
 
 // profile describes a service.
 type profile struct {
-	info   []byte // serverInfo, raw JSON
-	extras *extras
+	info     []byte // serverInfo, raw JSON
+	features *features
 }
 
-// extras are the features of a service besides tools. They are immutable once they are part of a profile.
-type extras struct {
+// features are what a service has besides tools. They are immutable once they are part of a profile.
+type features struct {
 	at                           time.Time
 	resources, prompts, complete bool
 }
 
-// learn remembers name and version of a service. A change of either discards the extras.
-func (u *Upstream) learn(service, version []byte) {
+// identify remembers name and version of a service. A change of either discards the features.
+func (u *Upstream) identify(service, version []byte) {
 	if len(service) == 0 {
 		service = []byte(u.host.Authority())
 	}
@@ -46,12 +46,12 @@ func (u *Upstream) learn(service, version []byte) {
 		version = []byte("0.0.0")
 	}
 	info := wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, service)}, {Key: "version", Value: wire.AppendText(nil, version)}})
-	if old := u.about.Load(); old == nil || !bytes.Equal(old.info, info) {
-		u.about.Store(&profile{info: info})
+	if old := u.profile.Load(); old == nil || !bytes.Equal(old.info, info) {
+		u.profile.Store(&profile{info: info})
 	}
 }
 
-// discover returns the steps of server/discover: the health, the tools, and the extras unless they are known.
+// discover returns the steps of server/discover: the health, the tools, and the other features unless they are known.
 func (c *call) discover() *step {
 	return c.get("/health", func(c *call, r *reply) (wire.Message, *step, error) {
 		if err := r.unavailable(); err != nil {
@@ -63,8 +63,8 @@ func (c *call) discover() *step {
 }
 
 // get makes the GET of an endpoint.
-func (c *call) get(endpoint string, take take) *step {
-	return &step{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
+func (c *call) get(endpoint string, handle answerHandler) *step {
+	return &step{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), handle: handle}
 }
 
 // readTools reads the tools, which identify the service and show that it speaks the envelope.
@@ -76,11 +76,11 @@ func (c *call) readTools(r *reply) (wire.Message, *step, error) {
 	if tools == nil {
 		return m, nil, proxy.Errf(proxy.BadAnswer, "the service refused GET /tools: %s", m.Text(m.ErrorText))
 	}
-	if x := c.u.about.Load().extras; x != nil && time.Since(x.at) < profileTime {
+	if x := c.u.profile.Load().features; x != nil && time.Since(x.at) < profileTime {
 		return c.discoverResult(x)
 	}
 	return wire.Message{}, c.get("/resources", func(c *call, r *reply) (wire.Message, *step, error) {
-		x := &extras{at: time.Now(), resources: r.has("resources")}
+		x := &features{at: time.Now(), resources: r.has("resources")}
 		return wire.Message{}, c.get("/prompts", func(c *call, r *reply) (wire.Message, *step, error) {
 			x.prompts = r.has("prompts")
 			if !x.prompts && !x.resources { // nothing has arguments that could be completed
@@ -113,8 +113,8 @@ func (r *reply) has(list string) bool {
 }
 
 // discoverResult makes the DiscoverResult.
-func (c *call) discoverResult(x *extras) (wire.Message, *step, error) {
-	c.u.about.Store(&profile{info: c.u.about.Load().info, extras: x})
+func (c *call) discoverResult(x *features) (wire.Message, *step, error) {
+	c.u.profile.Store(&profile{info: c.u.profile.Load().info, features: x})
 	offered := func(known bool) []byte {
 		if known {
 			return []byte("{}")

@@ -23,7 +23,7 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	takes := []take{(*call).called, (*call).tools, (*call).resources, (*call).templates, (*call).prompts, (*call).read, (*call).prompted, (*call).completion,
+	handlers := []answerHandler{(*call).called, (*call).tools, (*call).resources, (*call).templates, (*call).prompts, (*call).read, (*call).prompted, (*call).completion,
 		(*call).readTools, func(c *call, r *reply) (wire.Message, *step, error) {
 			if _, _, err := c.progress(r.raw[r.begin:]); err != nil {
 				m, _, err := c.log(r.raw[r.begin:])
@@ -38,7 +38,7 @@ func FuzzAnswer(f *testing.F) {
 		c.step = c.get("/x", nil)
 		r := &reply{step: c.step, status: int(status), begin: len(c.opening), raw: append(bytes.Clone(c.opening), body...)}
 		r.parse()
-		m, next, err := takes[int(which)%len(takes)](c, r)
+		m, next, err := handlers[int(which)%len(handlers)](c, r)
 		switch {
 		case err != nil && err.Error() == "":
 			t.Error("an error without words")

@@ -187,7 +187,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// server/discover requests the health and the tools, and the extras once.
+// server/discover requests the health and the tools, and the other features once.
 func TestDiscover(t *testing.T) {
 	s := newFakeService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, healthyAnswer), "GET /v1/tools": fixed(200, toolsAnswer)})
 	result := func(caps string) string {
@@ -212,7 +212,7 @@ func TestDiscover(t *testing.T) {
 	s.on["GET /v1/prompts"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
 	s.on["POST /v1/complete"] = fixed(400, failureBody("INVALID_ARGUMENTS", ""))
 	checkResult(t, "all", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{},"resources":{},"prompts":{},"completions":{}`), "0.0.24", "0.0.25", 1))
-	// A service that answers everything with a page, or with an error, has no extras.
+	// A service that answers everything with a page, or with an error, has no other features.
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 	s.on["GET /v1/tools"] = fixed(200, strings.Replace(toolsAnswer, "0.0.24", "0.0.26", 1))
 	s.on["GET /v1/resources"], s.on["GET /v1/prompts"] = page, fixed(400, failureBody("INVALID_ARGUMENTS", ""))
@@ -297,7 +297,7 @@ func TestHealthy(t *testing.T) {
 }
 
 // Resources, prompts and completions are those of the service.
-func TestExtras(t *testing.T) {
+func TestFeatures(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{
 		"GET /resources":      fixed(200, successBody(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
 		"GET /prompts":        fixed(200, `{"prompts":[{"name":"p","arguments":[{"name":"x","required":true}]}]}`),

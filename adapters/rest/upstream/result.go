@@ -158,7 +158,7 @@ func (c *call) result(size int) *object {
 // completed adds the members of every modern result, and returns the response.
 func (c *call) completed(b *object) (wire.Message, *step, error) {
 	b.add("resultType", []byte(`"complete"`))
-	if p := c.u.about.Load(); p != nil {
+	if p := c.u.profile.Load(); p != nil {
 		b.key("_meta")
 		about := object{raw: append(b.raw, '{')}
 		about.add(wire.MetaPrefix+"serverInfo", p.info)
@@ -191,7 +191,7 @@ func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, err
 	if more != nil {
 		changes = append(changes, *more)
 	}
-	if p := c.u.about.Load(); p != nil {
+	if p := c.u.profile.Load(); p != nil {
 		info := wire.Change{Key: wire.MetaPrefix + "serverInfo", Value: p.info}
 		if at := wire.Get(result, m.Whole(), "_meta"); at.IsObject(result) {
 			m.EditObject(at, []wire.Change{info})
@@ -333,7 +333,7 @@ func (c *call) toolList(r *reply) (data wire.Span, b *object, m wire.Message, er
 	if err = c.items(b, "tools", r, data, "tools", checkTool); err != nil {
 		return data, nil, m, err
 	}
-	c.u.learn(wire.Get(r.raw, data, "service").Text(r.raw), wire.Get(r.raw, data, "version").Text(r.raw))
+	c.u.identify(wire.Get(r.raw, data, "service").Text(r.raw), wire.Get(r.raw, data, "version").Text(r.raw))
 	return data, b, m, nil
 }
 

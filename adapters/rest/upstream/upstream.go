@@ -19,11 +19,11 @@ import (
 // Upstream presents a service as a modern MCP server. It is one link for all callers: it answers server/discover itself and turns
 // every other request into one of the service. It requests the service's other endpoints to find its features besides tools.
 type Upstream struct {
-	host   *httpclient.Host
-	path   string // of the base, without a slash at its end
-	query  string // of the base, "?" included; empty if it has none
-	limits httpcall.Limits
-	about  atomic.Pointer[profile] // of the service's last answers
+	host    *httpclient.Host
+	path    string // of the base, without a slash at its end
+	query   string // of the base, "?" included; empty if it has none
+	limits  httpcall.Limits
+	profile atomic.Pointer[profile] // of the service's last answers
 
 	checking sync.Mutex // held while GET /health is in progress
 	health   atomic.Pointer[health]
@@ -121,12 +121,12 @@ func (c *call) plan() (*step, error) {
 }
 
 // list makes the GET of one page of a list.
-func (c *call) list(endpoint string, take take) *step {
-	return &step{verb: "GET", endpoint: endpoint, target: c.u.targetWith(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
+func (c *call) list(endpoint string, handle answerHandler) *step {
+	return &step{verb: "GET", endpoint: endpoint, target: c.u.targetWith(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), handle: handle}
 }
 
 // post makes a POST. Its body has the subject of the request as the member about, and the other params under the envelope's names.
-func (c *call) post(endpoint, about string, take take) *step {
+func (c *call) post(endpoint, about string, handle answerHandler) *step {
 	m, params := &c.m, c.m.Params
 	subject := m.Name
 	if about == "uri" {
@@ -151,7 +151,7 @@ func (c *call) post(endpoint, about string, take take) *step {
 	b.add("request_state", m.Of(m.ReqState))
 	b.add("request_id", wire.AppendText(nil, envelope.NewRequestID()))
 	return &step{verb: "POST", endpoint: endpoint, target: c.u.targetWith(endpoint, "log_level", c.logLevel), body: b.done(),
-		events: c.token != nil || c.logLevel != "", take: take}
+		events: c.token != nil || c.logLevel != "", handle: handle}
 }
 
 // object builds a JSON object in raw, which ends with its opening brace at first.

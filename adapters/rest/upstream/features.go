@@ -10,7 +10,7 @@ import (
 
 // resources returns the result of resources/list.
 func (c *call) resources(r *reply) (wire.Message, *step, error) {
-	return c.extraList(r, "resources", "resources", requireText("uri", "name"))
+	return c.optionalList(r, "resources", "resources", requireText("uri", "name"))
 }
 
 // templates returns the result of resources/templates/list, which are part of GET /resources.
@@ -23,20 +23,20 @@ func (c *call) templates(r *reply) (wire.Message, *step, error) {
 	}
 	for _, key := range []string{"resource_templates", "resourceTemplates", "templates"} {
 		if wire.Get(r.raw, r.body, key).Present() || wire.Path(r.raw, r.body, "data", key).Present() {
-			return c.extraList(r, "resourceTemplates", key, check)
+			return c.optionalList(r, "resourceTemplates", key, check)
 		}
 	}
-	return c.extraList(r, "resourceTemplates", "", check)
+	return c.optionalList(r, "resourceTemplates", "", check)
 }
 
 // prompts returns the result of prompts/list.
 func (c *call) prompts(r *reply) (wire.Message, *step, error) {
-	return c.extraList(r, "prompts", "prompts", requireText("name"))
+	return c.optionalList(r, "prompts", "prompts", requireText("name"))
 }
 
-// extraList returns the result of a list that a service may lack. to is its name in the result, from its name in the data; an empty
+// optionalList returns the result of a list that a service may lack. to is its name in the result, from its name in the data; an empty
 // from stands for an empty list.
-func (c *call) extraList(r *reply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *step, error) {
+func (c *call) optionalList(r *reply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *step, error) {
 	if err := c.missingEndpoint(r); err != nil {
 		return wire.Message{}, nil, err
 	}
