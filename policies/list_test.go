@@ -11,7 +11,7 @@ func TestList(t *testing.T) {
 		n    int
 		link Link[value]
 	}
-	var l List[value]
+	l := List[value]{Link: func(v *value) *Link[value] { return &v.link }}
 	if l.First() != nil || len(slices.Collect(l.All())) != 0 {
 		t.Error("an empty list has values")
 	}
@@ -19,10 +19,10 @@ func TestList(t *testing.T) {
 	want := []int{0, 1, 2, 3, 4}
 	for i := range values {
 		values[i].n = i
-		l.Add(&values[i], &values[i].link)
+		l.Add(&values[i])
 	}
 	for _, gone := range []int{2, 2, 4, 0, 3, 1} { // from the middle, again, the last, the first
-		values[gone].link.Remove()
+		l.Remove(&values[gone])
 		want = slices.DeleteFunc(want, func(n int) bool { return n == gone })
 		var got []int
 		for v := range l.All() {
@@ -35,7 +35,7 @@ func TestList(t *testing.T) {
 			t.Errorf("the first is %+v, want one of %v", first, want)
 		}
 	}
-	if l.Add(&values[3], &values[3].link); l.First() != &values[3] {
+	if l.Add(&values[3]); l.First() != &values[3] {
 		t.Error("a value that was removed cannot be added")
 	}
 }

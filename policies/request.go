@@ -37,7 +37,9 @@ func Unanswered(ex *proxy.Exchange) error {
 }
 
 // Pending reports whether the error of a Next leaves the outcome of its request open: no reply has come yet, or all have come before.
-func Pending(err error) bool { return errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF) }
+func Pending(err error) bool { return err != nil && pending(err) } // cheap for the usual case: it is inlined
+
+func pending(err error) bool { return errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF) }
 
 // HTTPStatus is the status with which a server answered, from an error's chain; 0 if there is none.
 func HTTPStatus(err error) int {

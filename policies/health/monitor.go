@@ -121,7 +121,7 @@ type Monitor struct {
 // NewMonitor returns the monitor of an upstream, in the state Disconnected. Start begins checking.
 func NewMonitor(opt Options) *Monitor {
 	return &Monitor{opt: opt, stop: func() {}, nudge: make(chan struct{}, 1), announced: Disconnected, since: time.Now(), base: Disconnected,
-		breaker: newBreaker(opt.Breaker)}
+		breaker: newBreaker(opt.Breaker), calls: policies.List[watched]{Link: func(c *watched) *policies.Link[watched] { return &c.place }}}
 }
 
 // checks reports whether the upstream is checked at intervals.

@@ -61,7 +61,7 @@ func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 		}
 	}
 	if !c.lasts {
-		h.calls.Add(c, &c.place)
+		h.calls.Add(c)
 	}
 	if h.base == Disconnected {
 		h.base = Connecting
@@ -197,7 +197,7 @@ func (c *watched) end(v verdict, err error) {
 		return
 	}
 	h.update(func(now time.Time) {
-		c.place.Remove()
+		h.calls.Remove(c)
 		settled := errNothing
 		switch v {
 		case verdictGood:
@@ -229,7 +229,7 @@ func (h *Monitor) settleUnchanged(c *watched) bool {
 	if h.announced != Connected || h.down || h.failures > 0 || h.base != Connected {
 		return false
 	}
-	c.place.Remove()
+	h.calls.Remove(c)
 	h.breaker.settle(c.pass, now, nil)
 	return true
 }

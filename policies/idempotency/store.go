@@ -83,7 +83,7 @@ func (k *kindOfEntries) cache(e *entry) {
 	e.cached = true
 	k.cached++
 	k.bytes += e.cost
-	k.kept.Add(e, &e.inCache)
+	k.kept.Add(e)
 }
 
 // uncache takes back what cache did.
@@ -91,13 +91,14 @@ func (k *kindOfEntries) uncache(e *entry) {
 	e.cached = false
 	k.cached--
 	k.bytes -= e.cost
-	e.inCache.Remove()
+	k.kept.Remove(e)
 }
 
 func newStore(opt Options) *store {
 	s := &store{opt: opt, seeds: newSeeds(), sessions: make(map[*proxy.Session]*sessionEntries)}
 	for i := range s.entries {
 		s.entries[i].byName = make(map[fingerprint]*entry)
+		s.entries[i].kept.Link = func(e *entry) *policies.Link[entry] { return &e.inCache }
 	}
 	return s
 }
@@ -119,6 +120,7 @@ func (s *store) name(ex *proxy.Exchange) (n fingerprint, of *sessionEntries, fre
 	if of = s.sessions[ex.Session]; of == nil {
 		s.numbers++
 		of, fresh = &sessionEntries{number: s.numbers}, true
+		of.all.Link = func(e *entry) *policies.Link[entry] { return &e.inSession }
 		s.sessions[ex.Session] = of
 	}
 	return s.seeds.ofID(ex, of.number), of, fresh
@@ -144,7 +146,7 @@ func (s *store) begin(name, request fingerprint, of *sessionEntries) *entry {
 	e.name, e.request, e.stored, e.session = name, request, true, of
 	s.entries[e.kind()].byName[name] = e
 	if of != nil {
-		of.all.Add(e, &e.inSession)
+		of.all.Add(e)
 	}
 	return e
 }
@@ -179,7 +181,9 @@ func (s *store) remove(e *entry) {
 	if evicted {
 		of.uncache(e)
 	}
-	e.inSession.Remove()
+	if e.session != nil {
+		e.session.all.Remove(e)
+	}
 	if evicted && !e.shared && len(s.spare) < maxSpare && cap(e.raw) <= maxSpareBytes {
 		s.spare = append(s.spare, e)
 	}
