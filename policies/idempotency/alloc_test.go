@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // A full store reuses the memory of an evicted response, unless a duplicate has the response and may still read it.
@@ -18,17 +18,11 @@ func TestFullStoreMakesNoGarbage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	answer, err := wire.Scan([]byte(aResult))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := policytest.Scan(t, aResult)
 	n := 0
 	exs := make([]*proxy.Exchange, 400)
 	for i := range exs {
-		m, err := wire.Scan([]byte(aCall))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := policytest.Scan(t, aCall)
 		exs[i] = &proxy.Exchange{Msg: m, Key: fmt.Sprint("key", i)}
 	}
 	remember := func() *entry {

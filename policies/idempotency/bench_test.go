@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -22,10 +23,7 @@ func BenchmarkIdempotencyFull(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer p.Close()
-	answer, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 300) + `"}]}}`))
-	if err != nil {
-		b.Fatal(err)
-	}
+	answer := policytest.Scan(b, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 300)+`"}]}}`)
 	replies := &atOnce{m: answer}
 	handle := p.Wrap(func(*proxy.Exchange) (proxy.Replies, error) { return replies, nil })
 	var sessions [16]*proxy.Session

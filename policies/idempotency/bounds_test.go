@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -163,10 +164,7 @@ func TestManyDuplicates(t *testing.T) {
 		}
 		return &delayedReplies{ex: ex, running: &running[k], answered: &answered[k]}, nil
 	})
-	m, err := wire.Scan([]byte(aCall))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := policytest.Scan(t, aCall)
 	var group sync.WaitGroup
 	var got atomic.Int32
 	for i := range clients {

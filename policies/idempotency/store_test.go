@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -21,10 +22,7 @@ func TestWaitingDuplicateKeepsResponse(t *testing.T) {
 	}
 	defer p.Close()
 	enter := func(key string) (*entry, *duplicate) {
-		m, err := wire.Scan([]byte(aCall))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := policytest.Scan(t, aCall)
 		first, w, err := p.enter(&proxy.Exchange{Msg: m, Key: key})
 		if err != nil {
 			t.Fatal(err)

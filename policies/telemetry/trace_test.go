@@ -117,7 +117,7 @@ func FuzzTrace(f *testing.F) {
 				t.Fatalf("%+v", on)
 			}
 			return nil, nil
-		}, tracing.Serve, tracing.Ask(Peer{Name: "u"}))
+		}, tracing.Serve, tracing.Ask(Peer{Name: "u", Revision: func() string { return "" }}))
 		if _, err := handle(ex); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestNoSpans(t *testing.T) {
 // An unsampled request is cheap.
 func TestUnsampledIsCheap(t *testing.T) {
 	tracing := NewTracing(sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("t"))
-	handle := proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, nil }, tracing.Serve, tracing.Ask(Peer{Name: "u"}))
+	handle := proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, nil }, tracing.Serve, tracing.Ask(Peer{Name: "u", Revision: func() string { return "" }}))
 	m := traceMessage(t, "{}")
 	if n := testing.AllocsPerRun(100, func() { _, _ = handle(&proxy.Exchange{Msg: m}) }); n > 16 {
 		t.Errorf("%v allocations", n)
