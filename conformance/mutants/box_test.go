@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"dragoman/adapters/eventstream"
 	"dragoman/conformance/peer"
@@ -36,6 +37,8 @@ type mutant struct {
 	event func(x *exchange, e *peer.Event)
 	// end is called when the server has ended its stream or its output. It returns messages to add to the end.
 	end func(x *exchange) []string
+	// delay delays each event of a stream that has no response of its own, as on a busy machine; the stream keeps its order.
+	delay time.Duration
 	// deaf is a stdio server that exits only when it is killed.
 	deaf bool
 }
@@ -144,7 +147,7 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 		return
 	}
 	if x.feed != nil {
-		feed(w, r, x.feed)
+		feed(w, r, x.feed, m.delay)
 		return
 	}
 	// The server is on loopback: a Host is foreign or local there as it is at the middlebox.
@@ -173,13 +176,14 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 }
 
 // feed serves an event stream of the mutant.
-func feed(w http.ResponseWriter, r *http.Request, from <-chan string) {
+func feed(w http.ResponseWriter, r *http.Request, from <-chan string, delay time.Duration) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
 	for {
 		_ = flush.Flush()
 		select {
 		case data := <-from:
+			time.Sleep(delay) // the mutant is slow
 			_, _ = io.WriteString(w, "data: "+data+"\n\n")
 		case <-r.Context().Done():
 			return
@@ -193,7 +197,7 @@ func alter(x *exchange, m *mutant, res *http.Response) {
 		m.head(x, &res.StatusCode, res.Header)
 		res.Status = ""
 	}
-	if m.message == nil && m.event == nil && m.end == nil {
+	if m.message == nil && m.event == nil && m.end == nil && m.delay == 0 {
 		return
 	}
 	res.Header.Del("Content-Length")
@@ -252,6 +256,9 @@ func events(x *exchange, m *mutant, from io.ReadCloser) io.ReadCloser {
 			}
 			for _, text := range texts {
 				one := peer.Event{Name: string(e.Name), Data: text, ID: string(e.ID), HasID: e.HasID, HasData: e.Data != nil, Retry: e.Retry}
+				if x.method == "" || x.method == "subscriptions/listen" {
+					time.Sleep(m.delay) // the mutant is slow
+				}
 				if m.event != nil {
 					m.event(x, &one)
 				}

@@ -50,11 +50,7 @@ func TestSoundGuardedServerPasses(t *testing.T) {
 	list := slices.DeleteFunc(checks.All(), func(c *suite.Check) bool { return c.Area() != "auth" })
 	for _, face := range []peer.Face{peer.ModernHTTP, peer.LegacyHTTP} {
 		target := s.target(t, face, nil)
-		offers, tried := suite.Discover(t.Context(), target, []peer.Face{face}, nil)
-		if len(offers) == 0 {
-			t.Fatal(tried)
-		}
-		for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: list, Shape: suite.ServerShape}) {
+		for _, f := range suite.Run(t.Context(), target, discover(t, target, face), suite.Options{Checks: list, Shape: suite.ServerShape}) {
 			if f.Outcome != suite.Passed {
 				t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
 			}

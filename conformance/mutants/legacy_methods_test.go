@@ -7,7 +7,7 @@ import (
 )
 
 func listMutants() []mutant {
-	return []mutant{
+	return append(slow(mutant{name: "tells of changes unasked", caught: "legacy-lists.changes-declared", faces: legacyFaces, message: without("tools", "listChanged")}), []mutant{
 		{name: "has a list without end", caught: "legacy-lists.pages", faces: legacyFaces,
 			message: edited("tools/list", func(result peer.Object) { result["nextCursor"] = "again" }),
 			request: func(x *exchange) {
@@ -18,10 +18,9 @@ func listMutants() []mutant {
 		{name: "lists a resource twice", caught: "legacy-lists.pages", faces: legacyFaces, message: edited("resources/list", twice("resources"))},
 		{name: "takes every cursor", caught: "legacy-lists.bad-cursor", faces: legacyFaces, message: instead("tools/list", `"result":{"tools":[]}`, nil)},
 		{name: "lists a tool twice", caught: "legacy-lists.tool-names", faces: legacyFaces, message: edited("tools/list", twice("tools"))},
-		{name: "tells of changes unasked", caught: "legacy-lists.changes-declared", faces: legacyFaces, message: without("tools", "listChanged")},
 		{name: "keeps changes to itself", caught: "legacy-lists.changes-told",
 			message: notices("notifications/tools/list_changed", func(peer.Message) []string { return nil })},
-	}
+	}...)
 }
 
 // twice has the first item of a list in it twice.
@@ -59,7 +58,7 @@ func toolMutants() []mutant {
 
 func resourceMutants() []mutant {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://watched-resource"}}`
-	return []mutant{
+	return append([]mutant{
 		{name: "reads nothing", caught: "legacy-resources.read", faces: legacyFaces, message: instead("resources/read", `"result":{"contents":[{"uri":"a:b"}]}`, nil)},
 		{name: "sends what is no base64", caught: "legacy-resources.read",
 			message: instead("resources/read", `"result":{"contents":[{"uri":"a:b","blob":"!"}]}`, nil)},
@@ -70,12 +69,11 @@ func resourceMutants() []mutant {
 		{name: "keeps updates to itself", caught: "legacy-subscribe.updated",
 			message: notices("notifications/resources/updated", func(peer.Message) []string { return nil })},
 		{name: "tells everybody of updates", caught: "legacy-subscribe.only-subscribed", faces: oneStream, message: besides("ping", changed, "")},
-		{name: "keeps subscriptions for ever", caught: "legacy-subscribe.unsubscribed", faces: legacyPosts, request: func(x *exchange) {
-			if x.method == "resources/unsubscribe" {
-				x.reply(200, "application/json", `{"jsonrpc":"2.0","id":`+string(x.asked.ID)+`,"result":{}}`)
-			}
-		}},
-	}
+	}, slow(mutant{name: "keeps subscriptions for ever", caught: "legacy-subscribe.unsubscribed", faces: legacyPosts, request: func(x *exchange) {
+		if x.method == "resources/unsubscribe" {
+			x.reply(200, "application/json", `{"jsonrpc":"2.0","id":`+string(x.asked.ID)+`,"result":{}}`)
+		}
+	}})...)
 }
 
 func promptMutants() []mutant {

@@ -9,12 +9,7 @@ import (
 )
 
 func streamMutants() []mutant {
-	var all sync.Map // by session
-	copies := func(x *exchange) chan string {
-		c, _ := all.LoadOrStore(x.Header.Get("Mcp-Session-Id"), make(chan string, 64))
-		return c.(chan string)
-	}
-	return []mutant{
+	return append(slow(streamBroadcaster()), []mutant{
 		{name: "answers on the GET stream", caught: "stream.answer-on-own", request: func(x *exchange) {
 			if x.Request.Method == http.MethodGet {
 				x.reply(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}\n\n")
@@ -26,20 +21,6 @@ func streamMutants() []mutant {
 			}
 			return nil
 		}},
-		{name: "broadcasts", caught: "stream.no-broadcast",
-			request: func(x *exchange) {
-				if x.Request.Method == http.MethodGet && x.state.count("GET "+x.Header.Get("Mcp-Session-Id")) == 2 {
-					x.feed = copies(x)
-				}
-			},
-			event: func(x *exchange, e *peer.Event) {
-				if x.Request.Method == http.MethodGet && e.Data != "" {
-					select {
-					case copies(x) <- e.Data:
-					default:
-					}
-				}
-			}},
 		{name: "begins with a message", caught: "stream.priming", event: func(_ *exchange, e *peer.Event) {
 			if e.Data == "" {
 				e.HasID = false
@@ -62,7 +43,30 @@ func streamMutants() []mutant {
 				e.Data = ""
 			}
 		}},
+	}...)
+}
+
+// streamBroadcaster copies the events of the first GET stream of a session to the second.
+func streamBroadcaster() mutant {
+	var all sync.Map // by session
+	copies := func(x *exchange) chan string {
+		c, _ := all.LoadOrStore(x.Header.Get("Mcp-Session-Id"), make(chan string, 64))
+		return c.(chan string)
 	}
+	return mutant{name: "broadcasts", caught: "stream.no-broadcast",
+		request: func(x *exchange) {
+			if x.Request.Method == http.MethodGet && x.state.count("GET "+x.Header.Get("Mcp-Session-Id")) == 2 {
+				x.feed = copies(x)
+			}
+		},
+		event: func(x *exchange, e *peer.Event) {
+			if x.Request.Method == http.MethodGet && e.Data != "" {
+				select {
+				case copies(x) <- e.Data:
+				default:
+				}
+			}
+		}}
 }
 
 func resumes(x *exchange) bool {

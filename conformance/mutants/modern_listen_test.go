@@ -31,7 +31,12 @@ func modernListenMutants() []mutant {
 			}
 		}}
 	}
-	return []mutant{
+	return append(slow(
+		filter("tells of all kinds of changes", "subscriptions.only-asked", func(f peer.Object) { f["promptsListChanged"] = true }),
+		filter("tells of all resources", "subscriptions.uris", func(f peer.Object) { f["resourceSubscriptions"] = []string{"test://watched-resource"} }),
+		mutant{name: "logs to subscriptions", caught: "subscriptions.only-changes", message: notices(acknowledged, func(m peer.Message) []string {
+			return []string{m.Raw, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a call"}}`}
+		})}), []mutant{
 		notice("does not acknowledge", "subscriptions.acknowledged", acknowledged, none),
 		notice("notifies before it acknowledges", "subscriptions.acknowledged", acknowledged, func(m peer.Message) []string {
 			return []string{strings.Replace(m.Raw, acknowledged, "notifications/tools/list_changed", 1), m.Raw}
@@ -69,13 +74,8 @@ func modernListenMutants() []mutant {
 		}),
 		notice("does not tell that a resource has changed", "subscriptions.updated", "notifications/resources/updated", none),
 		{name: "keeps subscriptions that were cancelled", caught: "subscriptions.cancelled", request: uncancelled},
-		filter("tells of all kinds of changes", "subscriptions.only-asked", func(f peer.Object) { f["promptsListChanged"] = true }),
-		filter("tells of all resources", "subscriptions.uris", func(f peer.Object) { f["resourceSubscriptions"] = []string{"test://watched-resource"} }),
 		broadcaster(),
-		{name: "logs to subscriptions", caught: "subscriptions.only-changes", message: notices(acknowledged, func(m peer.Message) []string {
-			return []string{m.Raw, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a call"}}`}
-		})},
-	}
+	}...)
 }
 
 // broadcaster sends changes on the streams of requests.
