@@ -96,9 +96,8 @@ type Child struct {
 	once   sync.Once
 	spoke  atomic.Bool
 
-	mu     sync.Mutex
-	stderr []string // the last lines
-	why    error    // the error that ended its output
+	stderr tail
+	why    error // the error that ended its output; valid once unread is closed
 
 	end    string
 	forced bool
@@ -109,8 +108,8 @@ const keptStderr = 20
 
 // StartChild starts a program and reads what it writes.
 func StartChild(ctx context.Context, s Spawner, watch Watcher) (*Child, error) {
-	c := &Child{watch: watch, unread: make(chan string, maxWaiting), ended: make(chan struct{}), closed: make(chan struct{})}
-	lines, err := s.Spawn(ctx, c.keepStderr)
+	c := &Child{watch: watch, unread: make(chan string, maxWaiting), stderr: tail{most: keptStderr}, ended: make(chan struct{}), closed: make(chan struct{})}
+	lines, err := s.Spawn(ctx, c.stderr.add)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +118,8 @@ func StartChild(ctx context.Context, s Spawner, watch Watcher) (*Child, error) {
 	return c, nil
 }
 
-func (c *Child) keepStderr(line string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stderr = append(c.stderr, line); len(c.stderr) > keptStderr {
-		c.stderr = c.stderr[1:]
-	}
-}
-
 // Stderr returns the last lines of the program's stderr.
-func (c *Child) Stderr() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.stderr...)
-}
+func (c *Child) Stderr() []string { return c.stderr.last() }
 
 func (c *Child) read() {
 	defer close(c.ended)
@@ -140,9 +127,7 @@ func (c *Child) read() {
 	for {
 		line, err := c.lines.ReadLine()
 		if err != nil {
-			c.mu.Lock()
 			c.why = err
-			c.mu.Unlock()
 			if errors.Is(err, io.EOF) {
 				show(c.watch, '<', "stdout", "(its end)")
 			}
@@ -184,8 +169,6 @@ func (c *Child) Next(ctx context.Context) (string, error) {
 		if ok {
 			return line, nil
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		return "", c.why
 	case <-ctx.Done():
 		return "", ctx.Err()

@@ -21,16 +21,14 @@ type Service struct {
 	lines Lines
 	read  sync.WaitGroup
 	gone  chan struct{}
-
-	mu   sync.Mutex
-	last []string // lines of its output and stderr
+	said  tail // output and stderr
 }
 
 // StartService starts a program and waits until it listens at an address, at most half a minute. The error has the last output of a program
 // that does not.
 func StartService(ctx context.Context, argv []string, address string) (*Service, error) {
-	s := &Service{name: argv[0], gone: make(chan struct{})}
-	lines, err := Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, s.keep) // the end of its stdin does not end it
+	s := &Service{name: argv[0], gone: make(chan struct{}), said: tail{most: keptLines}}
+	lines, err := Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, s.said.add) // the end of its stdin does not end it
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +40,7 @@ func StartService(ctx context.Context, argv []string, address string) (*Service,
 			if err != nil {
 				return
 			}
-			s.keep(string(line))
+			s.said.add(string(line))
 		}
 	})
 	if err := s.ready(ctx, address); err != nil {
@@ -50,14 +48,6 @@ func StartService(ctx context.Context, argv []string, address string) (*Service,
 		return nil, err
 	}
 	return s, nil
-}
-
-func (s *Service) keep(line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last = append(s.last, line); len(s.last) > keptLines {
-		s.last = s.last[1:]
-	}
 }
 
 // End ends the program.
@@ -88,11 +78,9 @@ func (s *Service) ready(ctx context.Context, address string) error {
 }
 
 func (s *Service) failed(what string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	text := s.name + " " + what
-	if len(s.last) > 0 {
-		text += "; it said last: " + strings.Join(s.last, " | ")
+	if last := s.said.last(); len(last) > 0 {
+		text += "; it said last: " + strings.Join(last, " | ")
 	}
 	return errors.New(text)
 }

@@ -50,6 +50,17 @@ func Initialize(revision string) string {
 // Ping returns a ping with an id, which is JSON.
 func Ping(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
 
+// List is a list of a server: the capability that declares it, its method, and the members of its items and of their names.
+type List struct{ Capability, Method, Member, Key string }
+
+// Lists are all lists; that of templates is the last.
+var Lists = [...]List{
+	{"tools", "tools/list", "tools", "name"},
+	{"prompts", "prompts/list", "prompts", "name"},
+	{"resources", "resources/list", "resources", "uri"},
+	{"resources", "resources/templates/list", "resourceTemplates", "uriTemplate"},
+}
+
 // WantStatus fails the trial unless the status of a response is right.
 func WantStatus(t *suite.Trial, res *peer.Response, expected string, right func(int) bool) {
 	if !right(res.Status) {

@@ -6,18 +6,6 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// list is a list of a server.
-type list struct{ capability, method, member, key string }
-
-func lists() []list {
-	return []list{
-		{"tools", "tools/list", "tools", "name"},
-		{"prompts", "prompts/list", "prompts", "name"},
-		{"resources", "resources/list", "resources", "uri"},
-		{"resources", "resources/templates/list", "resourceTemplates", "uriTemplate"},
-	}
-}
-
 // listsChecks is about the lists of tools, prompts, resources and templates.
 func listsChecks() []*suite.Check {
 	const pagination = "server/utilities/pagination"
@@ -29,8 +17,8 @@ func listsChecks() []*suite.Check {
 			Fix:       "Leave nextCursor out of the last page, and let a cursor stand for a position that does not move.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				for _, l := range lists() {
-					if declares(c, l.capability) {
+				for _, l := range checkutil.Lists {
+					if declares(c, l.Capability) {
 						pages(t, c, l)
 					}
 				}
@@ -43,10 +31,10 @@ func listsChecks() []*suite.Check {
 			Fix:       "Answer -32602 to every cursor that you have not made, also where the list has one page only.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				for _, l := range lists()[:3] {
-					if declares(c, l.capability) {
-						m := mustRequest(t, c, l.method, `{"cursor":"dragoman-never-given"}`)
-						checkutil.FailedWith(t, m, "the error -32602 to "+l.method, -32602)
+				for _, l := range checkutil.Lists[:3] {
+					if declares(c, l.Capability) {
+						m := mustRequest(t, c, l.Method, `{"cursor":"dragoman-never-given"}`)
+						checkutil.FailedWith(t, m, "the error -32602 to "+l.Method, -32602)
 					}
 				}
 			},
@@ -105,21 +93,21 @@ const toolsChanged = "notifications/tools/list_changed"
 // mostPages is the maximum number of pages of a list.
 const mostPages = 1000
 
-func pages(t *suite.Trial, c *peer.Conn, l list) {
+func pages(t *suite.Trial, c *peer.Conn, l checkutil.List) {
 	items, cursors := make(map[string]bool), make(map[string]bool)
 	params := ""
 	for range mostPages {
-		m := mustRequest(t, c, l.method, params)
+		m := mustRequest(t, c, l.Method, params)
 		if code, _, _ := m.Error(); m.Failed() {
-			if code != -32601 || l.member != "resourceTemplates" {
-				t.Fail("a page of "+l.method, "%s", checkutil.Failure(m))
+			if code != -32601 || l.Member != "resourceTemplates" {
+				t.Fail("a page of "+l.Method, "%s", checkutil.Failure(m))
 			}
 			return
 		}
-		for _, x := range peer.List(m.Result(), l.member) {
-			key := peer.Text(x, l.key)
+		for _, x := range peer.List(m.Result(), l.Member) {
+			key := peer.Text(x, l.Key)
 			if items[key] {
-				t.Fail("each item of "+l.method+" once", "%q twice", key)
+				t.Fail("each item of "+l.Method+" once", "%q twice", key)
 			}
 			items[key] = true
 		}
@@ -128,13 +116,13 @@ func pages(t *suite.Trial, c *peer.Conn, l list) {
 			return
 		}
 		if cursors[cursor] {
-			t.Fail("a last page of "+l.method, "the cursor %q again", cursor)
+			t.Fail("a last page of "+l.Method, "the cursor %q again", cursor)
 			return
 		}
 		cursors[cursor] = true
 		params = peer.Encode(peer.Object{"cursor": cursor})
 	}
-	t.Fail("a last page of "+l.method, "%d pages", mostPages)
+	t.Fail("a last page of "+l.Method, "%d pages", mostPages)
 }
 
 // changed changes all lists that the fixture can change, and back.

@@ -79,7 +79,7 @@ func toolsChecks() []*suite.Check {
 			Fix:       "Rename tools with blanks, commas or other characters. Give what people read as title.",
 			Run: func(t *suite.Trial) {
 				seen := map[string]bool{}
-				for _, name := range names("tools", pagesOf(t, t.Open(nil), "tools/list")) {
+				for _, name := range names(checkutil.Lists[0], pagesOf(t, t.Open(nil), "tools/list")) {
 					if !isToolName(name) || seen[name] {
 						t.Fail("a unique name of 1 to 128 characters", "%q", name)
 					}

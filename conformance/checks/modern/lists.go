@@ -14,12 +14,6 @@ func listsChecks() []*suite.Check {
 	return slices.Concat(discoverChecks(), cachingChecks(), pagesChecks())
 }
 
-// listMethods are the lists by capability, and the member that holds the items.
-var listMethods = [...]struct{ capability, method, member string }{
-	{"tools", "tools/list", "tools"}, {"prompts", "prompts/list", "prompts"}, {"resources", "resources/list", "resources"},
-	{"resources", "resources/templates/list", "resourceTemplates"},
-}
-
 // discovered returns the result of server/discover.
 func discovered(t *suite.Trial, c *peer.Conn) peer.Object {
 	_, m := mustRequest(t, c, "server/discover", nil)
@@ -75,12 +69,12 @@ func discoverChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				capabilities := discovered(t, c)["capabilities"]
-				for _, x := range listMethods[:3] {
-					if peer.Get(capabilities, x.capability) == nil {
+				for _, x := range checkutil.Lists[:3] {
+					if peer.Get(capabilities, x.Capability) == nil {
 						continue
 					}
-					if _, m := mustRequest(t, c, x.method, nil); m.Failed() || peer.List(m.Result(), x.member) == nil {
-						t.Fail("a result of "+x.method, "%s", m.Raw)
+					if _, m := mustRequest(t, c, x.Method, nil); m.Failed() || peer.List(m.Result(), x.Member) == nil {
+						t.Fail("a result of "+x.Method, "%s", m.Raw)
 					}
 				}
 				if peer.Get(capabilities, "completions") == nil {
@@ -100,13 +94,13 @@ func discoverChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				capabilities := discovered(t, c)["capabilities"]
-				for _, x := range listMethods[:3] {
-					if peer.Get(capabilities, x.capability) != nil {
+				for _, x := range checkutil.Lists[:3] {
+					if peer.Get(capabilities, x.Capability) != nil {
 						continue
 					}
-					_, m := mustRequest(t, c, x.method, nil)
+					_, m := mustRequest(t, c, x.Method, nil)
 					if code, _, _ := m.Error(); code != checkutil.MethodNotFound {
-						t.Fail("the error -32601 for "+x.method+", as "+x.capability+" is not declared", "%s", m.Raw)
+						t.Fail("the error -32601 for "+x.Method+", as "+x.Capability+" is not declared", "%s", m.Raw)
 					}
 				}
 			},
@@ -158,10 +152,10 @@ func cachingChecks() []*suite.Check {
 			Why:       "A shared cache would serve part of a private list to others.",
 			Fix:       "Choose the scope for the list, not for the page. If anything on any page is private, all pages are.",
 			Run: func(t *suite.Trial) {
-				eachList(t, t.Open(nil), func(method, _ string, pages []peer.Object) string {
+				eachList(t, t.Open(nil), func(l checkutil.List, pages []peer.Object) string {
 					for _, p := range pages[1:] {
 						if p["cacheScope"] != pages[0]["cacheScope"] {
-							t.Fail("the same cacheScope on all pages of "+method, "%s, then %s", checkutil.Excerpt(pages[0]["cacheScope"]), checkutil.Excerpt(p["cacheScope"]))
+							t.Fail("the same cacheScope on all pages of "+l.Method, "%s, then %s", checkutil.Excerpt(pages[0]["cacheScope"]), checkutil.Excerpt(p["cacheScope"]))
 						}
 					}
 					return ""
@@ -173,22 +167,22 @@ func cachingChecks() []*suite.Check {
 
 // eachList reads all lists that the server declares and calls look with their pages. Lists may change while they are read, so a complaint
 // counts only if look returns it three times.
-func eachList(t *suite.Trial, c *peer.Conn, look func(method, member string, pages []peer.Object) (complaint string)) {
-	for _, x := range listMethods {
-		if !t.Offer.Capability(x.capability) {
+func eachList(t *suite.Trial, c *peer.Conn, look func(l checkutil.List, pages []peer.Object) (complaint string)) {
+	for _, x := range checkutil.Lists {
+		if !t.Offer.Capability(x.Capability) {
 			continue
 		}
 		for try := 1; ; try++ {
-			found := pagesOf(t, c, x.method)
+			found := pagesOf(t, c, x.Method)
 			if len(found) == 0 {
 				break // the server has no such list
 			}
-			complaint := look(x.method, x.member, found)
+			complaint := look(x, found)
 			if complaint == "" {
 				break
 			}
 			if try == 3 {
-				t.Fail(complaint, "%s", checkutil.Excerpt(names(x.member, found)))
+				t.Fail(complaint, "%s", checkutil.Excerpt(names(x, found)))
 				break
 			}
 		}
@@ -220,14 +214,10 @@ func pagesOf(t *suite.Trial, c *peer.Conn, method string) (pages []peer.Object) 
 }
 
 // names returns the names or URIs of the items.
-func names(member string, pages []peer.Object) (out []string) {
-	key := map[string]string{"resources": "uri", "resourceTemplates": "uriTemplate"}[member]
-	if key == "" {
-		key = "name"
-	}
+func names(l checkutil.List, pages []peer.Object) (out []string) {
 	for _, p := range pages {
-		for _, item := range peer.List(p, member) {
-			out = append(out, peer.Text(item, key))
+		for _, item := range peer.List(p, l.Member) {
+			out = append(out, peer.Text(item, l.Key))
 		}
 	}
 	return out
@@ -242,11 +232,11 @@ func pagesChecks() []*suite.Check {
 			Why:       "Clients miss what is between two pages, or read for ever.",
 			Fix:       "Let the cursor name the place after the last item that was given. Leave nextCursor out of the last page; null and \"\" are no end.",
 			Run: func(t *suite.Trial) {
-				eachList(t, t.Open(nil), func(method, member string, pages []peer.Object) string {
-					all := names(member, pages)
+				eachList(t, t.Open(nil), func(l checkutil.List, pages []peer.Object) string {
+					all := names(l, pages)
 					slices.Sort(all)
 					if len(slices.Compact(slices.Clone(all))) != len(all) {
-						return "each item of " + method + " once"
+						return "each item of " + l.Method + " once"
 					}
 					return ""
 				})
@@ -259,13 +249,13 @@ func pagesChecks() []*suite.Check {
 			Fix:       "Check the cursor and answer -32602 if you cannot have given it. Do so also where the list has only one page.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				for _, x := range listMethods[:3] {
-					if !t.Offer.Capability(x.capability) {
+				for _, x := range checkutil.Lists[:3] {
+					if !t.Offer.Capability(x.Capability) {
 						continue
 					}
-					_, m := mustRequest(t, c, x.method, peer.Object{"cursor": "dragoman-conformance-no-such-cursor"})
+					_, m := mustRequest(t, c, x.Method, peer.Object{"cursor": "dragoman-conformance-no-such-cursor"})
 					if code, _, _ := m.Error(); code != checkutil.InvalidParams {
-						t.Fail("the error -32602 for an unknown cursor of "+x.method, "%s", checkutil.Excerpt(m.Object))
+						t.Fail("the error -32602 for an unknown cursor of "+x.Method, "%s", checkutil.Excerpt(m.Object))
 					}
 				}
 			},
@@ -277,11 +267,11 @@ func pagesChecks() []*suite.Check {
 			Fix:       "Keep tools in the order in which they were registered, or sort them. Do not list the keys of a hash map.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				eachList(t, c, func(method, member string, pages []peer.Object) string {
-					before := names(member, pages)
+				eachList(t, c, func(l checkutil.List, pages []peer.Object) string {
+					before := names(l, pages)
 					for range 4 {
-						if now := names(member, pagesOf(t, c, method)); !slices.Equal(now, before) {
-							return "the same order of " + method + " each time"
+						if now := names(l, pagesOf(t, c, l.Method)); !slices.Equal(now, before) {
+							return "the same order of " + l.Method + " each time"
 						}
 					}
 					return ""
@@ -299,12 +289,12 @@ func pagesChecks() []*suite.Check {
 				if t.Offer.Tool("test_simple_text") != nil {
 					mustCallTool(t, one, peer.Object{"name": "test_simple_text", "arguments": peer.Object{}})
 				}
-				eachList(t, one, func(method, member string, pages []peer.Object) string {
-					here, there := names(member, pages), names(member, pagesOf(t, other, method))
+				eachList(t, one, func(l checkutil.List, pages []peer.Object) string {
+					here, there := names(l, pages), names(l, pagesOf(t, other, l.Method))
 					slices.Sort(here)
 					slices.Sort(there)
 					if !slices.Equal(here, there) {
-						return "the same items of " + method + " on every connection"
+						return "the same items of " + l.Method + " on every connection"
 					}
 					return ""
 				})
