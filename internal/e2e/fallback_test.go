@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -66,27 +65,6 @@ func TestFallback(t *testing.T) {
 			})
 		}
 	}
-}
-
-// sum adds up a metric, of some servers or of all.
-func (r *rig) sum(name string, servers ...string) (sum float64) {
-	r.t.Helper()
-	all, err := r.h.Metrics.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, family := range all {
-		for _, m := range family.GetMetric() {
-			about := len(servers) == 0
-			for _, l := range m.GetLabel() {
-				about = about || l.GetName() == "server" && slices.Contains(servers, l.GetValue())
-			}
-			if about && family.GetName() == name {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
 }
 
 // A legacy session stays at the server where it was opened, whatever the state of either server.

@@ -126,7 +126,7 @@ func TestWhatRunsAtATimeIsBounded(t *testing.T) {
 	}
 	call(5, "c")
 	call(6, "d")
-	testkit.Eventually(t, "two requests wait in the queue", func() bool { return metric(t, r, "dragoman_requests_queued") == 2 })
+	testkit.Eventually(t, "two requests wait in the queue", func() bool { return r.sum("dragoman_requests_queued") == 2 })
 	res := r.must("POST", "/mcp", modernCall("7", "e", ""), modernHeaders("tools/call", "e")...)
 	if res.status != 200 || !strings.Contains(res.body, `"code":"too_busy","retryable":true`) || !strings.Contains(res.body, "limits.queue") {
 		t.Errorf("%d %s", res.status, res.body)
@@ -143,22 +143,5 @@ func TestWhatRunsAtATimeIsBounded(t *testing.T) {
 	if most != 3 || mostFrail != 1 {
 		t.Errorf("%d ran at a time, %d of the frail tool", most, mostFrail)
 	}
-	testkit.Eventually(t, "nothing runs", func() bool { return metric(t, r, "dragoman_requests_running") == 0 })
-}
-
-// metric returns the sum of a metric's values.
-func metric(t *testing.T, r *rig, name string) (sum float64) {
-	t.Helper()
-	families, err := r.h.Metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
+	testkit.Eventually(t, "nothing runs", func() bool { return r.sum("dragoman_requests_running") == 0 })
 }

@@ -190,7 +190,7 @@ func TestReloadOfTheListOfServers(t *testing.T) {
 	if res := ask("second"); pid(t, res, nil) == second {
 		t.Error("it was not removed")
 	}
-	if n := r.sum("dragoman_requests_total", "second"); n != 1 {
+	if n := r.sum("dragoman_requests_total", "server", "second"); n != 1 {
 		t.Errorf("%v requests counted for the one that came back", n)
 	}
 }

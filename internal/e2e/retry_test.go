@@ -10,25 +10,6 @@ import (
 	"dragoman/policies/health"
 )
 
-// retried counts the results of retries.
-func (r *rig) retried(outcome string) (n float64) {
-	r.t.Helper()
-	all, err := r.h.Metrics.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, family := range all {
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if family.GetName() == "dragoman_retries_total" && l.GetName() == "outcome" && l.GetValue() == outcome {
-					n += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return n
-}
-
 // A lost call is repeated if the tool's annotations allow it; any other is not, for all clients and servers (ToolAnnotations). The
 // annotations are requested when needed.
 func TestRetryOfCalls(t *testing.T) {
@@ -51,7 +32,7 @@ func TestRetryOfCalls(t *testing.T) {
 						t.Errorf("%s: %d calls, %s", tool, calls, body)
 					}
 				}
-				if a, s := r.retried("attempted"), r.retried("succeeded"); a != 2 || s != 2 {
+				if a, s := r.sum("dragoman_retries_total", "outcome", "attempted"), r.sum("dragoman_retries_total", "outcome", "succeeded"); a != 2 || s != 2 {
 					t.Errorf("%v attempted, %v succeeded", a, s)
 				}
 			})
@@ -129,7 +110,7 @@ func TestRetryBudget(t *testing.T) {
 	if n := served.Load(); n < requests || n > requests+requests/5+3 {
 		t.Errorf("%d requests became %d", requests, n)
 	}
-	if r.retried("refused") == 0 {
+	if r.sum("dragoman_retries_total", "outcome", "refused") == 0 {
 		t.Error("the budget refused nothing")
 	}
 }

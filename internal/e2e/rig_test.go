@@ -200,6 +200,34 @@ func newTestServer(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
+// sum adds up the series of a metric that have these labels: name, value, and so on.
+func (r *rig) sum(metric string, labels ...string) (sum float64) {
+	r.t.Helper()
+	all, err := r.h.Metrics.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, family := range all {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			values := map[string]string{}
+			for _, l := range m.GetLabel() {
+				values[l.GetName()] = l.GetValue()
+			}
+			wanted := true
+			for i := 0; i < len(labels); i += 2 {
+				wanted = wanted && values[labels[i]] == labels[i+1]
+			}
+			if wanted {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
 // mentions fails unless text has all parts.
 func mentions(t *testing.T, text string, parts ...string) {
 	t.Helper()

@@ -78,7 +78,7 @@ func TestReloadWhileACallRuns(t *testing.T) {
 	if n := len(one.find(tracepb.Span_SPAN_KIND_SERVER, "tools/call a")); n != 0 {
 		t.Errorf("%d spans at the collector before", n)
 	}
-	if n := r.sum("dragoman_audit_lines_total", "dropped"); n != 0 {
+	if n := r.sum("dragoman_audit_lines_total", "outcome", "dropped"); n != 0 {
 		t.Errorf("%v lines dropped", n)
 	}
 }

@@ -155,23 +155,6 @@ func events(s *tracepb.Span) string {
 	return strings.Join(all, " ")
 }
 
-// spans counts the results of spans.
-func (r *rig) spans(outcome string) (n float64) {
-	r.t.Helper()
-	all, err := r.h.Metrics.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, family := range all {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "dragoman_trace_spans_total" && m.GetLabel()[0].GetValue() == outcome {
-				n += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return n
-}
-
 // traceOf returns the trace context that a server got: traceparent, tracestate and baggage of _meta and of the headers.
 func traceOf(s *seen) (meta, headers [3]string) {
 	var m struct {
