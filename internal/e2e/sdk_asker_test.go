@@ -1,15 +1,12 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -321,60 +318,12 @@ func startAskingServer(t *testing.T, kind string) *askingServer {
 	t.Helper()
 	up := &askingServer{kind: kind, events: &eventLog{}}
 	if strings.HasSuffix(kind, "-stdio") {
-		up.pipe = collectEvents(t, up.events)
+		up.pipe = collectLines(t, up.events.add)
 		return up
 	}
 	a := newAsker(up.events.add)
-	get := func(*http.Request) *mcp.Server { return a.server }
-	var h http.Handler
-	switch kind {
-	case "modern":
-		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
-	case "legacy":
-		h = mcp.NewStreamableHTTPHandler(get, nil)
-	case "legacy-json":
-		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{JSONResponse: true})
-	case "legacy-resumes":
-		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
-	case "sse":
-		h = mcp.NewSSEHandler(get, nil)
-	}
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
-		for session := range a.server.Sessions() {
-			_ = session.Close()
-		}
-	})
-	up.gate, up.url = a.gate, srv.URL
+	up.gate, up.url = a.gate, serveSDK(t, kind, a.server)
 	return up
-}
-
-// collectEvents returns an address at which processes report events.
-func collectEvents(t *testing.T, d *eventLog) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() {
-				defer func() { _ = c.Close() }()
-				for lines := bufio.NewScanner(c); lines.Scan(); {
-					d.add(lines.Text())
-				}
-			})
-		}
-	})
-	t.Cleanup(func() { _ = ln.Close(); group.Wait() })
-	return ln.Addr().String()
 }
 
 const asAsker = "DRAGOMAN_TEST_ASKER"

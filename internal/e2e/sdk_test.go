@@ -1,12 +1,12 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -76,42 +76,26 @@ func sdkMain() {
 func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 	t.Helper()
 	reports = make(chan string, 100)
-	report := func(s string) { reports <- s }
 	if strings.HasSuffix(kind, "stdio") {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var group sync.WaitGroup
-		group.Go(func() {
-			for {
-				c, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				group.Go(func() {
-					defer func() { _ = c.Close() }()
-					raw := make([]byte, 64)
-					for {
-						n, err := c.Read(raw)
-						if err != nil {
-							return
-						}
-						for line := range strings.FieldsSeq(string(raw[:n])) {
-							if line == "started" || line == "cancelled" {
-								reports <- line
-							}
-						}
-					}
-				})
+		pipe := collectLines(t, func(line string) {
+			if line == "started" || line == "cancelled" {
+				reports <- line
 			}
 		})
-		t.Cleanup(func() { _ = ln.Close(); group.Wait() })
-		self := testkit.Executable(t)
 		return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nera = %q\n[upstreams.default.env]\n%s = \"sdk\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n",
-			self, strings.TrimSuffix(kind, "-stdio"), testkit.AsDragoman, ln.Addr().String()), reports
+			testkit.Executable(t), strings.TrimSuffix(kind, "-stdio"), testkit.AsDragoman, pipe), reports
 	}
-	server := sdkServer(report)
+	url := serveSDK(t, kind, sdkServer(func(s string) { reports <- s }))
+	era := "auto"
+	if kind == "modern" {
+		era = kind // it accepts legacy requests too, but cannot cancel those
+	}
+	return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n", url, era), reports
+}
+
+// serveSDK serves a server of the official SDK over the HTTP transport of a kind until the test ends, and returns its URL.
+func serveSDK(t *testing.T, kind string, server *mcp.Server) (url string) {
+	t.Helper()
 	get := func(*http.Request) *mcp.Server { return server }
 	var h http.Handler
 	switch kind {
@@ -119,22 +103,45 @@ func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 	case "legacy":
 		h = mcp.NewStreamableHTTPHandler(get, nil)
+	case "legacy-json":
+		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	case "legacy-resumes":
+		h = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
 	case "sse":
 		h = mcp.NewSSEHandler(get, nil)
 	}
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
-		for ss := range server.Sessions() {
-			_ = ss.Close()
+	t.Cleanup(func() { // after the server's own
+		for session := range server.Sessions() {
+			_ = session.Close()
 		}
 	})
-	era := "auto"
-	if kind == "modern" {
-		era = kind // it accepts legacy requests too, but cannot cancel those
+	return newTestServer(t, h)
+}
+
+// collectLines returns an address to which processes write lines. each is called for every line, concurrently.
+func collectLines(t *testing.T, each func(line string)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n", srv.URL, era), reports
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() {
+				defer func() { _ = c.Close() }()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					each(lines.Text())
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); group.Wait() })
+	return ln.Addr().String()
 }
 
 // sdkHeard is the notifications that an SDK client got.
