@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
@@ -25,24 +24,8 @@ func (r *rig) admin() *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ln, err := httpserver.Listen("127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patient)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			r.t.Error(err)
-		}
-		if err := testkit.Receive(r.t, "the end of Serve", served); err != nil {
-			r.t.Error(err)
-		}
-	})
 	ops := *r
-	ops.base = "http://" + ln.Addr().String()
+	ops.base = "http://" + serve(r.t, srv, listen(r.t))
 	return &ops
 }
 

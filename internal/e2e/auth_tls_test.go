@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,9 +22,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
-	"dragoman/internal/testkit"
 )
 
 // authority signs certificates for a test.
@@ -89,29 +86,13 @@ func startTLS(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := httpserver.Listen("127.0.0.1:0")
+	ln, err := app.SecureListener(&h.Cfg.TLS, listen(t), h.Log, h.Certified)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ln, err = app.SecureListener(&h.Cfg.TLS, ln, h.Log, h.Certified); err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = srv.Shutdown(ctx)
-		if err := testkit.Receive(t, "the end of Serve", served); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, u := range h.Targets.All {
-		if _, err := u.Both(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &rig{t: t, h: h, base: "https://" + ln.Addr().String(), logs: logs}
+	addr := serve(t, srv, ln)
+	probeAll(t, h)
+	return &rig{t: t, h: h, base: "https://" + addr, logs: logs}
 }
 
 // showing is a client of the proxy with a certificate, or none.

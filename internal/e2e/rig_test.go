@@ -59,15 +59,31 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	addr := serve(t, srv, listen(t))
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8}
+	t.Cleanup(transport.CloseIdleConnections)
+	if probed {
+		probeAll(t, h)
+	}
+	return &rig{t: t, h: h, base: "http://" + addr, logs: logs, srv: srv, http: &http.Client{Transport: transport}}
+}
+
+// listen opens a listener of the proxy on a free port.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
 	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ln
+}
+
+// serve serves a listener of the proxy until the test ends, and returns its address.
+func serve(t *testing.T, srv *httpserver.Server, ln net.Listener) (addr string) {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if err := srv.Shutdown(ctx); err != nil {
@@ -77,16 +93,19 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 			t.Error(err)
 		}
 	})
-	if probed {
-		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
-		defer cancel()
-		for _, u := range h.Targets.All {
-			if _, err := u.Both(ctx); err != nil {
-				t.Fatal(err)
-			}
+	return ln.Addr().String()
+}
+
+// probeAll probes the upstreams in both eras.
+func probeAll(t *testing.T, h *app.Generation) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
+	defer cancel()
+	for _, u := range h.Targets.All {
+		if _, err := u.Both(ctx); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return &rig{t: t, h: h, base: "http://" + ln.Addr().String(), logs: logs, srv: srv, http: &http.Client{Transport: transport}}
 }
 
 // response is a whole HTTP answer.

@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 	"dragoman/policies"
@@ -117,14 +115,9 @@ func ruleMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln, err := httpserver.Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(ln) }()
+		addr := serve(t, srv, listen(t))
 		client := &http.Client{Timeout: testkit.Patient, Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := client.Get("http://" + ln.Addr().String() + "/metrics")
+		res, err := client.Get("http://" + addr + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,12 +125,6 @@ func ruleMetrics(t *testing.T) {
 		if (res.StatusCode == 200) != on {
 			t.Errorf("metrics_enabled = %v: %d", on, res.StatusCode)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		cancel()
-		<-served
 	}
 }
 
