@@ -190,8 +190,7 @@ func (g *Generation) buildPipeline() (p pipeline) {
 
 // userError reduces an error of an upstream to its message for people.
 func userError(err error) error {
-	var e *proxy.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*proxy.Error](err); ok {
 		return errors.New(e.Message)
 	}
 	return err

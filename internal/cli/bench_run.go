@@ -50,8 +50,7 @@ func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
 
 // fault returns an error with secrets hidden: it may quote the server.
 func (b *bencher) fault(err error) error {
-	var ee *exitError
-	if errors.As(err, &ee) && ee.err != nil {
+	if ee, ok := errors.AsType[*exitError](err); ok && ee.err != nil {
 		return &exitError{ee.code, errors.New(b.hide.Text(ee.err.Error()))}
 	}
 	return failed(errors.New(b.hide.Text(err.Error())))

@@ -65,12 +65,10 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // exitCode returns the exit code of an error. Errors of the arguments, the parser's among them, have none of their own.
 func exitCode(err error) int {
-	var ce value.ConfigErrors
-	var ee *exitError
-	switch {
-	case errors.As(err, &ee):
+	if ee, ok := errors.AsType[*exitError](err); ok {
 		return ee.code
-	case errors.As(err, &ce) && !ce.OnCommandLine():
+	}
+	if ce, ok := errors.AsType[value.ConfigErrors](err); ok && !ce.OnCommandLine() {
 		return ExitFailed
 	}
 	return ExitUsage
@@ -110,8 +108,7 @@ func parent(c *cobra.Command) {
 // flagError adds to the parser's error what was probably meant. A flag with a single dash usually belongs to the child.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("run `%s --help` for the flags", c.CommandPath())
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := value.Nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
@@ -133,8 +130,7 @@ func ran(ctx context.Context, err error) error {
 
 // failed marks an error that came after the arguments were accepted. Configuration errors keep their own code.
 func failed(err error) error {
-	var ce value.ConfigErrors
-	if err == nil || errors.As(err, &ce) {
+	if _, ok := errors.AsType[value.ConfigErrors](err); ok || err == nil {
 		return err
 	}
 	return &exitError{ExitFailed, err}
