@@ -17,6 +17,7 @@ import (
 
 	"dragoman/adapters/mux"
 	"dragoman/adapters/stdio/pipe"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -174,7 +175,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			_ = r.Close()
 		})
 	}
-	eventually(t, "writers wait", func() bool { // one more is admitted if the first is being written
+	testkit.Eventually(t, "writers wait", func() bool { // one more is admitted if the first is being written
 		p.w.mu.Lock()
 		defer p.w.mu.Unlock()
 		return len(p.w.waiting) >= 19

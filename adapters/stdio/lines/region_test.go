@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
@@ -97,7 +98,7 @@ func TestRegionsCool(t *testing.T) {
 	if n := count(); n != warmTotal/warmBytes && !proxy.Poison {
 		t.Errorf("%d stay", n)
 	}
-	eventually(t, "all are gone", func() bool { return count() == 0 })
+	testkit.Eventually(t, "all are gone", func() bool { return count() == 0 })
 	if p.held != 0 {
 		t.Errorf("%d bytes are held", p.held)
 	}
@@ -210,5 +211,5 @@ func TestWriterFailsWithLargeLines(t *testing.T) {
 	if err := w.Flush(shortly(t)); err == nil {
 		t.Error("written to a closed pipe")
 	}
-	eventually(t, "all are given back", func() bool { return LargeLines() <= before })
+	testkit.Eventually(t, "all are given back", func() bool { return LargeLines() <= before })
 }

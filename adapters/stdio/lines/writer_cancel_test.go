@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Writers are cancelled at any time while the reader is slow: accepted lines arrive complete, once, and in each writer's order; other lines
@@ -81,7 +83,7 @@ func TestWriterCancelledAnywhere(t *testing.T) {
 		mu.Unlock()
 		if !was {
 			// It may arrive before its writer knows that it was accepted.
-			eventually(t, key+" was accepted", func() bool {
+			testkit.Eventually(t, key+" was accepted", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				was := accepted[key]

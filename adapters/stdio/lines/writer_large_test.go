@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dragoman/adapters/stdio/pipe"
+	"dragoman/internal/testkit"
 )
 
 // stuckWriter returns a Writer with a large line in progress that is not read, the reading end, and the result of that write.
@@ -28,7 +29,7 @@ func begin(t *testing.T, w *Writer, ctx context.Context, line []byte, place int)
 	t.Helper()
 	result := make(chan error, 1)
 	go func() { result <- w.WriteParts(ctx, line) }()
-	eventually(t, "it waits", func() bool {
+	testkit.Eventually(t, "it waits", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.queue) >= place

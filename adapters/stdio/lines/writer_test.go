@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dragoman/adapters/stdio/pipe"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
@@ -110,20 +111,11 @@ func TestWriterRefuses(t *testing.T) {
 // waiting polls until n writers wait.
 func waiting(t *testing.T, w *Writer, n int) {
 	t.Helper()
-	eventually(t, "writers wait", func() bool {
+	testkit.Eventually(t, "writers wait", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.waiting) == n
 	})
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
 }
 
 func TestWriterBounds(t *testing.T) {

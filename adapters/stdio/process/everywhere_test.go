@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/internal/testkit"
 )
 
 // Tests for every system.
@@ -114,5 +116,5 @@ func TestProcessExitEndsTheTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the grandchild's end", func() bool { return dead(grandchild) })
+	testkit.Eventually(t, "the grandchild's end", func() bool { return dead(grandchild) })
 }

@@ -47,15 +47,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 func background() context.Context { return context.Background() }
 
 func readLine(t testing.TB, p *Process) string {

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"dragoman/internal/testkit"
 )
 
 func TestProcessExitCodes(t *testing.T) {
@@ -127,8 +129,8 @@ func TestProcessEndsWithUs(t *testing.T) {
 		t.Fatal("they did not start")
 	}
 	must(t, windows.TerminateProcess(watched(t, us.PID()), 9))
-	eventually(t, "the child's end", func() bool { return dead(middle) })
-	eventually(t, "the grandchild's end", func() bool { return dead(leaf) })
+	testkit.Eventually(t, "the child's end", func() bool { return dead(middle) })
+	testkit.Eventually(t, "the grandchild's end", func() bool { return dead(leaf) })
 	if e := await(t, us); e.Code != 9 {
 		t.Errorf("got %v", e)
 	}

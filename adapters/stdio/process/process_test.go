@@ -18,6 +18,7 @@ import (
 
 	"dragoman/adapters/stdio/lines"
 	"dragoman/adapters/stdio/pipe"
+	"dragoman/internal/testkit"
 )
 
 func noProcessLeft(t testing.TB, p *Process) {
@@ -274,5 +275,5 @@ func TestProcessEndsWithUs(t *testing.T) {
 		t.Fatal("it did not start")
 	}
 	must(t, unix.Kill(us.PID(), unix.SIGKILL))
-	eventually(t, "the orphan's end", func() bool { return dead(pid) })
+	testkit.Eventually(t, "the orphan's end", func() bool { return dead(pid) })
 }

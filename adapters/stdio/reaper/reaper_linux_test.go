@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dragoman/internal/testkit"
 )
 
 const stubborn = `trap "" TERM HUP INT; echo $$ >> $REAPER_TEST_PIDS; while :; do sleep 40; done`
@@ -94,12 +96,7 @@ func (r *rig) sh(text string) (*Child, <-chan string) {
 
 func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !done(); {
-		if time.Now().After(limit) {
-			r.t.Fatalf("%s: not in time", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(r.t, what, 20*time.Second, done)
 }
 
 // left returns the processes of the test that are alive, found by the token in their environment and by recorded ids.

@@ -16,12 +16,10 @@ import (
 	"time"
 
 	"dragoman/adapters/transport"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// soon is how long a test waits for an event.
-const soon = 10 * time.Second
 
 // testServer is a server behind a socket: each connection it accepts goes to the test.
 type testServer struct {
@@ -74,7 +72,7 @@ func (p *testServer) accept() *peer {
 	case conn := <-p.conns:
 		p.t.Cleanup(func() { _ = conn.Close() })
 		return &peer{t: p.t, conn: conn, r: bufio.NewReader(conn)}
-	case <-time.After(soon):
+	case <-time.After(testkit.Patient):
 		p.t.Fatal("no connection")
 	}
 	return nil
@@ -82,7 +80,7 @@ func (p *testServer) accept() *peer {
 
 func (p *peer) line() string {
 	p.t.Helper()
-	_ = p.conn.SetReadDeadline(time.Now().Add(soon))
+	_ = p.conn.SetReadDeadline(time.Now().Add(testkit.Patient))
 	line, err := p.r.ReadString('\n')
 	if err != nil {
 		p.t.Fatalf("the server reads: %v", err)
@@ -114,16 +112,6 @@ func (e *recordingSink) Message(m *wire.Message) bool {
 	return true
 }
 func (e *recordingSink) Lost(err error) { e.lost <- err }
-
-func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(soon):
-		t.Fatalf("never came: %s", what)
-	}
-	return v
-}
 
 // newSocket makes a dialer and checks that no connection is open at the test's end.
 func newSocket(t *testing.T, opt Options) *Dialer {
@@ -178,14 +166,14 @@ func TestSocketCall(t *testing.T) {
 				t.Errorf("the server got %s, want %s", got, want)
 			}
 			srv.send("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
-			m, err := proxy.Response(replies, time.Now().Add(soon))
+			m, err := proxy.Response(replies, time.Now().Add(testkit.Patient))
 			if err != nil || string(m.Append(nil)) != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("%s %v", m.Append(nil), err)
 			}
-			if got := receive(t, "the notice", sink.messages); !strings.Contains(got, "list_changed") {
+			if got := testkit.Receive(t, "the notice", sink.messages); !strings.Contains(got, "list_changed") {
 				t.Errorf("the sink got %s", got)
 			}
-			if got := receive(t, "the noise", noise); got != "hello|true" {
+			if got := testkit.Receive(t, "the noise", noise); got != "hello|true" {
 				t.Errorf("noise: %s", got)
 			}
 			if err := link.Send(t.Context(), []byte(`{"jsonrpc":"2.0","method":"n"}`)); err != nil {
@@ -216,7 +204,7 @@ func TestSocketLinksAreApart(t *testing.T) {
 			t.Errorf("link %d: %s", i, got)
 		}
 		srv.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
-		if m, err := proxy.Response(replies, time.Now().Add(soon)); err != nil || !strings.Contains(string(m.Append(nil)), fmt.Sprintf(`"n":%d`, i)) {
+		if m, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil || !strings.Contains(string(m.Append(nil)), fmt.Sprintf(`"n":%d`, i)) {
 			t.Errorf("link %d: %s %v", i, m.Append(nil), err)
 		}
 	}
@@ -251,15 +239,15 @@ func TestSocketServerGoes(t *testing.T) {
 			srv.line()
 			began := time.Now()
 			end(srv.conn)
-			_, err = proxy.Response(replies, time.Now().Add(soon))
+			_, err = proxy.Response(replies, time.Now().Add(testkit.Patient))
 			var fault *proxy.Error
 			if !errors.As(err, &fault) || fault.Name != proxy.Lost.Name || !strings.Contains(fault.Message, p.ln.Addr().String()) || !strings.Contains(fault.Message, `"a"`) {
 				t.Errorf("the call ends with %v", err)
 			}
-			if d := time.Since(began); d > soon/4 {
+			if d := time.Since(began); d > testkit.Patient/4 {
 				t.Errorf("after %s", d)
 			}
-			if err := receive(t, "Lost", sink.lost); !errors.As(err, &fault) {
+			if err := testkit.Receive(t, "Lost", sink.lost); !errors.As(err, &fault) {
 				t.Errorf("Lost says %v", err)
 			}
 			_, err = link.Call(request(t, called1))
@@ -311,14 +299,14 @@ func TestSocketClose(t *testing.T) {
 					group.Go(func() { _ = link.Close() })
 				}
 				group.Wait()
-				if d := time.Since(began); polite == (d >= linger) || d > soon/2 {
+				if d := time.Since(began); polite == (d >= linger) || d > testkit.Patient/2 {
 					t.Errorf("closing takes %s", d)
 				}
-				if got := receive(t, "the end of our side", rest); got != `{"jsonrpc":"2.0","method":"last"}`+"\n" {
+				if got := testkit.Receive(t, "the end of our side", rest); got != `{"jsonrpc":"2.0","method":"last"}`+"\n" {
 					t.Errorf("the server got %q", got)
 				}
 				var fault *proxy.Error
-				if _, err := proxy.Response(replies, time.Now().Add(soon)); !errors.As(err, &fault) || fault.Name != proxy.Lost.Name {
+				if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); !errors.As(err, &fault) || fault.Name != proxy.Lost.Name {
 					t.Errorf("the call in flight: %v", err)
 				}
 				if s.open.Load() != 0 || len(sink.lost) > 0 {
@@ -349,7 +337,7 @@ func TestSocketServerDoesNotRead(t *testing.T) {
 	}
 	began := time.Now()
 	_ = link.Close()
-	if d := time.Since(began); d > soon/2 {
+	if d := time.Since(began); d > testkit.Patient/2 {
 		t.Errorf("closing takes %s", d)
 	}
 }
@@ -371,7 +359,7 @@ func TestSocketLongLines(t *testing.T) {
 	}
 	srv.line()
 	srv.send(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
-	if _, err := proxy.Response(replies, time.Now().Add(soon)); !errors.As(err, &fault) || fault.Name != proxy.ResponseTooLarge.Name || !strings.Contains(fault.Message, "limits.line, 1000") {
+	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); !errors.As(err, &fault) || fault.Name != proxy.ResponseTooLarge.Name || !strings.Contains(fault.Message, "limits.line, 1000") {
 		t.Errorf("a long answer: %v", err)
 	}
 	replies, err = link.Call(request(t, called1))
@@ -380,7 +368,7 @@ func TestSocketLongLines(t *testing.T) {
 	}
 	srv.line()
 	srv.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
+	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil {
 		t.Errorf("after a long answer: %v", err)
 	}
 }
@@ -417,7 +405,7 @@ func TestSocketLargeLines(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						m, err := proxy.Response(replies, time.Now().Add(soon))
+						m, err := proxy.Response(replies, time.Now().Add(testkit.Patient))
 						if err != nil || string(m.Of(m.Result)) != `{"x":"`+text+`"}` {
 							t.Errorf("%d: %d bytes, %v", i, len(m.Of(m.Result)), err)
 						}
@@ -480,7 +468,7 @@ func TestSocketPlainConn(t *testing.T) {
 	}
 	srv.line()
 	srv.send(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
+	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil {
 		t.Error(err)
 	}
 	_ = link.Close()

@@ -17,6 +17,7 @@ import (
 
 	"dragoman/adapters/stdio/process"
 	"dragoman/adapters/transport"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -56,7 +57,7 @@ func TestCrashInACall(t *testing.T) {
 			if later := fault(t, l, "ping", proxy.SessionLost); later.Message != e.Message {
 				t.Errorf("later: %v", later)
 			}
-			until(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+			testkit.Eventually(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
 			if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != 1 || s.Starts != 1 {
 				t.Errorf("%+v", s)
 			}
@@ -111,7 +112,7 @@ func TestGrownChildren(t *testing.T) {
 	d := dialer(t, "fall=tools/call", nil)
 	d.goodAge = time.Millisecond
 	l := dial(t, d, newListener())
-	until(t, "its age", func() bool { return settled(l.c) })
+	testkit.Eventually(t, "its age", func() bool { return settled(l.c) })
 	fault(t, l, "tools/call", proxy.Lost)
 	if s, h := d.Stats(), d.Health(); s.Crashes != 1 || s.FailedStarts != 0 || h.Failures != 0 {
 		t.Errorf("%+v %+v", s, h)
@@ -129,7 +130,7 @@ func TestGrownWithoutAnAnswer(t *testing.T) {
 		_, err := call(l, "initialize")
 		answered <- err
 	}()
-	until(t, "its age", func() bool {
+	testkit.Eventually(t, "its age", func() bool {
 		l.c.mu.Lock()
 		defer l.c.mu.Unlock()
 		return l.c.lived
@@ -143,7 +144,7 @@ func TestGrownWithoutAnAnswer(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the verdict", func() bool { return settled(l.c) })
+	testkit.Eventually(t, "the verdict", func() bool { return settled(l.c) })
 }
 
 // A caller that leaves before the first answer says nothing about the server; one that has never called found it alive.
@@ -153,14 +154,14 @@ func TestLeavingEarly(t *testing.T) {
 	if err := unix.Kill(l.PID(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the failure", func() bool { return d.Health().Failures == 1 })
+	testkit.Eventually(t, "the failure", func() bool { return d.Health().Failures == 1 })
 	l = dial(t, d, newListener())
 	left := make(chan error, 1)
 	go func() {
 		_, err := call(l, "initialize")
 		left <- err
 	}()
-	until(t, "the request", func() bool { return l.InFlight() == 1 })
+	testkit.Eventually(t, "the request", func() bool { return l.InFlight() == 1 })
 	_ = l.Close()
 	var e *proxy.Error
 	if err := <-left; !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name || !strings.Contains(e.Message, `"files" was stopped`) {
@@ -188,13 +189,13 @@ func TestCloseAfterACrash(t *testing.T) {
 	}
 	sink := newListener()
 	l := c.first(proxy.Legacy, sink)
-	until(t, "its end", func() bool { return c.proc.Exit() != nil })
+	testkit.Eventually(t, "its end", func() bool { return c.proc.Exit() != nil })
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		_ = l.Close()
 	}()
-	until(t, "Close", func() bool {
+	testkit.Eventually(t, "Close", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.closed
@@ -251,11 +252,11 @@ func TestCrashLoop(t *testing.T) {
 	if err := os.Remove(flag); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the trial", func() bool { return d.Health().State == "half-open" })
+	testkit.Eventually(t, "the trial", func() bool { return d.Health().State == "half-open" })
 	d.goodAge = time.Hour
 	l := dial(t, d, newListener())
 	mustCall(t, l, "initialize") // which is enough
-	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
+	testkit.Eventually(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 	if h := d.Health(); h.Failures != 0 {
 		t.Errorf("%+v", h)
 	}
@@ -270,7 +271,7 @@ func TestStartTimeout(t *testing.T) {
 		_, err := call(l, "initialize")
 		failed <- err
 	}()
-	until(t, "the request, and the child's words", func() bool {
+	testkit.Eventually(t, "the request, and the child's words", func() bool {
 		l.c.mu.Lock()
 		defer l.c.mu.Unlock()
 		return l.c.overdueTimer != nil && l.LastWords() != ""
@@ -290,7 +291,7 @@ func TestStartTimeout(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("the sink was not notified")
 	}
-	until(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+	testkit.Eventually(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
 	if s := d.Stats(); s.FailedStarts != 1 || s.Crashes != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -316,7 +317,7 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	d = dialer(t, "good", func(o *Options) { o.StartTimeout = 2 * time.Second })
 	l = dial(t, d, newListener())
 	mustCall(t, l, "initialize")
-	until(t, "the answer to be noted", l.c.ready.Load)
+	testkit.Eventually(t, "the answer to be noted", l.c.ready.Load)
 	l.c.mu.Lock()
 	armed := l.c.overdueTimer != nil && l.c.overdueTimer.Stop()
 	l.c.mu.Unlock()

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dragoman/adapters/transport"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
 func warm(t *testing.T, d *Dialer, spares int) {
 	t.Helper()
 	d.Warm()
-	until(t, "the prewarmed children", func() bool { return d.Stats().Spares == spares })
+	testkit.Eventually(t, "the prewarmed children", func() bool { return d.Stats().Spares == spares })
 }
 
 func idle(d *Dialer) (pids []int) {
@@ -51,7 +52,7 @@ func TestPrewarmedChildrenAreUsed(t *testing.T) {
 			t.Errorf("Dial %d took %d, the prewarmed ones were %v", i, l.PID(), pids)
 		}
 		seen[l.PID()] = true
-		until(t, "the replacement", func() bool { return d.Stats().Spares == 2 })
+		testkit.Eventually(t, "the replacement", func() bool { return d.Stats().Spares == 2 })
 	}
 	if s := d.Stats(); s.Running != 6 || s.Starts != 7 {
 		t.Errorf("%+v", s)
@@ -66,13 +67,13 @@ func TestPrewarmedChildDies(t *testing.T) {
 	d.prewarmed.mu.Lock()
 	c := d.prewarmed.idle[0]
 	d.prewarmed.mu.Unlock()
-	until(t, "its age", func() bool { return settled(c) })
+	testkit.Eventually(t, "its age", func() bool { return settled(c) })
 	first := c.proc.PID()
 	if err := unix.Kill(first, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the failure in the books", func() bool { return d.Stats().FailedStarts == 1 })
-	until(t, "the replacement", func() bool { pids := idle(d); return len(pids) == 1 && pids[0] != first })
+	testkit.Eventually(t, "the failure in the books", func() bool { return d.Stats().FailedStarts == 1 })
+	testkit.Eventually(t, "the replacement", func() bool { pids := idle(d); return len(pids) == 1 && pids[0] != first })
 	l := dial(t, d, newListener())
 	mustCall(t, l, "initialize")
 	if h := d.Health(); !strings.Contains(h.Last, "SIGKILL") || d.Stats().Crashes != 1 {
@@ -94,26 +95,26 @@ func TestPrewarmedChildrenThatDieOpenTheCircuit(t *testing.T) {
 	d := dialer(t, "die-while="+flag, func(o *Options) { o.Spares, o.CrashLimit, o.CrashPause = 1, 2, time.Second })
 	d.goodAge = time.Hour
 	d.Warm()
-	until(t, "the open circuit", func() bool { return d.Health().State == "open" })
+	testkit.Eventually(t, "the open circuit", func() bool { return d.Health().State == "open" })
 	if s := d.Stats(); s.Starts != 2 || s.FailedStarts != 2 {
 		t.Errorf("%+v", s)
 	}
 	if err := os.Remove(flag); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a spare after the pause", func() bool { return d.Stats().Spares == 1 })
+	testkit.Eventually(t, "a spare after the pause", func() bool { return d.Stats().Spares == 1 })
 	if h := d.Health(); h.State != "half-open" {
 		t.Errorf("%+v", h)
 	}
 	l := dial(t, d, newListener()) // it is the trial, and its first answer shows that the server has recovered
 	mustCall(t, l, "initialize")
-	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
+	testkit.Eventually(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 }
 
 func TestPrewarmingAMissingCommandDoesNotSpin(t *testing.T) {
 	d := dialer(t, "good", func(o *Options) { o.Spares = 2; o.Command.Argv = []string{"/no/such/command"} })
 	d.Warm()
-	until(t, "a second try", func() bool { return d.Stats().FailedStarts >= 2 })
+	testkit.Eventually(t, "a second try", func() bool { return d.Stats().FailedStarts >= 2 })
 	if n := d.Stats().Starts; n > 3 {
 		t.Errorf("%d starts at once", n)
 	}
@@ -123,7 +124,7 @@ func TestPrewarmingAMissingCommandDoesNotSpin(t *testing.T) {
 func TestPrewarmedChildWithABanner(t *testing.T) {
 	d := dialer(t, "banner", func(o *Options) { o.Spares = 1 })
 	warm(t, d, 1)
-	until(t, "the end of the banner", func() bool { return d.Stats().Noise == 48<<10 })
+	testkit.Eventually(t, "the end of the banner", func() bool { return d.Stats().Noise == 48<<10 })
 	l := dial(t, d, newListener())
 	mustCall(t, l, "initialize")
 }
@@ -210,7 +211,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the crash", func() bool { return d.Health().Failures == 1 })
+	testkit.Eventually(t, "the crash", func() bool { return d.Health().Failures == 1 })
 	_ = l.Close()
 	done := make(chan error, 1)
 	go func() {

@@ -212,13 +212,3 @@ func has(t *testing.T, text string, parts ...string) {
 		}
 	}
 }
-
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); {
-		if time.Now().After(end) {
-			t.Fatalf("never happened: %s", what)
-		}
-		time.Sleep(time.Millisecond) // polled
-	}
-}
