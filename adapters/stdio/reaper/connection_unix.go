@@ -75,7 +75,7 @@ func (c *Child) Kill() { c.request(reqKill) }
 
 func (c *Child) request(k kind) {
 	// An error means that the reaper is lost, which ends the process tree as well.
-	_ = c.conn.send(head{kind: k, id: c.id}, nil, nil)
+	_ = c.conn.send(frame{kind: k, id: c.id}, nil, nil)
 }
 
 // start requests a child and waits for the outcome.
@@ -98,8 +98,8 @@ func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
 		return nil, c.lostStart()
 	}
 	rights := unix.UnixRights(int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd()))
-	h := head{kind: reqStart, size: uint32(len(body)), id: child.id} //nolint:gosec // G115: maxBody at most
-	if err := c.send(h, body, rights); err != nil {
+	f := frame{kind: reqStart, value: int32(len(body)), id: child.id} //nolint:gosec // G115: maxBody at most
+	if err := c.send(f, body, rights); err != nil {
 		c.broken()
 	}
 	select {
@@ -132,15 +132,14 @@ func (c *connection) lostStart() error {
 
 // send writes a frame, with descriptors if rights is not empty. After an error the stream of frames may be broken, and the
 // reaper process has to be ended.
-func (c *connection) send(h head, body, rights []byte) error {
-	var b [headSize]byte
-	h.encode(&b)
+func (c *connection) send(f frame, body, rights []byte) error {
+	b := f.encode()
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if err := c.socket.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
 		return err
 	}
-	if n, _, err := c.socket.WriteMsgUnix(b[:], rights, nil); err != nil || n != len(b) {
+	if n, _, err := c.socket.WriteMsgUnix(b, rights, nil); err != nil || n != len(b) {
 		return errors.Join(err, io.ErrShortWrite)
 	}
 	if len(body) == 0 {
@@ -239,12 +238,13 @@ func (c *connection) settleRest() {
 
 // readEvents reads events until the reaper process closes its end of the socket. It stops late once the process is ready.
 func (c *connection) readEvents(late *time.Timer) error {
-	from := bufio.NewReaderSize(c.socket, 64*eventSize)
+	from := bufio.NewReaderSize(c.socket, 64*frameSize)
+	b := make([]byte, frameSize)
 	for {
-		e, err := readEvent(from)
-		if err != nil {
+		if _, err := io.ReadFull(from, b); err != nil {
 			return err
 		}
+		e := decodeFrame(b)
 		if e.kind != evReady {
 			c.handle(e)
 			continue
@@ -259,7 +259,7 @@ func (c *connection) readEvents(late *time.Timer) error {
 }
 
 // handle passes an event on to its child.
-func (c *connection) handle(e event) {
+func (c *connection) handle(e frame) {
 	c.mu.Lock()
 	child := c.children[e.id]
 	if child == nil {

@@ -70,27 +70,27 @@ func (s *server) receive() {
 	defer close(s.requests)
 	running := 0 // forkers
 	for {
-		h, files, err := s.readHead()
-		if err != nil || h.size > maxBody {
+		f, files, err := s.readRequest()
+		if err != nil || f.value < 0 || f.value > maxBody {
 			closeAll(files)
 			return
 		}
-		if h.kind != reqStart {
-			s.requests <- h
+		if f.kind != reqStart {
+			s.requests <- f
 			continue
 		}
-		start, err := s.readStart(h)
+		start, err := s.readStart(f)
 		switch {
 		case err != nil:
 			closeAll(files)
 			return
 		case len(files) != 3: // the system passes none where there is no room for all
 			closeAll(files)
-			s.failed(h.id, unix.EMFILE)
+			s.failed(f.id, unix.EMFILE)
 			continue
 		}
 		start.files = files
-		s.pending.add(h.id)
+		s.pending.add(f.id)
 		if running < min(s.pending.count(), forkers) {
 			running++
 			go s.fork()
@@ -99,23 +99,23 @@ func (s *server) receive() {
 	}
 }
 
-func (s *server) readStart(h head) (startRequest, error) {
-	body := make([]byte, h.size)
+func (s *server) readStart(f frame) (startRequest, error) {
+	body := make([]byte, f.value)
 	if _, err := io.ReadFull(s.socket, body); err != nil {
 		return startRequest{}, err
 	}
 	r, err := decodeStart(body)
-	r.id = h.id
+	r.id = f.id
 	return r, err
 }
 
-// readHead reads a head and the descriptors that come with it, which no child may inherit.
-func (s *server) readHead() (head, []int, error) {
-	var b [headSize]byte
+// readRequest reads a request and the descriptors that come with it, which no child may inherit.
+func (s *server) readRequest() (frame, []int, error) {
+	b := make([]byte, frameSize)
 	oob := make([]byte, unix.CmsgSpace(3*4))
-	n, oobn, err := receiveRights(s.socket, b[:], oob)
+	n, oobn, err := receiveRights(s.socket, b, oob)
 	if err != nil {
-		return head{}, nil, err
+		return frame{}, nil, err
 	}
 	files, err := rightsIn(oob[:oobn])
 	if err == nil && n == 0 {
@@ -124,7 +124,7 @@ func (s *server) readHead() (head, []int, error) {
 	if err == nil && n < len(b) {
 		_, err = io.ReadFull(s.socket, b[n:])
 	}
-	return decodeHead(&b), files, err
+	return decodeFrame(b), files, err
 }
 
 // rightsIn returns the descriptors in a control message.
@@ -143,9 +143,7 @@ func rightsIn(oob []byte) ([]int, error) {
 // report sends an event. It waits while Dragoman does not read; once Dragoman is gone the event is lost, and receive sees the
 // end.
 func (s *server) report(k kind, id uint64, value int32) {
-	var b [eventSize]byte
-	event{kind: k, id: id, value: value}.encode(&b)
-	_, _ = s.socket.Write(b[:]) // whole, and not mixed with those of others: see net.Conn
+	_, _ = s.socket.Write(frame{kind: k, id: id, value: value}.encode()) // whole, and not mixed with those of others: see net.Conn
 }
 
 // failed reports that a child was not started.

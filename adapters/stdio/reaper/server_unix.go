@@ -42,7 +42,7 @@ type server struct {
 	envMark   string // KEY=value of MarkKey without the child's number
 	limitMark uint64 // the second mark without the child's number; see limitMarkOf
 
-	requests chan head // other than starts
+	requests chan frame // other than starts
 	starts   chan startRequest
 	forkTurn forkTurn
 	forking  atomic.Int32 // forkers that are forking
@@ -138,7 +138,7 @@ func Main() int {
 	mark := os.Getenv(markKey)
 	s := &server{
 		socket: socket, envMark: MarkKey + "=" + mark + "-", limitMark: limitMarkOf(mark),
-		requests: make(chan head, 16), starts: make(chan startRequest, 2*maxStarts), forkTurn: make(forkTurn, 1),
+		requests: make(chan frame, 16), starts: make(chan startRequest, 2*maxStarts), forkTurn: make(forkTurn, 1),
 		forked: make(chan forkResult, 2*maxStarts), exits: make(chan os.Signal, 1),
 		alarm: time.NewTimer(time.Hour), idle: time.NewTimer(idleTime),
 		trees: map[uint64]*tree{}, leaders: map[int]*tree{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
@@ -205,7 +205,7 @@ func (s *server) collect(limit uint64) {
 	}
 }
 
-func (s *server) handle(r head) {
+func (s *server) handle(r frame) {
 	for s.pending.has(r.id) { // Dragoman knows already that it has been started
 		s.add(<-s.forked)
 	}

@@ -5,7 +5,6 @@ package reaper
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -14,11 +13,10 @@ import (
 	"syscall"
 )
 
-// The frames between us and the reaper process. Both ends are the same binary on the same machine. A request is a head, with which
-// the descriptors of a start travel, and a body; an event has a fixed size. Numbers are little endian.
+// The frames between us and the reaper process. Both ends are the same binary on the same machine. A start consists of a frame,
+// with which its descriptors travel, and a body. Numbers are little endian.
 const (
-	headSize  = 16
-	eventSize = 24
+	frameSize = 16
 	// maxBody is more than execve takes (a quarter of the stack's limit, and 6 MiB at most).
 	maxBody = 8 << 20
 	// maxStarts bounds the starts in progress: each has three descriptors in the reaper process.
@@ -34,7 +32,7 @@ var order = binary.LittleEndian
 type kind uint8
 
 const (
-	reqStart kind = iota + 1
+	reqStart kind = iota + 1 // value: size of the body, in bytes
 	reqTerminate
 	reqKill
 	evReady   // value: version
@@ -44,47 +42,24 @@ const (
 	evGone
 )
 
-// head begins a request.
-type head struct {
-	kind kind
-	size uint32 // of the body, in bytes
-	id   uint64 // of the child
-}
-
-func (h head) encode(b *[headSize]byte) {
-	order.PutUint32(b[0:], h.size)
-	b[4] = byte(h.kind)
-	order.PutUint64(b[8:], h.id)
-}
-
-func decodeHead(b *[headSize]byte) head {
-	return head{kind: kind(b[4]), size: order.Uint32(b[0:]), id: order.Uint64(b[8:])}
-}
-
-// event is what the reaper process reports about a child.
-type event struct {
+// frame is a request to the reaper process, or an event that it reports.
+type frame struct {
 	kind  kind
-	id    uint64
-	value int32
+	value int32  // see kind
+	id    uint64 // of the child
 }
 
-func (e event) encode(b *[eventSize]byte) {
-	b[0] = byte(e.kind)
-	order.PutUint64(b[8:], e.id)
-	order.PutUint32(b[16:], uint32(e.value)) //nolint:gosec // G115: the same bits
+func (f frame) encode() []byte {
+	b := make([]byte, frameSize)
+	b[0] = byte(f.kind)
+	order.PutUint32(b[4:], uint32(f.value)) //nolint:gosec // G115: the same bits
+	order.PutUint64(b[8:], f.id)
+	return b
 }
 
-func decodeEvent(b *[eventSize]byte) event {
-	return event{kind: kind(b[0]), id: order.Uint64(b[8:]), value: int32(order.Uint32(b[16:]))} //nolint:gosec // G115: the same bits
-}
-
-// readEvent reads the next event.
-func readEvent(from io.Reader) (event, error) {
-	var b [eventSize]byte
-	if _, err := io.ReadFull(from, b[:]); err != nil {
-		return event{}, err
-	}
-	return decodeEvent(&b), nil
+// decodeFrame decodes a frame; b has frameSize bytes.
+func decodeFrame(b []byte) frame {
+	return frame{kind: kind(b[0]), value: int32(order.Uint32(b[4:])), id: order.Uint64(b[8:])} //nolint:gosec // G115: the same bits
 }
 
 // encodeStart returns the body of a start: the strings and how many there are, each ended by a zero byte. The errors are those of

@@ -25,16 +25,9 @@ func TestWire(t *testing.T) {
 			t.Errorf("the first %d bytes give %+v", n, o)
 		}
 	}
-	var h [headSize]byte
-	for _, x := range []head{{kind: reqKill, size: 1 << 20, id: 1 << 40}, {}} {
-		if x.encode(&h); decodeHead(&h) != x {
-			t.Errorf("%+v", decodeHead(&h))
-		}
-	}
-	var a [eventSize]byte
-	for _, x := range []event{{kind: evExited, id: 1 << 40, value: -1}, {}} {
-		if x.encode(&a); decodeEvent(&a) != x {
-			t.Errorf("%+v", decodeEvent(&a))
+	for _, f := range []frame{{kind: reqStart, value: 8 << 20, id: 1 << 40}, {kind: evExited, id: 1<<64 - 1, value: -1}, {}} {
+		if got := decodeFrame(f.encode()); got != f {
+			t.Errorf("%+v instead of %+v", got, f)
 		}
 	}
 }
