@@ -64,7 +64,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 }
 
 // A server that refuses every token does not cause a request for each call.
-func TestTokensThatAreRefused(t *testing.T) {
+func TestRefusedTokens(t *testing.T) {
 	s, c := newServer(t), newClock()
 	cl := newTestClient(t, s, c)
 	for i := range 50 {
@@ -103,7 +103,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 }
 
 // Every answer without a token is an error, without the content of the answer, and no further request is sent at once.
-func TestTokensThatAreNone(t *testing.T) {
+func TestAnswersWithoutToken(t *testing.T) {
 	f := func(status int, body, want string) {
 		t.Helper()
 		s, c := newServer(t), newClock()

@@ -37,7 +37,7 @@ func landed(k *Keys) {
 
 // Keys are fetched once, found by their id, fetched again for an unknown id, but not repeatedly, and removed when the issuer removes
 // them.
-func TestKeysComeAndGo(t *testing.T) {
+func TestKeyRotation(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.respond(200, set(public("a", ecKey())))
 	k := newTestKeys(t, s, c)
@@ -75,7 +75,7 @@ func TestKeysComeAndGo(t *testing.T) {
 }
 
 // While the issuer is unreachable its keys stay valid as long as configured, no request waits for it, and it is not tried every time.
-func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
+func TestUnreachableIssuer(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.respond(200, set(public("a", ecKey())))
 	k := newTestKeys(t, s, c)
@@ -105,7 +105,7 @@ func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 }
 
 // A silent issuer blocks no request for longer than the timeout of one fetch, however many URLs are tried.
-func TestKeysOfASilentIssuer(t *testing.T) {
+func TestSilentIssuer(t *testing.T) {
 	s := newServer(t)
 	s.hold = make(chan struct{})
 	k, err := NewKeys(KeysOptions{Issuer: s.url + "/tenant", TTL: time.Minute, Within: 50 * time.Millisecond})
@@ -126,7 +126,7 @@ func TestKeysOfASilentIssuer(t *testing.T) {
 }
 
 // An invalid key set, or one without acceptable keys, counts as none.
-func TestKeysThatDoNotCount(t *testing.T) {
+func TestUnusableKeySets(t *testing.T) {
 	weak := `{"keys":[{"kty":"RSA","kid":"w","e":"AQAB","n":"` + strings.Repeat("A", 170) + `w"}]}`
 	for what, body := range map[string]string{"no JSON": "<html>", "no keys": `{}`, "empty": `{"keys":[]}`, "null": "null", "symmetric": `{"keys":[{"kty":"oct","kid":"s","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}]}`,
 		"weak": weak, "unknown": `{"keys":[{"kty":"new","kid":"n"}]}`, "too large": `{"keys":[` + strings.Repeat(" ", maxKeySet) + `]}`,

@@ -99,7 +99,7 @@ func TestExport(t *testing.T) {
 }
 
 // Spans that end after Close go to the successor, and to its successor.
-func TestSpansGoToTheSuccessor(t *testing.T) {
+func TestHandOver(t *testing.T) {
 	k := newCollector(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
 	_, late := one.Tracer().Start(context.Background(), "late")
@@ -173,7 +173,7 @@ func TestFailures(t *testing.T) {
 }
 
 // A post is retried if the collector allows it, not before the time it names; all other failures are final.
-func TestAskedAgain(t *testing.T) {
+func TestRetries(t *testing.T) {
 	for _, x := range []struct {
 		status int
 		after  string
@@ -247,7 +247,7 @@ func TestPartialSuccess(t *testing.T) {
 }
 
 // Close returns in time although the collector is silent or asks for retries.
-func TestEndInTime(t *testing.T) {
+func TestCloseInTime(t *testing.T) {
 	for name, status := range map[string]int32{"silent": 0, "busy": 503} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -236,7 +236,7 @@ func TestEnvFileErrors(t *testing.T) {
 	}
 }
 
-func TestOpenEnvFileIsWarnedOf(t *testing.T) {
+func TestReadableEnvFile(t *testing.T) {
 	vars := testkit.WriteFile(t, "vars.env", "A=hunter2\n")
 	if err := os.Chmod(vars, 0o644); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func printedValue(t *testing.T, c *Config, key string) string {
 }
 
 // The bounds of the keys of questions, resumption and eras.
-func TestNewKeyBounds(t *testing.T) {
+func TestKeyBounds(t *testing.T) {
 	f := func(key, text, want string) {
 		t.Helper()
 		c, err := load(t, "", nil, key+"="+text)
@@ -127,8 +127,8 @@ func TestStateKey(t *testing.T) {
 	}
 }
 
-// The new keys in file, environment and flags, in their precedence.
-func TestNewKeysInAllLayers(t *testing.T) {
+// Keys in file, environment and flags, in their precedence.
+func TestKeysInAllLayers(t *testing.T) {
 	file := testkit.WriteFile(t, "c.yaml", "eras: [legacy]\nerror_status: compat\nquestions: {ttl: 2m, rounds: 3}\nresume: {events: 0, hold: 10s}\n"+
 		"upstreams: {a: {url: 'http://a', eras: [2025-06-18], tasks: drive, seal_state: true, asks_on_call: true}}\n")
 	c, err := load(t, file, []string{"DRAGOMAN_QUESTIONS_TTL=3m", "DRAGOMAN_RESUME_EVENTS=7", "DRAGOMAN_UPSTREAMS_A_ERAS=legacy,2026-07-28", "DRAGOMAN_UPSTREAMS_A_TASKS=hide"}, "eras=modern,2025-11-25", "error_status=strict")

@@ -59,7 +59,7 @@ func TestFormatsAgree(t *testing.T) {
 			t.Errorf("%s: %s", name, errorLines(err, path))
 			continue
 		}
-		c = said(c)
+		c = withoutOrigin(c)
 		if want == nil {
 			want = c
 		}

@@ -47,8 +47,8 @@ func errorLines(err error, file string) string {
 	return strings.Join(lines, "\n")
 }
 
-// said returns a configuration without the sources of its values.
-func said(c *Config) *Config {
+// withoutOrigin returns a configuration without the sources of its values.
+func withoutOrigin(c *Config) *Config {
 	bare := *c
 	bare.Origin = Origin{Warnings: c.Warnings}
 	return &bare
@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = said(c)
+	c = withoutOrigin(c)
 	want := &Config{
 		Service: ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
 		Admin:   AdminConfig{Listen: "127.0.0.1:9090"},
@@ -180,7 +180,7 @@ func TestConfigFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, plain = said(c), said(plain)
+	c, plain = withoutOrigin(c), withoutOrigin(plain)
 	if !reflect.DeepEqual(c, plain) {
 		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
 	}
@@ -372,7 +372,7 @@ func TestEnvironmentErrors(t *testing.T) {
 	f("DRAGOMAN_SECURITY_ALLOW_ANONYMOUS=yes", `DRAGOMAN_SECURITY_ALLOW_ANONYMOUS: must be true or false, not "yes"; fix: write true or false`)
 }
 
-func TestMillisecondsAreWarnedOf(t *testing.T) {
+func TestMillisecondsOfOthers(t *testing.T) {
 	c, err := load(t, "", []string{"MCP_TOOL_TIMEOUT=60000"})
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "milliseconds") {
 		t.Errorf("%v, %+v", err, c)
@@ -448,7 +448,7 @@ isolation = "shared"
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
 	}
-	c, again = said(c), said(again)
+	c, again = withoutOrigin(c), withoutOrigin(again)
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("%+v\nwant\n%+v\n%s", again, c, text.String())
 	}

@@ -87,8 +87,8 @@ func WriteReference(w io.Writer) error {
 		if name == "" {
 			title = "Top level"
 		}
-		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, Tables[strings.TrimSuffix(name, EntryOfTable)].Doc)
-		referenceRows(&b, keys, func(d config.Described) bool { return d.Also == "" && TableOf(d) == name })
+		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, Tables[strings.TrimSuffix(name, entryOfTable)].Doc)
+		referenceRows(&b, keys, func(d config.Described) bool { return d.Also == "" && tableOf(d) == name })
 	}
 	b.WriteString("\n## Names of server scaffolds\nOther names of keys above, as server scaffolds have them. Two spellings in one file must agree.\n\n")
 	b.WriteString("| key | variable | the same as |\n|---|---|---|\n")
@@ -101,11 +101,11 @@ func WriteReference(w io.Writer) error {
 	return err
 }
 
-// EntryOfTable ends the heading of a table whose entries users name.
-const EntryOfTable = "." + config.AnyName
+// entryOfTable ends the heading of a table whose entries users name.
+const entryOfTable = "." + config.AnyName
 
-// TableOf returns the heading below which a key stands. Tables of single values are shown with their parent.
-func TableOf(d config.Described) string {
+// tableOf returns the heading below which a key stands. Tables of single values are shown with their parent.
+func tableOf(d config.Described) string {
 	if d.Key == config.AnyName {
 		return strings.Join(d.Table[:len(d.Table)-1], ".")
 	}
@@ -116,7 +116,7 @@ func TableOf(d config.Described) string {
 func referenceTables(keys []config.Described) []string {
 	names := []string{""}
 	for _, d := range keys {
-		if name := TableOf(d); d.Kind != "table" && !slices.Contains(names, name) {
+		if name := tableOf(d); d.Kind != "table" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

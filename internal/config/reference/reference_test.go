@@ -36,7 +36,7 @@ func TestReferenceIsFresh(t *testing.T) {
 }
 
 // Every key has a description, variables and a flag, and every listed variable works.
-func TestReferenceIsWhole(t *testing.T) {
+func TestReferenceIsComplete(t *testing.T) {
 	keys := config.DescribeConfig()
 	var text strings.Builder
 	if err := WriteReference(&text); err != nil {
@@ -44,7 +44,7 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 	tables := map[string]bool{}
 	for _, d := range keys {
-		tables[TableOf(d)] = true
+		tables[tableOf(d)] = true
 		for i := range d.Table {
 			tables[strings.Join(d.Table[:i+1], ".")] = true
 		}
@@ -66,7 +66,7 @@ func TestReferenceIsWhole(t *testing.T) {
 		}
 	}
 	for name := range tables {
-		if Tables[strings.TrimSuffix(name, EntryOfTable)].Doc == "" {
+		if Tables[strings.TrimSuffix(name, entryOfTable)].Doc == "" {
 			t.Errorf("Tables lacks %s", name)
 		}
 	}
@@ -161,7 +161,7 @@ func wholeSchema(t *testing.T) *jsonschema.Schema {
 }
 
 // The schema accepts valid files: the complete file, its comments included, and files of other tests.
-func TestSchemaTakesWhatIsRight(t *testing.T) {
+func TestSchemaAcceptsValidFiles(t *testing.T) {
 	schema := wholeSchema(t)
 	read := func(name string) string {
 		data, err := os.ReadFile(name)
