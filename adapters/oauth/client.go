@@ -45,7 +45,7 @@ type ClientOptions struct {
 	Now                func() time.Time
 }
 
-// Client gets tokens by the client credentials grant (RFC 6749, 4.4) when they are needed, and keeps the last one until shortly
+// Client gets tokens by the client credentials grant (RFC 6749 §4.4) when they are needed, and keeps the last one until shortly
 // before its end. Only one request is in progress at a time. Tokens are never logged and never part of an error. Client implements
 // httpclient.Credentials.
 type Client struct {
@@ -210,12 +210,12 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The body is JSON (RFC 6749, 5.1), whatever the endpoint calls it: as text/plain it would be read as a form.
+	// The body is JSON (RFC 6749 §5.1), whatever the endpoint calls it: as text/plain it would be read as a form.
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
 }
 
-// errorCode returns the endpoint's error code in parentheses, if it is one of RFC 6749, 5.2.
+// errorCode returns the endpoint's error code in parentheses, if it is one of RFC 6749 §5.2.
 func errorCode(code string) string {
 	known := []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"}
 	if slices.Contains(known, code) {

@@ -25,7 +25,7 @@ const (
 	maxKeySet = 512 << 10 // bytes
 	maxKeys   = 200
 	maxTries  = 8    // keys that are tried for one signature
-	leastRSA  = 2048 // bits (RFC 7518, 3.3)
+	leastRSA  = 2048 // bits (RFC 7518 §3.3)
 	// pauseOfFetches is the pause between two fetches, and againAfterFailure after a failed one.
 	pauseOfFetches    = 10 * time.Second
 	againAfterFailure = time.Second
@@ -287,7 +287,7 @@ func (k *Keys) store(keys []jose.JSONWebKey, raw []byte) {
 	k.set.Store(set)
 }
 
-// parseKeys reads a JWK set (RFC 7517, 5). It leaves out keys that are unknown, symmetric, weak, or not for signatures.
+// parseKeys reads a JWK set (RFC 7517 §5). It leaves out keys that are unknown, symmetric, weak, or not for signatures.
 func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -15,7 +15,7 @@ import (
 // maxMetadata bounds a metadata document, in bytes.
 const maxMetadata = 256 << 10
 
-// discover returns the URL of an issuer's keys from its metadata (RFC 8414, 3; OpenID Connect Discovery 4, in the order of 2026-07-28
+// discover returns the URL of an issuer's keys from its metadata (RFC 8414 §3; OpenID Connect Discovery 4, in the order of 2026-07-28
 // authorization-server-discovery).
 func discover(ctx context.Context, w *web, issuer string) (jwksURL string, err error) {
 	places, err := wellKnown(issuer)
@@ -52,7 +52,7 @@ func wellKnown(issuer string) ([]string, error) {
 	return places, nil
 }
 
-// keysIn reads jwks_uri. It refuses metadata of another issuer (RFC 8414, 3.3), and keys that would be sent in the clear.
+// keysIn reads jwks_uri. It refuses metadata of another issuer (RFC 8414 §3.3), and keys that would be sent in the clear.
 func keysIn(body []byte, issuer string) (string, error) {
 	var m struct {
 		Issuer string `json:"issuer"`

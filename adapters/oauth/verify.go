@@ -39,7 +39,7 @@ type VerifierOptions struct {
 	Now            func() time.Time // nil: the now of Verify
 }
 
-// Verifier checks bearer tokens: JWTs signed by one issuer for this service (RFC 9068, 4; RFC 8725). It remembers verified tokens by
+// Verifier checks bearer tokens: JWTs signed by one issuer for this service (RFC 9068 §4; RFC 8725). It remembers verified tokens by
 // their SHA-256 sum. It is safe for concurrent use.
 type Verifier struct {
 	opt   VerifierOptions
@@ -53,7 +53,7 @@ type verified struct {
 	aud        []string
 	everywhere bool // aud names this service at every path
 	from, to   time.Time
-	bound      string // SHA-256 sum of the certificate that the token is bound to, base64url (RFC 8705, 3.1); empty: none
+	bound      string // SHA-256 sum of the certificate that the token is bound to, base64url (RFC 8705 §3.1); empty: none
 	gen        uint64 // keySet.gen of the keys that verified it
 }
 
@@ -76,7 +76,7 @@ func NewVerifier(opt VerifierOptions) (*Verifier, error) {
 func (v *Verifier) Cached() int { return v.cache.Len() }
 
 // Verify checks the token of a request for path. cert is the certificate that the client has shown on the connection; nil: none. The
-// error is of the row BadCredentials, with what is wrong with the token but no part of it, or NoKeys if there are no keys to check
+// error is of the row BadCredentials, that says what is wrong with the token and repeats no part of it, or NoKeys if there are no keys to check
 // it.
 func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error) {
 	if len(token) > maxToken {
@@ -233,7 +233,7 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 	return t, nil
 }
 
-// validDate reports whether a NumericDate (RFC 7519, 2) is absent or within the range of a time.Time.
+// validDate reports whether a NumericDate (RFC 7519 §2) is absent or within the range of a time.Time.
 func validDate(seconds *float64) bool {
 	return seconds == nil || *seconds >= 0 && *seconds < 1<<40
 }

@@ -41,7 +41,7 @@ func (l *loader) assign(path []string, v value.Literal, from value.Source) {
 		l.refuse(g, "must be a table of upstreams by name, not "+g.Kind.String(), "write upstreams.NAME.url or upstreams.NAME.command")
 	default:
 		if u := l.upstream(g); u != nil && len(path) > 2 {
-			l.assignTo(l.below[u], g, 2)
+			l.assignTo(l.keysOf(u), g, 2)
 		}
 	}
 }
@@ -64,8 +64,7 @@ func (l *loader) upstream(g given) *Upstream {
 		return u
 	}
 	u := &Upstream{Name: name}
-	l.below[u] = u.keys()
-	l.standard(l.below[u])
+	l.standard(l.keysOf(u))
 	l.cfg.Upstreams = append(l.cfg.Upstreams, u)
 	l.cfg.sources[value.KeyText(g.path[:2])] = g.from
 	return u

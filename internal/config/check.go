@@ -26,8 +26,10 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
+	standard := new(Upstream).keys()
+	l.standard(standard)
 	for _, u := range l.cfg.Upstreams {
-		upstreamCheck{l, u, UpstreamsKey + "." + u.Name}.check()
+		upstreamCheck{l, u, UpstreamsKey + "." + u.Name, standard}.check()
 	}
 	l.checkFallbacks()
 }
@@ -197,9 +199,10 @@ func (l *loader) checkFallbacks() {
 
 // upstreamCheck checks one upstream.
 type upstreamCheck struct {
-	l     *loader
-	u     *Upstream
-	table string // of its keys
+	l        *loader
+	u        *Upstream
+	table    string    // of its keys
+	standard []setting // the same keys with their defaults
 }
 
 // at returns the source of a key of the upstream.
@@ -322,8 +325,7 @@ const socketKind = "socket"
 // misplaced reports settings that belong to upstreams of another kind. It accepts defaults, which print writes for
 // every upstream.
 func (c upstreamCheck) misplaced(kind string) {
-	standard := new(Upstream).keys()
-	for i, row := range c.l.below[c.u] {
+	for i, row := range c.u.keys() {
 		if row.needs == "" || row.needs == kind {
 			continue
 		}
@@ -338,7 +340,7 @@ func (c upstreamCheck) misplaced(kind string) {
 			}
 			continue
 		}
-		if err := standard[i].field.Set(value.Word(row.std)); err == nil && row.field.Text() != standard[i].field.Text() {
+		if row.field.Text() != c.standard[i].field.Text() {
 			c.fail(row.key, what, "remove it")
 		}
 	}

@@ -33,7 +33,7 @@ func DescribeConfig() []Described {
 	// An empty configuration has the defaults.
 	l := newLoader(LoadOptions{})
 	server := l.upstream(given{path: []string{UpstreamsKey, defaultName}, Literal: value.Literal{Kind: value.TableLiteral}})
-	return append(describeRows(l.keys, nil, true), describeRows(l.below[server], []string{UpstreamsKey, AnyName}, true)...)
+	return append(describeRows(l.keys, nil, true), describeRows(server.keys(), []string{UpstreamsKey, AnyName}, true)...)
 }
 
 // describeRows describes the keys of one table in the code. variables says that they have variables.

@@ -42,12 +42,21 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 // loader fills one Config, layer by layer.
 type loader struct {
 	cfg     *Config
-	keys    []setting               // of cfg
-	below   map[*Upstream][]setting // of each upstream
+	keys    []setting // of cfg
+	last    *Upstream // the upstream of the last key
+	below   []setting // keys of last
 	environ []string
 	errs    value.ConfigErrors
 	unknown [][]string        // tables already reported; their keys are not
 	written map[string]writer // what the current layer wrote, by cell
+}
+
+// keysOf returns the keys of an upstream. Those of one upstream are mostly given together.
+func (l *loader) keysOf(u *Upstream) []setting {
+	if l.last != u {
+		l.last, l.below = u, u.keys()
+	}
+	return l.below
 }
 
 // writer is what wrote a cell in the current layer.
@@ -102,7 +111,7 @@ func (l *loader) reported(table string) bool {
 }
 
 func newLoader(opt LoadOptions) *loader {
-	l := &loader{cfg: &Config{Origin: Origin{sources: map[string]value.Source{}}}, below: map[*Upstream][]setting{}, environ: opt.Environ}
+	l := &loader{cfg: &Config{Origin: Origin{sources: map[string]value.Source{}}}, environ: opt.Environ}
 	l.keys = l.cfg.keys()
 	l.standard(l.keys)
 	return l
