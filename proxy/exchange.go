@@ -55,8 +55,9 @@ type Exchange struct {
 	// Clock is the time that the policies of the exchange share.
 	Clock Clock
 
-	slots    [slots]slot // Lend
-	borrowed *sync.Pool  // the pool of Recycle; nil: it is not reused
+	slots    [slots]Clearer // memory of Lend, kept between uses
+	lent     uint32         // a bit for each slot that is lent
+	borrowed *sync.Pool     // the pool of Recycle; nil: it is not reused
 
 	outgoing atomic.Pointer[Trace] // OutgoingTrace
 
@@ -122,4 +123,54 @@ func (ex *Exchange) Why(err error) error {
 		return e
 	}
 	return err
+}
+
+// Clock shares readings of the clock among the policies of one exchange: a reading costs more than most of what a policy does. Only the
+// goroutine that serves the exchange may use it.
+type Clock struct {
+	passing time.Time     // zero: to be read
+	began   time.Time     // of what lasted for elapsed
+	lasted  time.Duration // 0: not measured yet
+}
+
+// Now returns the time at which the exchange passes its policies.
+func (c *Clock) Now() time.Time {
+	if c.passing.IsZero() {
+		c.passing = time.Now()
+	}
+	return c.passing
+}
+
+// Waited makes Now read the clock again. It must be called after an exchange has waited, and before it is sent again.
+func (c *Clock) Waited() { c.passing = time.Time{} }
+
+// Since returns how long an exchange took that began at the given time and has just been answered. The first call reads the clock.
+func (c *Clock) Since(began time.Time) time.Duration {
+	if c.lasted == 0 || !c.began.Equal(began) {
+		c.lasted, c.began = time.Since(began), began
+	}
+	return c.lasted
+}
+
+// methods are the methods of clients, of all revisions and of the tasks extension; the most frequent first.
+var methods = [...]string{"tools/call", "tools/list", "initialize", "server/discover", "ping", "resources/list",
+	"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get",
+	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"}
+
+// KnownMethod returns the name of a request method of the protocol, without allocating; false if it is unknown.
+func KnownMethod(name []byte) (string, bool) {
+	for _, known := range &methods {
+		if string(name) == known {
+			return known, true
+		}
+	}
+	return "", false
+}
+
+// Method returns the name of a method, without allocating if it is known.
+func Method(name []byte) string {
+	if known, ok := KnownMethod(name); ok {
+		return known
+	}
+	return string(name)
 }

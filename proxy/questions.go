@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 
 	"dragoman/proxy/wire"
@@ -90,18 +92,12 @@ func (s *Session) Keep(key string, msg []byte) {
 	if s.state >= Closed {
 		return
 	}
-	if key != "" {
-		for i := range s.kept {
-			if s.kept[i].key == key {
-				s.keptSize += len(msg) - len(s.kept[i].msg)
-				s.kept[i].msg = append([]byte(nil), msg...)
-				s.trim()
-				return
-			}
-		}
+	i := slices.IndexFunc(s.kept, func(k kept) bool { return key != "" && k.key == key })
+	if i < 0 {
+		i, s.kept = len(s.kept), append(s.kept, kept{key: key})
 	}
-	s.kept = append(s.kept, kept{key, append([]byte(nil), msg...)})
-	s.keptSize += len(msg)
+	s.keptSize += len(msg) - len(s.kept[i].msg)
+	s.kept[i].msg = bytes.Clone(msg)
 	s.trim()
 }
 

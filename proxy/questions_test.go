@@ -34,7 +34,7 @@ func TestExpectAndAnswer(t *testing.T) {
 	two, _ := s.Expect(take)
 	three, _ := s.Expect(take)
 	if s.OpenQuestions() != 3 {
-		t.Errorf("%d owed", s.OpenQuestions())
+		t.Errorf("%d open questions", s.OpenQuestions())
 	}
 	if !s.Withdraw(two) || s.Withdraw(two) {
 		t.Error("not withdrawn once")
@@ -106,7 +106,7 @@ func TestQuestionsRace(t *testing.T) {
 	}
 	group.Go(func() {
 		for range 50 {
-			o := &tray{}
+			o := &boundedOutlet{}
 			s.SetOutlet(o)
 			s.ClearOutlet(o)
 		}
@@ -115,15 +115,15 @@ func TestQuestionsRace(t *testing.T) {
 	s.End(Closed)
 }
 
-// tray is an outlet that accepts a number of messages.
-type tray struct {
+// boundedOutlet is an outlet that accepts a number of messages.
+type boundedOutlet struct {
 	mu   sync.Mutex
 	got  []string
 	most int // 0: any number
 	over bool
 }
 
-func (o *tray) Push(msg []byte) error {
+func (o *boundedOutlet) Push(msg []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.most > 0 && len(o.got) >= o.most {
@@ -133,9 +133,9 @@ func (o *tray) Push(msg []byte) error {
 	return nil
 }
 
-func (o *tray) End() { o.over = true }
+func (o *boundedOutlet) End() { o.over = true }
 
-func (o *tray) all() string { return strings.Join(o.got, " ") }
+func (o *boundedOutlet) all() string { return strings.Join(o.got, " ") }
 
 // Messages without an open stream are sent on the next one, in order; of those with the same key only the newest.
 func TestKeep(t *testing.T) {
@@ -147,14 +147,14 @@ func TestKeep(t *testing.T) {
 	s.Keep("b", []byte("b1"))
 	s.Keep("a", []byte("a2"))
 	s.Keep("", []byte("q1"))
-	small := &tray{most: 2}
+	small := &boundedOutlet{most: 2}
 	s.SetOutlet(small)
 	if small.all() != "a2 q1" {
 		t.Errorf("%s", small.all())
 	}
 	s.Keep("c", []byte("c1")) // the outlet does not accept it
 	s.ClearOutlet(small)
-	next := &tray{}
+	next := &boundedOutlet{}
 	s.SetOutlet(next)
 	if next.all() != "b1 q1 c1" {
 		t.Errorf("%s", next.all())
@@ -164,7 +164,7 @@ func TestKeep(t *testing.T) {
 	if next.all() != "b1 q1 c1 a3 a3" {
 		t.Errorf("%s: with a stream open each is sent", next.all())
 	}
-	last := &tray{}
+	last := &boundedOutlet{}
 	s.SetOutlet(last)
 	if last.all() != "" || !next.over {
 		t.Errorf("sent twice: %s", last.all())

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,12 +45,10 @@ func (ex *Exchange) Recycle() {
 	over := Poison
 	ex.over = over
 	ex.mu.Unlock()
-	for i := range ex.slots {
-		if r := &ex.slots[i]; r.lent {
-			r.lent = false
-			r.it.Clear()
-		}
+	for lent := ex.lent; lent != 0; lent &= lent - 1 {
+		ex.slots[bits.TrailingZeros32(lent)].Clear()
 	}
+	ex.lent = 0
 	ex.clear()
 	if !over {
 		from.Put(ex)
@@ -117,28 +116,19 @@ func NewSlot() Slot {
 // Clearer is what a slot can hold. Clear resets it to its zero value, but may keep its memory.
 type Clearer interface{ Clear() }
 
-type slot struct {
-	it   Clearer
-	lent bool
-}
-
 // Lend returns a zero T in a slot of the exchange, valid until its end. A second call for the same slot allocates.
 func Lend[T any, P interface {
 	*T
 	Clearer
 }](ex *Exchange, whose Slot) *T {
-	if whose >= slots {
+	if whose >= slots || ex.lent&(1<<whose) != 0 {
 		return new(T)
 	}
-	r := &ex.slots[whose]
-	if r.lent {
-		return new(T)
-	}
-	r.lent = true
-	if it, ok := r.it.(P); ok {
+	ex.lent |= 1 << whose
+	if it, ok := ex.slots[whose].(P); ok {
 		return it
 	}
 	it := P(new(T))
-	r.it = it
+	ex.slots[whose] = it
 	return it
 }

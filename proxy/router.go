@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,20 +42,11 @@ func (t *Table) Find(server, below string) (*Target, *Error) {
 	if target, ok := t.targets[server]; ok {
 		return target, nil
 	}
+	names := strings.Join(slices.Sorted(maps.Keys(t.targets)), ", ")
 	if server == "" {
-		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, strings.Join(t.Names(), ", "))
+		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, names)
 	}
-	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, strings.Join(t.Names(), ", "))
-}
-
-// Names lists the targets in alphabetical order.
-func (t *Table) Names() []string {
-	names := make([]string, 0, len(t.targets))
-	for name := range t.targets {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, names)
 }
 
 // Router passes exchanges to the target of the current table.

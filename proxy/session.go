@@ -254,12 +254,10 @@ func (s *Session) EndFor(state State, cause error) {
 // lingerTime is how long the outlet stays open after EndFor for the errors of the session's requests.
 const lingerTime = 100 * time.Millisecond
 
-// Begin adds a request to those in flight. It fails if the session has ended, or if its id is in flight already: a legacy client never
-// reuses an id (2025-11-25 basic, Requests). With Repeats, a second one is accepted if both are Repeatable and have the same Key.
-func (s *Session) Begin(ex *Exchange) *Error { return s.BeginAs(string(ex.Msg.Of(ex.Msg.ID)), ex) }
-
-// BeginAs is Begin for callers that have the request's id (raw JSON) as a string.
-func (s *Session) BeginAs(id string, ex *Exchange) *Error {
+// Begin adds a request with the given id (raw JSON) to those in flight. It fails if the session has ended, or if its id is in flight
+// already: a legacy client never reuses an id (2025-11-25 basic, Requests). With Repeats, a second one is accepted if both are Repeatable
+// and have the same Key.
+func (s *Session) Begin(id string, ex *Exchange) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state >= Closed {

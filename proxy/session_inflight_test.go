@@ -7,7 +7,7 @@ import (
 )
 
 // inFlight behaves like a map in whatever order requests begin and end.
-func TestFlights(t *testing.T) {
+func TestInFlight(t *testing.T) {
 	var f inFlight
 	want := map[string]*Exchange{}
 	for range 10000 {

@@ -29,7 +29,7 @@ func (o *order) Abort() { *o.all = append(*o.all, o.n) }
 func TestRepeatsInFlight(t *testing.T) {
 	const call, ping = `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	s := session()
-	if a, b := request(t, call), request(t, call); s.Begin(a) != nil || s.Begin(b) == nil {
+	if a, b := request(t, call), request(t, call); s.Begin(string(a.Msg.Of(a.Msg.ID)), a) != nil || s.Begin(string(b.Msg.Of(b.Msg.ID)), b) == nil {
 		t.Error("a session without repeats accepted one")
 	}
 	s = session()
@@ -39,14 +39,14 @@ func TestRepeatsInFlight(t *testing.T) {
 	for i := range exs {
 		exs[i] = request(t, call)
 		exs[i].Attach(&order{&cancelled, i})
-		if err := s.Begin(exs[i]); err != nil {
+		if err := s.Begin(string(exs[i].Msg.Of(exs[i].Msg.ID)), exs[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	keyed := request(t, call)
 	keyed.Key = "k"
 	for what, ex := range map[string]*Exchange{"a ping": request(t, ping), "another key": keyed} {
-		if err := s.Begin(ex); err == nil || err.Name != DuplicateID.Name {
+		if err := s.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err == nil || err.Name != DuplicateID.Name {
 			t.Errorf("%s under an id in flight: %v", what, err)
 		}
 	}
@@ -66,16 +66,16 @@ func TestRepeatsInFlight(t *testing.T) {
 		t.Error("busy with none in flight")
 	}
 	p := request(t, ping)
-	if s.Begin(p) != nil {
+	if s.Begin("1", p) != nil {
 		t.Error("the id is not free")
 	}
-	if err := s.Begin(request(t, ping)); err == nil {
+	if err := s.Begin("1", request(t, ping)); err == nil {
 		t.Error("two pings under one id")
 	}
 	s.Finish("1", p)
 	for i := range exs {
 		exs[i] = request(t, call)
-		_ = s.Begin(exs[i])
+		_ = s.Begin(string(exs[i].Msg.Of(exs[i].Msg.ID)), exs[i])
 	}
 	s.End(Closed)
 	for i, ex := range exs {

@@ -49,6 +49,9 @@ func (a *Arrival) Has(id string) bool {
 	return id == string(a.made[:])
 }
 
+// Clear implements Clearer.
+func (a *Arrival) Clear() { *a = Arrival{} }
+
 // Clone returns a copy; nil of nil.
 func (a *Arrival) Clone() *Arrival {
 	if a == nil {
@@ -95,18 +98,12 @@ func (ex *Exchange) SetOutgoingTrace(t *Trace) { ex.outgoing.Store(t) }
 func (ex *Exchange) Inherit(of *Exchange) {
 	ex.RequestID, ex.Trace = of.RequestID, of.Trace
 	if of.Arrival != nil {
-		own := Lend[arrived](ex, SlotDownstream) // it may outlive of
-		own.Arrival = *of.Arrival
-		ex.Arrival = &own.Arrival
+		own := Lend[Arrival](ex, SlotDownstream) // it may outlive of
+		*own = *of.Arrival
+		ex.Arrival = own
 	}
 	ex.SetOutgoingTrace(of.OutgoingTrace())
 }
-
-// arrived is the Arrival of an exchange that serves another one.
-type arrived struct{ Arrival }
-
-// Clear implements Lent.
-func (a *arrived) Clear() { *a = arrived{} }
 
 // ID returns the correlation id of the request, which log lines, the answer's X-Request-Id and the REST envelope's request_id have in
 // common: RequestID, else the id of the arrival, else a new one. Only the goroutine that owns the exchange may call it.

@@ -24,7 +24,7 @@ func reply(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result"
 // session is the session with the given id.
 func (f *downstreamRig) session(id string) *proxy.Session {
 	f.t.Helper()
-	sess := f.d.Store.Get(id, "", proxy.Caller{})
+	sess := f.d.Store.Find([]byte(id), "", proxy.Caller{})
 	if sess == nil {
 		f.t.Fatal("no session")
 	}

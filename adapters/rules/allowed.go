@@ -13,40 +13,27 @@ import (
 // of them.
 type Allowed struct{ modern, legacy []string } // newest first; both nil: all
 
-// Allow makes the set of a list whose entries are "modern", "legacy" or a revision; an empty list gives all. The error
+// Allow returns the set of a list whose entries are "modern", "legacy" or a revision; an empty list gives all. The error
 // names an entry that is none of these.
 func Allow(entries []string) (Allowed, error) {
-	var a Allowed
 	for _, v := range entries {
 		if v != "modern" && v != "legacy" && !Supported(v) && !KnownLegacy(v) {
 			return Allowed{}, fmt.Errorf("era: %q is neither modern, legacy nor a revision", v)
 		}
 	}
 	if len(entries) == 0 {
-		return a, nil
+		return Allowed{}, nil
 	}
-	pick := func(all []string, name string) []string {
-		out := []string{}
-		for _, v := range all {
-			if slices.Contains(entries, v) || slices.Contains(entries, name) {
-				out = append(out, v)
-			}
-		}
-		return out
+	pick := func(all []string, era string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !slices.Contains(entries, v) && !slices.Contains(entries, era) })
 	}
 	return Allowed{modern: pick(modernVersions, "modern"), legacy: pick(legacyVersions, "legacy")}, nil
 }
 
-// And is what both sets have.
+// And returns what both sets have.
 func (a Allowed) And(b Allowed) Allowed {
 	both := func(x, y []string) []string {
-		out := []string{}
-		for _, v := range x {
-			if slices.Contains(y, v) {
-				out = append(out, v)
-			}
-		}
-		return out
+		return slices.DeleteFunc(slices.Clone(x), func(v string) bool { return !slices.Contains(y, v) })
 	}
 	return Allowed{modern: both(a.Modern(), b.Modern()), legacy: both(a.Legacy(), b.Legacy())}
 }
@@ -59,7 +46,7 @@ func (a Allowed) All() bool {
 // AllLegacy reports whether no legacy revision is excluded.
 func (a Allowed) AllLegacy() bool { return len(a.Legacy()) == len(legacyVersions) }
 
-// Modern are the modern revisions of the set, newest first.
+// Modern returns the modern revisions of the set, newest first.
 func (a Allowed) Modern() []string {
 	if a.modern == nil {
 		return modernVersions
@@ -67,7 +54,7 @@ func (a Allowed) Modern() []string {
 	return a.modern
 }
 
-// Legacy are the legacy revisions of the set, newest first.
+// Legacy returns the legacy revisions of the set, newest first.
 func (a Allowed) Legacy() []string {
 	if a.legacy == nil {
 		return legacyVersions
@@ -75,7 +62,7 @@ func (a Allowed) Legacy() []string {
 	return a.legacy
 }
 
-// Versions are the revisions of the set, newest first.
+// Versions returns the revisions of the set, newest first.
 func (a Allowed) Versions() []string { return slices.Concat(a.Modern(), a.Legacy()) }
 
 // Has reports whether a revision is in the set.
@@ -83,7 +70,7 @@ func (a Allowed) Has(version string) bool {
 	return slices.Contains(a.Modern(), version) || slices.Contains(a.Legacy(), version)
 }
 
-// Settle is the rule of [Settle] within the set: the legacy revision that was asked for, if it is in the set, else the
+// Settle applies the rule of [Settle] within the set: it returns the legacy revision that was asked for, if it is in the set, else the
 // newest one that is; empty if the set has no legacy revision.
 func (a Allowed) Settle(requested string) string {
 	legacy := a.Legacy()
@@ -96,7 +83,7 @@ func (a Allowed) Settle(requested string) string {
 	return legacy[0]
 }
 
-// Refusal judges the revision of a single request; nil if it is in the set. Where another modern revision is served, the
+// Refusal returns the error for the revision of a single request; nil if it is in the set. Where another modern revision is served, the
 // error is the one that names it. Where none is, the error is none of the modern ones: clients that try 2026-07-28 first
 // take any of those for a modern server, and everything else for a legacy one, to which they say initialize.
 func (a Allowed) Refusal(version string) *proxy.Error {
@@ -111,21 +98,18 @@ func (a Allowed) Refusal(version string) *proxy.Error {
 	return e
 }
 
-// NoHandshake answers initialize where no legacy revision is served: it names the revisions that are (2026-07-28
+// NoHandshake returns the error for an initialize where no legacy revision is served: it names the revisions that are (2026-07-28
 // versioning, Backward Compatibility).
 func NoHandshake(requested string) *proxy.Error {
 	e := proxy.Errf(proxy.BadVersion, "initialize is not served here; send single requests of revision %s", strings.Join(modernVersions, ", "))
 	return unsupported(e, modernVersions, requested)
 }
 
-// unsupported names in a version error the revisions that a request may carry (2026-07-28 basic, Error Codes).
+// unsupported adds to a version error the revisions that a request may carry (2026-07-28 basic, Error Codes).
 func unsupported(e *proxy.Error, supported []string, requested string) *proxy.Error {
 	data := []byte(`{"supported":[`)
-	for i, v := range supported {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = wire.AppendText(data, v)
+	for _, v := range supported {
+		data = wire.AppendItem(data, wire.AppendText(nil, v))
 	}
 	e.Data = append(wire.AppendText(append(data, `],"requested":`...), requested), '}')
 	return e

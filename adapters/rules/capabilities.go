@@ -5,7 +5,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// MayAsk judges a question of a server's: method, and params as raw JSON, to a client with the given capabilities, raw JSON.
+// MayAsk checks a server's question (its method, and params as raw JSON) to a client with the given capabilities, raw JSON.
 // The error says that no such question exists (BadAnswer), or what the client would have to declare (MissingCapability,
 // 2026-07-28 basic, Capabilities).
 func MayAsk(caps []byte, method string, params []byte) *proxy.Error {
@@ -19,7 +19,7 @@ func MayAsk(caps []byte, method string, params []byte) *proxy.Error {
 	}
 }
 
-// MissingCapability is the error that tells a modern client what it would have to declare.
+// MissingCapability returns the error that names what a modern client would have to declare.
 func MissingCapability(method, need string) *proxy.Error {
 	e := proxy.Errf(proxy.MissingCapability, "the server needs to ask the client (%s), which has not declared that it can be asked", method)
 	e.Data = append(append([]byte(`{"requiredCapabilities":`), need...), '}')
@@ -28,8 +28,7 @@ func MissingCapability(method, need string) *proxy.Error {
 
 // AnyQuestion reports whether client capabilities declare something that lets a server ask.
 func AnyQuestion(caps []byte) bool {
-	m := wire.Message{Raw: caps}
-	for k := range wire.Members(caps, m.Whole()) {
+	for k := range wire.Members(caps, wire.Whole(caps)) {
 		if k.Is(caps, "roots") || k.Is(caps, "sampling") || k.Is(caps, "elicitation") {
 			return true
 		}

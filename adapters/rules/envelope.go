@@ -29,14 +29,14 @@ func EnvelopeVersion(m *wire.Message) *proxy.Error {
 	return Unsupported(string(requested))
 }
 
-// Unsupported makes the error that names the revisions a request may carry: the modern ones. Legacy ones are for
+// Unsupported returns the error that names the revisions a request may carry: the modern ones. Legacy ones are for
 // initialize.
 func Unsupported(requested string) *proxy.Error {
 	e := proxy.Errf(proxy.BadVersion, "protocol revision %q is not supported for single requests", requested)
 	return unsupported(e, modernVersions, requested)
 }
 
-// Named gives the revision that a request names, which is one that is served.
+// Named returns the revision that a request names, which must be one that is served.
 func Named(m *wire.Message) string {
 	if m.Version.Is(m.Raw, ModernVersion) {
 		return ModernVersion
@@ -53,4 +53,28 @@ func EnvelopeRest(m *wire.Message) *proxy.Error {
 		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is no log level", wire.MetaPrefix+"logLevel")
 	}
 	return nil
+}
+
+// Classify returns the era of a message that came over HTTP: header is MCP-Protocol-Version (empty: absent), inSession says
+// whether it named a session. A message that fits neither belongs to the era whose error explains it best.
+//
+// An initialize request is legacy whatever it asks for, unless it carries a modern request's _meta. A version in _meta
+// makes a request modern, also a legacy version, which cannot be served per request; so does a header at or behind the
+// split, and one that is no revision at all.
+func Classify(m *wire.Message, header string, inSession bool) proxy.Era {
+	switch {
+	case m.Kind == wire.Batch:
+		return proxy.Legacy
+	case m.Version.Present():
+		return proxy.Modern
+	case m.Is("initialize"):
+		return proxy.Legacy
+	case header != "" && IsModern(header):
+		return proxy.Modern
+	case header != "" && !KnownLegacy(header) && !inSession:
+		return proxy.Modern
+	case m.Method.Present() && ModernOnly(m.Text(m.Method)):
+		return proxy.Modern
+	}
+	return proxy.Legacy
 }

@@ -1,3 +1,8 @@
+// Package rules holds what the specification says that does not depend on a server or a client at hand: its revisions and what
+// came and went with each, the methods of either era, the envelope of a modern request, the capabilities that let a server ask,
+// and the notifications of changes. A new revision is a row in rules.go; no other package compares revisions.
+//
+// The package has no state.
 package rules
 
 import (
@@ -27,7 +32,7 @@ var (
 	legacyVersions = []string{Version20251125, Version20250618, Version20250326, "2024-11-05"}
 )
 
-// Versions are all revisions, newest first.
+// Versions returns all revisions, newest first.
 func Versions() []string { return slices.Concat(modernVersions, legacyVersions) }
 
 // IsModern reports whether a revision is ModernVersion or later: revisions are dates, and compare as text.
@@ -39,7 +44,7 @@ func Supported[T string | []byte](version T) bool { return among(modernVersions,
 // KnownLegacy reports whether Dragoman speaks a revision and it is legacy.
 func KnownLegacy[T string | []byte](version T) bool { return among(legacyVersions, version) }
 
-// among looks text up in a short list, without making a string of bytes.
+// among reports whether a short list has text, without allocating.
 func among[T string | []byte](list []string, text T) bool {
 	for _, s := range list {
 		if s == string(text) {
@@ -49,16 +54,11 @@ func among[T string | []byte](list []string, text T) bool {
 	return false
 }
 
-// Settle is the revision that an initialize request gets: the requested one, if that is a legacy revision that Dragoman
+// Settle returns the revision that an initialize request gets: the requested one, if that is a legacy revision that Dragoman
 // speaks, else the newest legacy one. It is never modern: the modern era has no initialize.
-func Settle(requested string) string {
-	if KnownLegacy(requested) {
-		return requested
-	}
-	return LegacyVersion
-}
+func Settle(requested string) string { return Allowed{}.Settle(requested) }
 
-// Feature is the legacy revisions that have a feature: from since on, and before until. Empty: no such limit.
+// Feature says which legacy revisions have a feature: from since on, and before until. Empty: no such limit.
 type Feature struct{ since, until string }
 
 // In reports whether a legacy revision has the feature.

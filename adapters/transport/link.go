@@ -246,6 +246,15 @@ func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, erro
 	return m, err
 }
 
+// AskLegacy is Ask for a raw request of Dragoman's own to a legacy server.
+func AskLegacy(ctx context.Context, link Link, raw []byte) (wire.Message, error) {
+	ex, err := NewExchange(proxy.Legacy, raw)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return Ask(ctx, link, ex)
+}
+
 // Discard is a Sink that drops all messages.
 type Discard struct{}
 

@@ -87,7 +87,7 @@ func placeholders(format string) string {
 // faultNames maps the rows' names in the code to those in error.data.
 func faultNames(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "proxy/error.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "proxy/error_table.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (f *httpTestClient) send(label, body string) {
 func (f *httpTestClient) listen() {
 	f.begin("stream", "GET", "", []string{"Accept", "text/event-stream", "Mcp-Session-Id", f.session})
 	testkit.Eventually(f.r.t, "the stream's beginning", func() bool {
-		sess := f.r.h.Sessions().Get(f.session, "", unidentified)
+		sess := f.r.h.Sessions().Find([]byte(f.session), "", unidentified)
 		return sess != nil && sess.HasOutlet()
 	})
 }

@@ -13,15 +13,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// spout is a Connection, or an Outlet, that records.
-type spout struct {
+// recorder is a Connection, and an Outlet, that records.
+type recorder struct {
 	mu   sync.Mutex
 	got  []string
 	over bool
 	gone bool
 }
 
-func (s *spout) Event(id, msg []byte) error {
+func (s *recorder) Event(id, msg []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone || s.over {
@@ -31,28 +31,28 @@ func (s *spout) Event(id, msg []byte) error {
 	return nil
 }
 
-func (s *spout) Rest(id []byte) {
+func (s *recorder) Rest(id []byte) {
 	s.mu.Lock()
 	s.got = append(s.got, string(id)+" rest")
 	s.mu.Unlock()
 	s.End()
 }
 
-func (s *spout) End() {
+func (s *recorder) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 }
 
-func (s *spout) Push(msg []byte) error { return s.Event(nil, msg) }
+func (s *recorder) Push(msg []byte) error { return s.Event(nil, msg) }
 
-func (s *spout) said() string {
+func (s *recorder) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.got, "\n")
 }
 
-func (s *spout) ended() bool {
+func (s *recorder) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
@@ -104,12 +104,12 @@ func newEvents(t *testing.T, limits EventLimits) (*Events, *proxy.Session, *Usag
 var roomy = EventLimits{Events: 256, Bytes: 1 << 20, Grace: time.Hour}
 
 // replay returns what a client receives that resumes with id; nil if the id is unknown.
-func replay(e *Events, id string) *spout {
+func replay(e *Events, id string) *recorder {
 	s, after := e.Find([]byte(id))
 	if s == nil {
 		return nil
 	}
-	t := new(spout)
+	t := new(recorder)
 	s.Attach(t, after)
 	return t
 }
@@ -289,7 +289,7 @@ func TestEventsUnwrittenQuestion(t *testing.T) {
 	s.Lose()
 	carry(t, s, question)
 	carry(t, s, note(1))
-	out := new(spout)
+	out := new(recorder)
 	sess.SetOutlet(out)
 	want(t, "on the session's stream", out.said(), " "+question)
 	carry(t, s, undo)
@@ -302,7 +302,7 @@ func TestEventsUnwrittenQuestion(t *testing.T) {
 	s.Lose()
 	carry(t, s, question)
 	want(t, "picked up first", replay(e, "s2-1").said(), "s2-2 "+question)
-	out = new(spout)
+	out = new(recorder)
 	sess.SetOutlet(out)
 	want(t, "not again", out.said())
 }
@@ -323,7 +323,7 @@ func TestEventsWrittenQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, sess, _ := newEvents(t, limits)
-			out := new(spout)
+			out := new(recorder)
 			sess.SetOutlet(out)
 			s := e.Open(false)
 			s.Mark()
@@ -353,7 +353,7 @@ func TestEventsOwnStream(t *testing.T) {
 	if err := own.Push([]byte(note(1))); !errors.Is(err, proxy.ErrNoOutlet) {
 		t.Fatal(err)
 	}
-	first := new(spout)
+	first := new(recorder)
 	own.Attach(first, 0)
 	if own.Push([]byte(note(2))) != nil || own.Push([]byte(note(3))) != nil {
 		t.Fatal("push")
@@ -365,7 +365,7 @@ func TestEventsOwnStream(t *testing.T) {
 	back := replay(e, "s1-1")
 	want(t, "missed", back.said(), "s1-2 "+note(3))
 	newer := e.Open(true)
-	newer.Attach(new(spout), 0)
+	newer.Attach(new(recorder), 0)
 	back = replay(e, "s1-1") // the older stream is finished, but resuming it makes it the session's own again
 	if back.ended() && back.said() == "" {
 		t.Fatal("cannot be resumed")

@@ -22,7 +22,7 @@ type Options struct {
 	Now             func() time.Time
 }
 
-// Store holds sessions in memory. Create, Get and Remove are safe for concurrent use.
+// Store holds sessions in memory. Create, Find and Remove are safe for concurrent use.
 type Store struct {
 	now func() time.Time
 
@@ -118,22 +118,12 @@ func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
 	return nil
 }
 
-// Get returns the session with the given id, of this caller and for this server, and records activity. It does not find sessions of other
+// Find returns the session with the given id, of this caller and for this server, and records activity. It does not find sessions of other
 // callers, whose existence must not be visible.
-func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.touched(s.byID[id], server, caller)
-}
-
-// Find is Get for an id as bytes.
 func (s *Store) Find(id []byte, server string, caller proxy.Caller) *proxy.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.touched(s.byID[string(id)], server, caller)
-}
-
-func (s *Store) touched(sess *proxy.Session, server string, caller proxy.Caller) *proxy.Session {
+	sess := s.byID[string(id)]
 	if sess == nil || !sess.Caller.Is(caller) || sess.Server != server || sess.State() >= proxy.Closed {
 		return nil
 	}

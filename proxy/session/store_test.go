@@ -48,17 +48,17 @@ func TestGetIsBound(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 5})
 	sess := create(t, s, "alice")
 	alice := proxy.Caller{Principal: "alice"}
-	if s.Get(sess.ID, "srv", alice) != sess {
+	if s.Find([]byte(sess.ID), "srv", alice) != sess {
 		t.Error("not found by its owner")
 	}
-	if s.Get(sess.ID, "srv", proxy.Caller{Principal: "bob"}) != nil || s.Get(sess.ID, "srv", proxy.Caller{}) != nil {
+	if s.Find([]byte(sess.ID), "srv", proxy.Caller{Principal: "bob"}) != nil || s.Find([]byte(sess.ID), "srv", proxy.Caller{}) != nil {
 		t.Error("found by another principal")
 	}
-	if s.Get(sess.ID, "other", alice) != nil || s.Get(sess.ID+"x", "srv", alice) != nil || s.Get("", "srv", alice) != nil {
+	if s.Find([]byte(sess.ID), "other", alice) != nil || s.Find([]byte(sess.ID+"x"), "srv", alice) != nil || s.Find([]byte(""), "srv", alice) != nil {
 		t.Error("found at another endpoint")
 	}
 	s.Remove(sess)
-	if s.Get(sess.ID, "srv", alice) != nil || sess.State() != proxy.Closed {
+	if s.Find([]byte(sess.ID), "srv", alice) != nil || sess.State() != proxy.Closed {
 		t.Errorf("found after its end, state %s", sess.State())
 	}
 	s.Remove(sess) // again
@@ -82,13 +82,13 @@ func TestExpiry(t *testing.T) {
 	s, c := newStore(t, Options{Max: 9, IdleTTL: time.Hour})
 	idle, used, busy, open := create(t, s, ""), create(t, s, ""), create(t, s, ""), create(t, s, "")
 	ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-	if err := busy.Begin(ex); err != nil {
+	if err := busy.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
 		t.Fatal(err)
 	}
 	o := &outlet{}
 	open.SetOutlet(o)
 	c.now = c.now.Add(time.Hour - time.Second)
-	s.Get(used.ID, "srv", proxy.Caller{})
+	s.Find([]byte(used.ID), "srv", proxy.Caller{})
 	s.Expire()
 	if s.Len() != 4 {
 		t.Fatalf("%d sessions, ended too early", s.Len())
@@ -115,7 +115,7 @@ func TestExpiry(t *testing.T) {
 func TestMaximum(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 3, MaxPerPrincipal: 2})
 	a1, a2 := create(t, s, "a"), create(t, s, "a")
-	s.Get(a1.ID, "srv", proxy.Caller{Principal: "a"})
+	s.Find([]byte(a1.ID), "srv", proxy.Caller{Principal: "a"})
 	create(t, s, "a") // a's oldest is evicted although there is room
 	if a2.State() != proxy.Expired || a1.State() == proxy.Expired {
 		t.Errorf("a1 %s, a2 %s", a1.State(), a2.State())
@@ -173,10 +173,10 @@ func TestStates(t *testing.T) {
 	ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":"1","method":"m"}`)}
 	same := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":"1","method":"m"}`)}
 	number := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-	if sess.Begin(ex) != nil || sess.Begin(number) != nil {
+	if sess.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex) != nil || sess.Begin(string(number.Msg.Of(number.Msg.ID)), number) != nil {
 		t.Error(`"1" and 1 are two ids`)
 	}
-	if err := sess.Begin(same); err == nil || err.Name != proxy.DuplicateID.Name {
+	if err := sess.Begin(string(same.Msg.Of(same.Msg.ID)), same); err == nil || err.Name != proxy.DuplicateID.Name {
 		t.Errorf("%v", err)
 	}
 	sess.CancelRequest("1")
@@ -191,7 +191,7 @@ func TestStates(t *testing.T) {
 	if sess.State() != proxy.Closed || ends != 11 || o.ended != 1 || !errors.Is(ex.Err(), proxy.ErrCancelled) {
 		t.Errorf("%s, %d, %+v, %v", sess.State(), ends, o, ex.Err())
 	}
-	if err := sess.Begin(same); err == nil || err.Name != proxy.SessionUnknown.Name {
+	if err := sess.Begin(string(same.Msg.Of(same.Msg.ID)), same); err == nil || err.Name != proxy.SessionUnknown.Name {
 		t.Errorf("%v", err)
 	}
 	late := &outlet{}
@@ -297,7 +297,7 @@ func TestShutdownAnswers(t *testing.T) {
 	one, two := create(t, s, ""), create(t, s, "")
 	begin := func(sess *proxy.Session) *proxy.Exchange {
 		ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-		if err := sess.Begin(ex); err != nil {
+		if err := sess.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
 			t.Fatal(err)
 		}
 		return ex

@@ -68,16 +68,8 @@ func (m *Message) EditObject(obj Span, changes []Change) {
 // drop removes a member together with one comma: the one after it, or, for the last member, the one before it and everything dropped
 // since the last member that stays.
 func (m *Message) drop(kept uint32, key, value Span) {
-	next := value.To
-	for isSpace(m.Raw[next]) {
-		next++
-	}
-	if m.Raw[next] == ',' {
-		next++
-		for isSpace(m.Raw[next]) {
-			next++
-		}
-		m.add(Edit{Span{key.From, next}, nil})
+	if next := SkipSpace(m.Raw, value.To); m.Raw[next] == ',' {
+		m.add(Edit{Span{key.From, SkipSpace(m.Raw, next+1)}, nil})
 		return
 	}
 	m.Edits = slices.DeleteFunc(m.Edits, func(e Edit) bool {
@@ -199,4 +191,97 @@ func (m *Message) WritePart(w io.Writer, s Span) error {
 	}
 	_, err := w.Write(m.Raw[at:s.To])
 	return err
+}
+
+// Whole returns the span of all of raw, which is one JSON value.
+func Whole(raw []byte) Span { return Span{0, uint32(len(raw))} } //nolint:gosec // Scan refuses what does not fit
+
+// With copies an object with changes to its members.
+func With(raw []byte, changes ...Change) []byte {
+	m := Message{Raw: raw}
+	m.EditObject(m.Whole(), changes)
+	return m.Append(nil)
+}
+
+// Object writes an object with the members that have a value.
+func Object(members []Change) []byte { return With([]byte("{}"), members...) }
+
+// Without copies an object without the given members; nil if raw is empty.
+func Without(raw []byte, keys ...string) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	changes := make([]Change, len(keys))
+	for i, k := range keys {
+		changes[i].Key = k
+	}
+	return With(raw, changes...)
+}
+
+// Count returns the number of an object's members.
+func Count(raw []byte, obj Span) (n int) {
+	for range Members(raw, obj) {
+		n++
+	}
+	return n
+}
+
+// EditParams sets or drops members of a request's params, which it adds where there are none.
+func (m *Message) EditParams(changes []Change) {
+	if m.Params.Present() {
+		m.EditObject(m.Params, changes)
+		return
+	}
+	m.EditObject(m.Whole(), []Change{{Key: "params", Value: Object(changes)}})
+}
+
+// Size returns the length of the message with its edits, in bytes.
+func (m *Message) Size() int { return m.PartSize(m.Whole()) }
+
+// PartSize returns the length of what AppendPart appends, in bytes.
+func (m *Message) PartSize(s Span) int {
+	n := int(s.To - s.From)
+	for i := range m.Edits {
+		if e := &m.Edits[i]; s.holds(e.Span) {
+			n += len(e.With) - int(e.To-e.From)
+		}
+	}
+	return n
+}
+
+// OneLine reports whether the message with its edits has no line ends, so that Append and AppendLine are the same.
+func (m *Message) OneLine() bool {
+	if m.Lines {
+		return false
+	}
+	for i := range m.Edits {
+		if with := m.Edits[i].With; bytes.IndexByte(with, '\n') >= 0 || bytes.IndexByte(with, '\r') >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Parts appends the pieces of the message with its edits, in order: what Append would copy. They are borrowed like the message.
+func (m *Message) Parts(dst [][]byte) [][]byte {
+	at := uint32(0)
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		if at < e.From {
+			dst = append(dst, m.Raw[at:e.From])
+		}
+		if len(e.With) > 0 {
+			dst = append(dst, e.With)
+		}
+		at = e.To
+	}
+	return append(dst, m.Raw[at:])
+}
+
+// AppendItem appends an element to an array that is being written: dst ends with its bracket or with the element before.
+func AppendItem(dst, item []byte) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	return append(dst, item...)
 }

@@ -93,5 +93,5 @@ func (m *Message) IsResponse() bool { return m.Kind == Result || m.Kind == Failu
 // ToolFailed reports whether the message is a result with isError (2026-07-28 tools, Error Handling).
 func (m *Message) ToolFailed() bool { return string(m.Of(m.IsError)) == "true" }
 
-// Whole is the span of the message itself.
+// Whole returns the span of the message itself.
 func (m *Message) Whole() Span { return Span{0, uint32(len(m.Raw))} } //nolint:gosec // Scan refuses larger input

@@ -52,7 +52,10 @@ func scan(raw []byte, r *Reader, known Run) (Message, error) {
 			s.fail(CodeParse, "text after the end of the message", end)
 		}
 		m.Kind, m.Lines = Batch, s.lines
-		return m, s.error()
+		if s.err != nil {
+			return m, s.err
+		}
+		return m, nil
 	}
 	end := s.object(0, &m, topMembers)
 	if s.err == nil && end != len(raw) {

@@ -22,13 +22,6 @@ type scanner struct {
 	known   Run     // need not be examined
 }
 
-func (s *scanner) error() error {
-	if s.err != nil {
-		return s.err
-	}
-	return nil
-}
-
 func (s *scanner) fail(code int, reason string, at int) int {
 	if s.err == nil {
 		s.err = &ScanError{code, reason, at}
