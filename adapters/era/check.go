@@ -2,7 +2,6 @@ package era
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -47,8 +46,6 @@ func (u *Upstream) checkModern(ctx context.Context) error {
 	return err
 }
 
-const ping = `{"jsonrpc":"2.0","id":"dragoman-ping","method":"ping"}`
-
 // checkSession pings in a pooled session. A session that is stale, or does not respond in half the time, is discarded,
 // and another is tried once (seed 004, EC-010).
 func (u *Upstream) checkSession(ctx context.Context) error {
@@ -65,8 +62,7 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 		}
 		err = pingOver(half, s.Link())
 		done()
-		var e *proxy.Error
-		stale := errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.UpstreamTimeout.Name)
+		stale := proxy.IsFault(err, proxy.SessionLost, proxy.UpstreamTimeout)
 		if stale {
 			u.pool.Discard(s)
 		}
@@ -78,11 +74,7 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 
 // pingOver pings over a link. An error response shows that the server is alive.
 func pingOver(ctx context.Context, link transport.Link) error {
-	ex, err := transport.NewExchange(proxy.Legacy, []byte(ping))
-	if err != nil {
-		return err
-	}
-	_, err = transport.Ask(ctx, link, ex)
+	_, err := transport.AskLegacy(ctx, link, []byte(`{"jsonrpc":"2.0","id":"dragoman-ping","method":"ping"}`))
 	return err
 }
 
@@ -108,9 +100,7 @@ func (u *Upstream) CheckConnections(ctx context.Context) {
 	}
 	u.relays.Each(add)
 	for _, s := range u.pool.Sessions() {
-		if link := s.Link(); link != nil {
-			add(link, s.Lost)
-		}
+		add(s.Link(), s.Lost)
 	}
 	slots := make(chan struct{}, concurrentPings)
 	var group sync.WaitGroup
@@ -118,8 +108,7 @@ func (u *Upstream) CheckConnections(ctx context.Context) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			var e *proxy.Error
-			if err := pingOver(ctx, c.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
+			if proxy.IsFault(pingOver(ctx, c.link), proxy.UpstreamTimeout) {
 				_ = c.link.Close()
 				c.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
 			}

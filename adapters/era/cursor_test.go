@@ -3,6 +3,8 @@ package era
 import (
 	"testing"
 	"time"
+
+	"dragoman/adapters/era/internal/fakeserver"
 )
 
 // Only lists are paginated: a cursor member in other requests and results passes unchanged.
@@ -18,15 +20,15 @@ func TestCursorsOfListsOnly(t *testing.T) {
 		ex := modernExchange(t, "p", `{"name":"n"}`, "{}")
 		c := &downCall{u: u, ex: ex, method: method, session: session}
 		const result = `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`
-		m := scan(t, result)
-		pageMark(m, c.ex, c.method, "up", c.session.Number(), c.u.store.Sealer())
+		m := fakeserver.Scan(t, result)
+		c.markPage(m)
 		if marked := string(m.Append(nil)) != result; marked != want {
 			t.Errorf("%s: %s", method, m.Append(nil))
 		}
 		back := &downCall{u: u, ex: ex, method: method}
-		next := scan(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"cursor":`+sealedCursor(t, c)+`}}`)
+		next := fakeserver.Scan(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"cursor":`+sealedCursor(t, c)+`}}`)
 		ex.Msg = *next
-		back.page = turnPage(ex, method, "up", u.store.Sealer())
+		back.turnPage()
 		if turned := back.page == session.Number(); turned != want {
 			t.Errorf("%s: page %d", method, back.page)
 		}
@@ -42,8 +44,8 @@ func sealedCursor(t *testing.T, c *downCall) string {
 	t.Helper()
 	list := *c
 	list.method = "tools/list"
-	m := scan(t, `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`)
-	pageMark(m, list.ex, list.method, "up", list.session.Number(), list.u.store.Sealer())
+	m := fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`)
+	list.markPage(m)
 	raw := m.Append(nil)
 	return string(raw[len(`{"jsonrpc":"2.0","id":1,"result":{"nextCursor":`) : len(raw)-2])
 }

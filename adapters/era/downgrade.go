@@ -1,17 +1,20 @@
 package era
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
-	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -53,10 +56,12 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	translate.Strip(m, c.task, translate.TraceMembers(ex))
-	c.page = turnPage(ex, method, u.opt.Name, u.store.Sealer())
+	c.turnPage()
 	c.edits = m.Edits
 	if mayAsk && m.ReqState.Present() {
-		return c.resume()
+		if replies, err := c.resume(); replies != nil || err != nil {
+			return replies, err
+		}
 	}
 	if err := c.begin(); err != nil {
 		return nil, err
@@ -64,7 +69,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// resume handles a retry according to its requestState.
+// resume handles a retry according to its requestState. The replies are nil if the call is to be sent again.
 func (c *downCall) resume() (proxy.Replies, error) {
 	replies, visits, err := c.u.calls.Resume(c.ex)
 	if err != nil {
@@ -75,35 +80,28 @@ func (c *downCall) resume() (proxy.Replies, error) {
 		c.retried = true // a call that has asked is not sent again: the user would be asked twice
 		return c, nil
 	}
-	if replies != nil {
-		return replies, nil
-	}
 	c.visits = visits
-	if err := c.begin(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return replies, nil
 }
 
 // discoverResult returns the DiscoverResult of a legacy server, made from its initialize result.
 func (u *Upstream) discoverResult(s *sessions.Session) []byte {
 	h := s.Result()
-	info := h.Info
-	if info == nil {
-		info = u.defaultInfo()
-	}
 	return wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + rules.ModernVersion + `"]`)},
 		{Key: "capabilities", Value: translate.ServerCaps(h.Caps, u.listens.Delivers(s))},
 		{Key: "instructions", Value: h.Instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
-		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: info}})},
+		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.infoOr(h.Info)}})},
 	})
 }
 
-// defaultInfo returns the serverInfo of a server that sent none.
-func (u *Upstream) defaultInfo() []byte {
+// infoOr returns info, or the serverInfo of a server that sent none.
+func (u *Upstream) infoOr(info []byte) []byte {
+	if info != nil {
+		return info
+	}
 	return wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
 }
 
@@ -204,8 +202,7 @@ func (c *downCall) release() {
 // lost discards a lost session, and reports whether the request may be sent again: a server does not process requests of
 // an unknown session.
 func (c *downCall) lost(err error) bool {
-	var e *proxy.Error
-	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+	if !proxy.IsFault(err, proxy.SessionLost) {
 		return false
 	}
 	c.u.pool.Discard(c.session)
@@ -240,9 +237,8 @@ func (c *downCall) retryBroken(err error) (done bool, out error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) || c.ex.Err() != nil {
 		return true, err
 	}
-	var e *proxy.Error
 	again := c.lost(err)
-	if !again && !c.retried && !c.begun && errors.As(err, &e) && e.Name == proxy.Lost.Name && rules.ReadsOnly(&c.ex.Msg) {
+	if !again && !c.retried && !c.begun && proxy.IsFault(err, proxy.Lost) && rules.ReadsOnly(&c.ex.Msg) {
 		c.retried, again = true, true
 	}
 	if !again {
@@ -261,7 +257,7 @@ func (c *downCall) retryBroken(err error) (done bool, out error) {
 func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	switch m.Kind {
 	case wire.Request:
-		work.Refuse(c.u.work, c.session.Link(), m)
+		c.session.Refuse(m)
 		return false, nil
 	case wire.Notification:
 		return !c.session.Notice(m) && c.notification(m), nil
@@ -277,31 +273,21 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		}
 		return true, nil
 	}
-	if c.asksForInput() {
+	if w, ok := c.Replies.(*input.Waiter); ok && w.Asked() {
 		return true, nil // made here, and modern already
 	}
 	if c.method == "tools/list" {
 		c.u.tools.learn(m)
 		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.Result().RunsTasks())
 	}
-	pageMark(m, c.ex, c.method, c.u.opt.Name, c.session.Number(), c.u.store.Sealer())
+	c.markPage(m)
 	if c.legacyClient {
 		return true, nil
 	}
 	if result := c.session.Result(); !translate.StampPlain(m, c.method, result.Members) {
-		info := result.Info
-		if info == nil {
-			info = c.u.defaultInfo()
-		}
-		translate.StampResult(m, c.method, info)
+		translate.StampResult(m, c.method, c.u.infoOr(result.Info))
 	}
 	return true, nil
-}
-
-// asksForInput reports whether the result that was just read asks for input.
-func (c *downCall) asksForInput() bool {
-	a, ok := c.Replies.(*input.Waiter)
-	return ok && a.Asked()
 }
 
 // notification reports whether a notification on a call's stream passes: progress and log messages if the request asked
@@ -340,15 +326,7 @@ func (c *downCall) Close() error {
 // onlyAsTask reports whether a call must run as a task because the tool of the legacy server requires it (2025-11-25
 // tasks, tool-level negotiation). It fetches the tool list if the tool is not known.
 func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
-	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {
-		return false
-	}
-	name := string(ex.Msg.Text(ex.Msg.Name))
-	if _, known := u.tools.params(name); !known {
-		u.fetchTools(ex)
-		u.tools.paramsOrNone(name)
-	}
-	return u.tools.onlyAsTask(name)
+	return u.opt.DriveTasks && ex.Msg.Is("tools/call") && u.tool(ex).task
 }
 
 // callLegacy sends an exchange in a session; asTask says that the request asks to run as a task.
@@ -357,4 +335,46 @@ func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bo
 		return tasks.Drive(s.Link(), ex, u.work)
 	}
 	return s.Link().Call(ex)
+}
+
+// A legacy server's cursor may be valid only in the session that issued it (2025-11-25 pagination), and the calls of a modern client
+// may run in several sessions. So the client receives the cursor sealed together with the number of its session.
+
+// cursorTime is how long a cursor is valid.
+const cursorTime = 24 * time.Hour
+
+// cursorBinding returns the binding of a cursor: principal, server and method.
+func (c *downCall) cursorBinding() [32]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", c.ex.Caller.Principal, c.u.opt.Name, c.ex.Msg.Text(c.ex.Msg.Method)))
+}
+
+// pages reports whether the result is paginated; elsewhere a member of that name belongs to the server.
+func (c *downCall) pages() bool { return strings.HasSuffix(c.method, "/list") }
+
+// turnPage replaces the client's cursor by the server's own and records its session. A cursor that was not issued here passes unchanged
+// to the server.
+func (c *downCall) turnPage() {
+	m := &c.ex.Msg
+	if !c.pages() || !m.Cursor.IsString(m.Raw) {
+		return
+	}
+	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.Cursor)), c.cursorBinding(), time.Now())
+	if err == nil && kind == seal.Page && len(body) > 8 {
+		c.page = binary.BigEndian.Uint64(body)
+		m.Replace(m.Cursor, body[8:])
+	}
+}
+
+// markPage seals the cursor of a result's next page together with the session.
+func (c *downCall) markPage(m *wire.Message) {
+	if !c.pages() {
+		return
+	}
+	next := wire.Get(m.Raw, m.Result, "nextCursor")
+	if !next.IsString(m.Raw) {
+		return
+	}
+	body := append(binary.BigEndian.AppendUint64(nil, c.session.Number()), next.Of(m.Raw)...)
+	sealed := c.u.store.Sealer().Seal(seal.Page, body, c.cursorBinding(), time.Now().Add(cursorTime))
+	m.Replace(next, wire.AppendText(nil, sealed))
 }

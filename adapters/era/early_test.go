@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/transport"
@@ -15,8 +16,8 @@ import (
 
 // A server may ask before Dial has returned its link. Answering on the missing link once crashed the proxy.
 func TestServerAsksBeforeDialReturns(t *testing.T) {
-	question := scan(t, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
-	notice := scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	question := fakeserver.Scan(t, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+	notice := fakeserver.Scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	var found atomic.Bool // that the server is legacy: the first link, over which it is probed, is a good one
 	probed := &fakeServer{}
 	early := func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
@@ -34,8 +35,8 @@ func TestServerAsksBeforeDialReturns(t *testing.T) {
 	}
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	for _, ex := range []*proxy.Exchange{
-		{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), Session: s},
-		{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`), Client: proxy.Client{Era: proxy.Modern}},
+		{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), Session: s},
+		{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`), Client: proxy.Client{Era: proxy.Modern}},
 	} {
 		if _, err := u.Do(ex); err == nil || proxy.AsError(err).Name != proxy.Unreachable.Name {
 			t.Errorf("%s: %v", wire.Request, err)

@@ -87,7 +87,7 @@ func TestListenResourceRefused(t *testing.T) {
 func TestListenWithoutStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScriptedServer(allCaps)
-		s.dumb = true
+		s.quiet = true
 		r := newServerRig(t, s, false, nil)
 		r.request(client{}, "1", "server/discover", `"x":1`).received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],` +
 			`"capabilities":{"tools":{},"prompts":{},"resources":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
@@ -326,7 +326,7 @@ func TestListenHeavyNotices(t *testing.T) {
 func TestListenPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScriptedServer(allCaps)
-		s.dumb, s.tools = true, `{"name":"a"}`
+		s.quiet, s.tools = true, `{"name":"a"}`
 		content := "1"
 		s.on["resources/read"] = func(c *scriptedCall) {
 			if content == "" {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -19,15 +20,15 @@ func TestUpgradedSessionListens(t *testing.T) {
 			s.era = proxy.Modern
 			listens := s.hold("subscriptions/listen")
 			r := newServerRig(t, s, process, nil)
-			out := &stream{}
+			out := &fakeserver.Outlet{}
 			sess := r.legacy(`{}`)
 			sess.SetOutlet(out)
 			e := r.ask(sess, "1", "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 			e.ended("")
-			if m := scan(t, e.got[0]); string(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw)) != someCaps {
+			if m := fakeserver.Scan(t, e.got[0]); string(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw)) != someCaps {
 				t.Errorf("the client received %s", m.Raw)
 			}
-			if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(t, rules.Initialized), Session: sess, Client: sess.Client()}); err != nil {
+			if _, err := r.u.Do(&proxy.Exchange{Msg: *fakeserver.Scan(t, rules.Initialized), Session: sess, Client: sess.Client()}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -39,7 +40,7 @@ func TestUpgradedSessionListens(t *testing.T) {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + c.id + `},"notifications":{"toolsListChanged":true}}}`)
 			c.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":` + tag + `}`)
 			time.Sleep(time.Second)
-			if got := out.take(); len(got) != 1 || r.u.BridgeListens() != 1 {
+			if got := out.Take(); len(got) != 1 || r.u.BridgeListens() != 1 {
 				t.Errorf("the client received %q; %d listens", got, r.u.BridgeListens())
 			}
 			r.u.Dismiss(proxy.Errf(proxy.SessionLost, "replaced"))

@@ -186,10 +186,10 @@ func TestProgressTokens(t *testing.T) {
 		for _, caps := range []string{`{}`, `{"roots":{}}`} {
 			calls := r.s.hold("tools/call")
 			tokens := []string{`7`, `"7"`, `""`}
-			ears, all := make([]*clientRequest, len(tokens)), make([]*scriptedCall, len(tokens))
+			requests, all := make([]*clientRequest, len(tokens)), make([]*scriptedCall, len(tokens))
 			seen := map[string]bool{}
 			for i, token := range tokens {
-				ears[i] = r.call(client{caps: caps, extra: `,"progressToken":` + token}, "1", "t")
+				requests[i] = r.call(client{caps: caps, extra: `,"progressToken":` + token}, "1", "t")
 				all[i] = <-calls
 				key := fmt.Sprint(all[i].l.n, all[i].token)
 				if seen[key] {
@@ -200,17 +200,17 @@ func TestProgressTokens(t *testing.T) {
 			const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1,"message":"m"}}`
 			for i, c := range all {
 				c.send(progress)
-				ears[i].received(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + tokens[i] + `,"progress":1,"message":"m"}}`)
+				requests[i].received(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + tokens[i] + `,"progress":1,"message":"m"}}`)
 			}
 			for i, c := range all {
 				c.result(`{"content":[]}`)
-				ears[i].received(`{"jsonrpc":"2.0","id":1,` + doneResult)
+				requests[i].received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 				if process {
 					c.send(progress)
 				} else {
 					c.l.away(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":2}}`, c.token))
 				}
-				ears[i].received()
+				requests[i].received()
 			}
 			e := r.call(client{caps: caps}, "1", "t")
 			c := <-calls

@@ -76,11 +76,7 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	if !ex.Msg.Is("tools/call") || ex.Mirrors == server {
 		return nil
 	}
-	of, known := u.tools.params(string(ex.Msg.Text(ex.Msg.Name)))
-	if !known {
-		u.fetchTools(ex)
-		of = u.tools.paramsOrNone(string(ex.Msg.Text(ex.Msg.Name)))
-	}
+	of := u.tool(ex).mirrored
 	if ex.Mirrors {
 		if err := translate.CheckParamHeaders(&ex.Msg, of, ex.Headers); err != nil {
 			return err
@@ -100,6 +96,17 @@ const (
 	listPages = 100
 	listTime  = 10 * time.Second
 )
+
+// tool returns what is known of the tool of a call. It reads the tool list if the tool is not known.
+func (u *Upstream) tool(ex *proxy.Exchange) toolFacts {
+	name := string(ex.Msg.Text(ex.Msg.Name))
+	found, known := u.tools.get(name)
+	if !known {
+		u.fetchTools(ex)
+		found = u.tools.getOrNone(name)
+	}
+	return found
+}
 
 // fetchTools reads the server's tool list, which adds the tools to u.tools. After a failure the tools stay unknown, and
 // the server checks the call.
@@ -152,10 +159,8 @@ func (u *Upstream) listPage(ctx context.Context, inner *proxy.Exchange) (wire.Me
 
 // listRequest returns a tools/list on behalf of the client of ex. A nil cursor is left out.
 func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
-	info := ex.Client.Info
-	m := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
-		{Key: wire.MetaPrefix + "clientInfo", Value: info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: []byte("{}")}})
-	p := wire.Object([]wire.Change{{Key: "cursor", Value: cursor}, {Key: "_meta", Value: m}})
+	p := wire.Object([]wire.Change{{Key: "cursor", Value: cursor},
+		{Key: "_meta", Value: wire.Object(rules.ModernMeta(ex.Client.Info, []byte("{}")))}})
 	return append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-tools","method":"tools/list","params":`), p...), '}')
 }
 
@@ -213,10 +218,10 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// repeat sends the call again with headers made from a fresh tool list (2026-07-28 streamable HTTP, Client Behavior).
+// repeat sends the call again with headers made from a fresh tool list (2026-07-28 streamable HTTP, Client Behavior). If it fails, the
+// replies are those of the first attempt.
 func (c *modernCall) repeat() error {
 	c.again = false
-	_ = c.Replies.Close()
 	c.u.tools.forget()
 	c.ex.Msg.Edits = c.before
 	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
@@ -230,6 +235,7 @@ func (c *modernCall) repeat() error {
 	if err != nil {
 		return err
 	}
+	_ = c.Replies.Close()
 	c.Replies, c.link = replies, link
 	return nil
 }

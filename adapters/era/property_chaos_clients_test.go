@@ -82,7 +82,7 @@ type ending struct {
 }
 
 // drive runs one exchange to its end: exactly one response or error, or, if the client has left, anything.
-func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told func(m *wire.Message)) ending {
+func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, notify func(m *wire.Message)) ending {
 	id := slices.Clone(ex.Msg.Of(ex.Msg.ID)) // the message is the handler's from now on
 	patience := time.AfterFunc(time.Duration(20+a.int(400))*time.Millisecond, func() {
 		a.w.note("client %s: %s is cancelled", a.name, tag)
@@ -120,7 +120,7 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 		case err != nil:
 			return a.failed(tag, ex, err)
 		case !m.IsResponse():
-			told(m)
+			notify(m)
 			continue
 		}
 		kept, err := m.Clone()
@@ -177,7 +177,7 @@ func (a *actor) response(tag string, id []byte, m *wire.Message) {
 func (a *actor) received(tag string, m *wire.Message) {
 	said := string(wire.Get(m.Raw, m.Params, "message").Text(m.Raw))
 	if m.Is("notifications/progress") && said != "" && said != tag {
-		a.bad("%s is told of the progress of %s", tag, said)
+		a.bad("%s received the progress of %s", tag, said)
 	}
 	if m.Kind == wire.Request && a.sess == nil {
 		a.bad("a modern client is sent %s", m.Raw)
@@ -342,7 +342,7 @@ func (a *actor) legacy() {
 	}
 	group.Wait()
 	if n := a.sess.OpenQuestions(); n != 0 && a.sess.State() == proxy.Initialized {
-		a.bad("%d answers are owed, and no call is under way", n)
+		a.bad("%d questions are open, and no call is in flight", n)
 	}
 	if a.chance(70) {
 		a.sess.End(proxy.Closed)

@@ -24,15 +24,15 @@ type backend struct {
 	slow   time.Duration
 	flaky  int // percent of the dials that fail
 
-	mu    sync.Mutex
-	convs []*conv
-	runs  map[string]int // first calls, by tag
-	live  int            // jobs
-	open  int            // links
+	mu            sync.Mutex
+	conversations []*conversation
+	runs          map[string]int // first calls, by tag
+	live          int            // jobs
+	open          int            // links
 }
 
-// conv is one conversation with the server.
-type conv struct {
+// conversation is one conversation with the server.
+type conversation struct {
 	b     *backend
 	n     int
 	sink  transport.Sink
@@ -59,7 +59,7 @@ type query struct {
 
 // job is one call.
 type job struct {
-	c         *conv
+	c         *conversation
 	tag, id   string
 	key       string // among the jobs of the conversation
 	say       func(raw []byte)
@@ -74,10 +74,10 @@ type job struct {
 func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]*query{}}
+	c := &conversation{b: b, n: len(b.conversations), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]*query{}}
 	c.gen = newGen(b.w.seed<<20 + uint64(c.n))
 	if c.gen.chance(b.flaky) {
-		b.convs = append(b.convs, c)
+		b.conversations = append(b.conversations, c)
 		return nil, proxy.Errf(proxy.Unreachable, "nobody is there")
 	}
 	server := proxy.Legacy
@@ -85,7 +85,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 		server = proxy.Modern
 	}
 	b.open++
-	b.convs = append(b.convs, c)
+	b.conversations = append(b.conversations, c)
 	b.w.note("server: conversation %d", c.n)
 	closed := func() {
 		b.mu.Lock()
@@ -110,7 +110,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 }
 
 // crash breaks off all calls in flight.
-func (c *conv) crash(l *streams) {
+func (c *conversation) crash(l *streams) {
 	c.mu.Lock()
 	for _, j := range c.jobs {
 		j.cancel()
@@ -119,13 +119,13 @@ func (c *conv) crash(l *streams) {
 	l.breakOff(proxy.Errf(proxy.Lost, "the connection broke"))
 }
 
-func (c *conv) isOver() bool {
+func (c *conversation) isOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended
 }
 
-func (c *conv) end() {
+func (c *conversation) end() {
 	c.mu.Lock()
 	was := c.ended
 	c.ended = true
@@ -135,7 +135,7 @@ func (c *conv) end() {
 	c.mu.Unlock()
 }
 
-func (c *conv) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
+func (c *conversation) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
 	m, err := wire.Scan(bytes.Clone(raw))
 	if err != nil {
 		c.b.w.bad("no message: %s", raw)
@@ -169,7 +169,7 @@ func (c *conv) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
 }
 
 // begin starts a job.
-func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
+func (c *conversation) begin(m *wire.Message, id string, say func(raw []byte)) func() {
 	j := &job{c: c, id: id, say: say, tag: tagOf(m), token: string(m.Of(m.Token)), method: string(m.Text(m.Method)), cancelled: make(chan struct{}),
 		given: string(m.Of(m.InputResponses)), state: string(m.Text(m.ReqState))}
 	if j.tag == "" {
@@ -231,7 +231,7 @@ func (j *job) cancel() {
 }
 
 // answered delivers the answer to a question: each has one.
-func (c *conv) answered(m *wire.Message) {
+func (c *conversation) answered(m *wire.Message) {
 	kept, err := m.Clone()
 	c.mu.Lock()
 	q := c.asked[string(m.Of(m.ID))]
@@ -384,7 +384,7 @@ func (j *job) inquire(g *gen) (gone bool) {
 }
 
 // ask asks one question; its answer must contain its nonce.
-func (c *conv) ask(g *gen, tag string, say func(raw []byte)) (id string, q *query) {
+func (c *conversation) ask(g *gen, tag string, say func(raw []byte)) (id string, q *query) {
 	c.mu.Lock()
 	c.next++
 	id = strconv.Itoa(1000*c.n + c.next)
@@ -412,7 +412,7 @@ func pickQuestion(g *gen, mark string) (method, params string) {
 }
 
 // judge checks that an answer belongs to this question.
-func (c *conv) judge(m *wire.Message, id, tag string) {
+func (c *conversation) judge(m *wire.Message, id, tag string) {
 	if m.Kind != wire.Result {
 		return // refused, or the client's error
 	}

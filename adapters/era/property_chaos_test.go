@@ -165,9 +165,9 @@ func (w *world) trouble(clients *sync.WaitGroup) {
 		clients.Go(func() {
 			time.Sleep(time.Duration(g.IntN(150)) * time.Millisecond) // virtual time
 			w.srv.mu.Lock()
-			var c *conv
-			if n := len(w.srv.convs); n > 0 {
-				c = w.srv.convs[g.IntN(n)]
+			var c *conversation
+			if n := len(w.srv.conversations); n > 0 {
+				c = w.srv.conversations[g.IntN(n)]
 			}
 			w.srv.mu.Unlock()
 			if c == nil || c.kill == nil || c.isOver() {
@@ -198,7 +198,7 @@ func (w *world) wait(what string, f func()) {
 	select {
 	case <-done:
 	case <-time.After(time.Hour):
-		w.bad("%s: no end; under way are %v", what, w.calls)
+		w.bad("%s: no end; in flight are %v", what, w.calls)
 		w.print()
 		buf := make([]byte, 1<<20)
 		fmt.Fprintf(os.Stderr, "%s\n", buf[:runtime.Stack(buf, true)])
@@ -221,10 +221,10 @@ func (w *world) quiesce() {
 	}
 	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for its call
 	if n := w.store.Suspended(); n != 0 {
-		w.bad("%d calls are parked for ever", n)
+		w.bad("%d calls are suspended for ever", n)
 	}
 	if _, leased := w.u.pool.Size(); leased != 0 {
-		w.bad("%d sessions are leased, and no call is under way", leased)
+		w.bad("%d sessions are leased, and no call is in flight", leased)
 	}
 	for _, s := range w.u.pool.Sessions() {
 		if uses, calls, questions := s.Usage(); uses != 0 || calls != 0 || questions != 0 {
@@ -240,7 +240,7 @@ func (w *world) quiesce() {
 	if w.relays > 0 {
 		return // a legacy client need not answer
 	}
-	for _, c := range w.srv.convs {
+	for _, c := range w.srv.conversations {
 		c.mu.Lock()
 		for id, q := range c.asked {
 			if !q.answered && !q.moot && !c.ended {
@@ -254,17 +254,17 @@ func (w *world) quiesce() {
 // ended checks what is left after everything was closed.
 func (w *world) ended() {
 	w.srv.mu.Lock()
-	convs := w.srv.convs
+	conversations := w.srv.conversations
 	if w.srv.open != 0 {
 		w.bad("%d links are open", w.srv.open)
 	}
 	w.srv.mu.Unlock()
-	for _, c := range convs {
+	for _, c := range conversations {
 		w.wait("the server", c.group.Wait)
 	}
 	w.wait("the clients' answers", w.group.Wait)
 	if n := w.store.Suspended(); n != 0 {
-		w.bad("%d calls are parked", n)
+		w.bad("%d calls are suspended", n)
 	}
 	if all, leased := w.u.pool.Size(); all != 0 || leased != 0 {
 		w.bad("%d sessions are left, %d leased", all, leased)
@@ -273,7 +273,7 @@ func (w *world) ended() {
 		w.bad("%d relays are left", n)
 	}
 	if n := w.u.BridgeListens(); n != 0 {
-		w.bad("%d watches are left", n)
+		w.bad("%d listens are left", n)
 	}
 }
 
@@ -287,7 +287,7 @@ func (w *world) print() {
 	}
 }
 
-func (c *conv) canAsk() bool {
+func (c *conversation) canAsk() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asks && !c.ended
@@ -295,7 +295,7 @@ func (c *conv) canAsk() bool {
 
 // loose asks something outside of calls. During a call it is taken for a question of that call and ends with it, possibly unanswered: they
 // cannot be distinguished.
-func (c *conv) loose(g *gen) {
+func (c *conversation) loose(g *gen) {
 	c.mu.Lock()
 	busy := len(c.jobs) > 0
 	c.mu.Unlock()

@@ -299,8 +299,8 @@ func (g *gen) request(method string) *request {
 	return q
 }
 
-// dress gives the request a _meta.
-func (g *gen) dress(q *request, m obj) {
+// addMeta gives the request a _meta.
+func (g *gen) addMeta(q *request, m obj) {
 	q.meta, q.hasMeta, q.bare = m, true, false
 	q.at = g.IntN(len(q.params) + 1)
 }

@@ -50,8 +50,8 @@ func seeds(t *testing.T, runs uint64, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// party answers at the far end of a link.
-type party interface {
+// peer answers at the far end of a link.
+type peer interface {
 	// take receives one message, borrowed until it returns, and does not wait. Messages of a request are sent with say; leave says that the
 	// stream was closed.
 	take(raw []byte, headers []proxy.Header, say func(raw []byte)) (leave func())
@@ -171,11 +171,11 @@ func (f *flow) Close() error {
 
 // streams is a link with a stream for each call, like HTTP.
 type streams struct {
-	far    party
+	far    peer
 	server proxy.Era
 	sink   transport.Sink
 
-	telling sync.Mutex // notifies the sink of a loss; Close returns after that
+	notifying sync.Mutex // notifies the sink of a loss; Close returns after that
 
 	mu     sync.Mutex
 	next   uint64
@@ -186,7 +186,7 @@ type streams struct {
 	onEnd  func() // called once, when it is closed
 }
 
-func newStreams(server proxy.Era, far party, sink transport.Sink) *streams {
+func newStreams(server proxy.Era, far peer, sink transport.Sink) *streams {
 	return &streams{server: server, far: far, sink: sink, flows: make(map[*flow]struct{})}
 }
 
@@ -273,8 +273,8 @@ func (l *streams) breakOff(why error) {
 
 // send sends on the stream outside of calls.
 func (l *streams) send(raw []byte) {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.notifying.Lock()
+	defer l.notifying.Unlock()
 	l.mu.Lock()
 	closed := l.closed || l.dead != nil
 	l.mu.Unlock()
@@ -285,8 +285,8 @@ func (l *streams) send(raw []byte) {
 
 // lose notifies the sink, unless the link has been closed.
 func (l *streams) lose(err error) {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.notifying.Lock()
+	defer l.notifying.Unlock()
 	l.mu.Lock()
 	closed := l.closed || l.lost
 	l.lost = true
@@ -298,8 +298,8 @@ func (l *streams) lose(err error) {
 
 func (l *streams) Close() error {
 	l.kill(proxy.Errf(proxy.Lost, "closed"))
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.notifying.Lock()
+	defer l.notifying.Unlock()
 	l.mu.Lock()
 	was, onEnd := l.closed, l.onEnd
 	l.closed = true
@@ -313,18 +313,18 @@ func (l *streams) Close() error {
 // pipe is a link of one channel, like a process.
 type pipe struct {
 	*mux.Mux
-	far  party
+	far  peer
 	sink transport.Sink
 
-	reading sync.Mutex // one reader, as of a real process
-	telling sync.Mutex // notifies the sink of a loss; Close returns after that
-	mu      sync.Mutex
-	dead    bool
-	closed  bool
-	onEnd   func()
+	reading   sync.Mutex // one reader, as of a real process
+	notifying sync.Mutex // notifies the sink of a loss; Close returns after that
+	mu        sync.Mutex
+	dead      bool
+	closed    bool
+	onEnd     func()
 }
 
-func newPipe(server proxy.Era, far party, sink transport.Sink) *pipe {
+func newPipe(server proxy.Era, far peer, sink transport.Sink) *pipe {
 	p := &pipe{far: far, sink: sink}
 	p.Mux = mux.New(server, p.write, sink)
 	return p
@@ -358,8 +358,8 @@ func (p *pipe) send(raw []byte) {
 
 // kill ends the process.
 func (p *pipe) kill(error) {
-	p.telling.Lock()
-	defer p.telling.Unlock()
+	p.notifying.Lock()
+	defer p.notifying.Unlock()
 	p.mu.Lock()
 	was, closed := p.dead, p.closed
 	p.dead = true
@@ -390,8 +390,8 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// face is a downstream in the place of a server for an Upstream: one client's conversation with it.
-type face struct {
+// downstream stands in the place of a server for an Upstream: it is one client's conversation with another Upstream.
+type downstream struct {
 	handle proxy.Handler
 	sess   *proxy.Session // of a legacy client; nil: a modern client
 	bad    func(format string, args ...any)
@@ -402,10 +402,10 @@ type face struct {
 	over   bool
 }
 
-func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) func() {
+func (f *downstream) take(raw []byte, headers []proxy.Header, say func(raw []byte)) func() {
 	m, err := wire.Scan(bytes.Clone(raw))
 	if err != nil {
-		f.bad("what crosses is no message: %s: %v", raw, err)
+		f.bad("a message that crosses is invalid: %s: %v", raw, err)
 		return func() {}
 	}
 	ex := &proxy.Exchange{Msg: m}
@@ -421,7 +421,7 @@ func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) fu
 				inner.Leave()
 			}
 		default:
-			f.bad("a modern server is told %s", raw)
+			f.bad("a modern server received %s", raw)
 		}
 		return func() {}
 	}
@@ -447,7 +447,7 @@ func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) fu
 }
 
 // modern does what the endpoint of modern clients does: it checks the envelope and identifies the client.
-func (f *face) modern(ex *proxy.Exchange, headers []proxy.Header) {
+func (f *downstream) modern(ex *proxy.Exchange, headers []proxy.Header) {
 	m := &ex.Msg
 	if err := rules.Envelope(m); err != nil {
 		f.bad("a request without a modern envelope: %s: %v", m.Raw, err)
@@ -456,7 +456,7 @@ func (f *face) modern(ex *proxy.Exchange, headers []proxy.Header) {
 	ex.Client = proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}
 }
 
-func (f *face) end() {
+func (f *downstream) end() {
 	f.mu.Lock()
 	f.over = true
 	flying := f.flying
@@ -471,7 +471,7 @@ func (f *face) end() {
 	f.group.Wait()
 }
 
-// toSink is the outlet of a face's session: the stream outside of calls.
+// toSink is the outlet of a downstream's session: the stream outside of calls.
 type toSink struct{ sink transport.Sink }
 
 func (o toSink) Push(msg []byte) error {

@@ -53,26 +53,26 @@ type chain struct {
 	version    string
 	level      string // the lowest log level that the client wants
 	caps       string // the client's capabilities
-	carried    string // the capabilities as the server sees them
+	carried    string // the same as the server sees them
 	server     *endpoint
 	near, away *Upstream
 	mirrors    bool
-	client     *face
-	heard      chan string // the capabilities as the client sees them
-	count      int
-	pages      map[string]page // notifications that the client received, by method
+	client     *downstream
+	received   chan string     // messages for the client
+	count      int             // sessions between the Upstreams
+	pages      map[string]page // cursors that the client received, by method
 }
 
 const (
-	serverInfo = `{"version":"1","name":"ünd \"s\"","x":[9007199254740993]}`
-	clientInfo = `{"x":{"b":1,"a":2},"name":"cl\u0069ent","version":"0"}`
-	serverSays = `"use \u0077ith care"`
-	serverHas  = `{"tools":{},"x-caps":{"b":[1,{}],"a":null},"logging":{},"prompts":{},"resources":{},"completions":{},"experimental":{"e":{}}}`
+	serverInfo         = `{"version":"1","name":"ünd \"s\"","x":[9007199254740993]}`
+	clientInfo         = `{"x":{"b":1,"a":2},"name":"cl\u0069ent","version":"0"}`
+	serverInstructions = `"use \u0077ith care"`
+	serverCaps         = `{"tools":{},"x-caps":{"b":[1,{}],"a":null},"logging":{},"prompts":{},"resources":{},"completions":{},"experimental":{"e":{}}}`
 )
 
 func newChain(t *testing.T, seed uint64) *chain {
 	g := newGen(seed)
-	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: rules.LegacyVersion, heard: make(chan string, 64), pages: map[string]page{}}
+	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: rules.LegacyVersion, received: make(chan string, 64), pages: map[string]page{}}
 	c.level = pick(g, "", "debug", "warning")
 	c.caps, c.carried = pick(g, "{}", `{"roots":{"listChanged":true},"sampling":{"tools":{},"x":1},"elicitation":{"url":{},"form":{}},"x-c":{"z":0}}`), "{}"
 	if c.caps != "{}" {
@@ -86,9 +86,9 @@ func newChain(t *testing.T, seed uint64) *chain {
 		serves, between = between, serves
 	}
 	c.mirrors = between == proxy.Modern && g.chance(30)
-	c.away = c.upstream("away", serves, g.chance(50), false, func() (party, func(transport.Sink)) { return &endpoint{c: c, modern: c.modern, of: c.server}, nil })
+	c.away = c.upstream("away", serves, g.chance(50), false, func() (peer, func(transport.Sink)) { return &endpoint{c: c, modern: c.modern, of: c.server}, nil })
 	c.near = c.upstream("near", between, g.chance(50) && !c.mirrors, c.mirrors, c.between)
-	c.client = &face{handle: c.near.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
+	c.client = &downstream{handle: c.near.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
 	if !c.modern {
 		c.client.sess = proxy.NewSession("client", "test", "", proxy.Caller{Principal: "p"}, time.Now())
 	}
@@ -97,7 +97,7 @@ func newChain(t *testing.T, seed uint64) *chain {
 }
 
 // upstream makes an Upstream in front of what far makes, over a pipe or streams.
-func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far func() (party, func(transport.Sink))) *Upstream {
+func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far func() (peer, func(transport.Sink))) *Upstream {
 	dial := func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		p, tell := far()
 		if tell != nil {
@@ -121,8 +121,8 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 }
 
 // between is the downstream of the second Upstream, as the server of the first.
-func (c *chain) between() (party, func(transport.Sink)) {
-	f := &face{handle: c.away.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
+func (c *chain) between() (peer, func(transport.Sink)) {
+	f := &downstream{handle: c.away.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
 	if !c.modern {
 		return f, nil
 	}
@@ -160,11 +160,11 @@ func (c *chain) handshake() {
 	if c.modern {
 		got := c.ask(`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{` + c.envelope() + `}}}`)
 		c.same("discover", got, `{"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{`+none+
-			`},"instructions":`+serverSays+`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":`+compact([]byte(serverInfo))+`}}}`)
+			`},"instructions":`+serverInstructions+`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":`+compact([]byte(serverInfo))+`}}}`)
 		return
 	}
 	got := c.ask(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + c.version + `","capabilities":` + c.caps + `,"clientInfo":` + clientInfo + `}}`)
-	c.same("initialize", got, `{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"`+c.version+`","capabilities":{`+none+`},"serverInfo":`+compact([]byte(serverInfo))+`,"instructions":`+serverSays+`}}`)
+	c.same("initialize", got, `{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"`+c.version+`","capabilities":{`+none+`},"serverInfo":`+compact([]byte(serverInfo))+`,"instructions":`+serverInstructions+`}}`)
 	c.client.take([]byte(rules.Initialized), nil, nil)
 	c.same("ping", c.ask(`{"jsonrpc":"2.0","id":0,"method":"ping"}`), `{"jsonrpc":"2.0","id":0,"result":{}}`)
 	if c.level != "" {
@@ -182,16 +182,16 @@ func (c *chain) envelope() string {
 
 // ask sends a request of the client and returns the next message that it gets.
 func (c *chain) ask(raw string) string {
-	c.client.take([]byte(raw), nil, func(raw []byte) { c.heard <- string(raw) })
+	c.client.take([]byte(raw), nil, func(raw []byte) { c.received <- string(raw) })
 	return c.next()
 }
 
 func (c *chain) next() string {
 	select {
-	case raw := <-c.heard:
+	case raw := <-c.received:
 		return raw
 	case <-time.After(time.Minute):
-		c.bad("the client is told nothing")
+		c.bad("the client received nothing")
 		return "{}"
 	}
 }
@@ -209,11 +209,11 @@ func (c *chain) exchange() {
 	d := &modelCall{c: c, q: q, level: c.level}
 	d.plan()
 	if c.modern || q.token != "" || g.chance(60) {
-		g.dress(q, d.clientMeta())
+		g.addMeta(q, d.clientMeta())
 	}
 	c.server.now(d)
 	defer c.server.now(nil)
-	c.client.take(g.spaced(q.whole(q.full(), !q.bare).text(), true), nil, func(raw []byte) { c.heard <- string(raw) })
+	c.client.take(g.spaced(q.whole(q.full(), !q.bare).text(), true), nil, func(raw []byte) { c.received <- string(raw) })
 	for !c.t.Failed() {
 		m := c.message(c.next())
 		switch {
@@ -224,7 +224,7 @@ func (c *chain) exchange() {
 			d.retry(m)
 			continue
 		}
-		if d.told(m); m.IsResponse() {
+		if d.received(m); m.IsResponse() {
 			break
 		}
 	}
@@ -247,13 +247,13 @@ type endpoint struct {
 	group  sync.WaitGroup
 
 	mu   sync.Mutex
-	deed *modelCall
+	call *modelCall
 }
 
 func (e *endpoint) now(d *modelCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.deed = d
+	e.call = d
 }
 
 func (*endpoint) end() {}
@@ -262,7 +262,7 @@ func (e *endpoint) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func
 	s := e.of
 	m := e.c.message(string(raw))
 	s.mu.Lock()
-	d := s.deed
+	d := s.call
 	s.mu.Unlock()
 	reply := func(result string) func() {
 		say(proxy.ResultMessage(m.Of(m.ID), []byte(result)).Raw)
@@ -273,9 +273,9 @@ func (e *endpoint) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func
 		d.answers <- string(raw)
 	case m.Kind != wire.Request:
 	case m.Is("initialize") && !e.modern:
-		return reply(`{"protocolVersion":"2025-11-25","capabilities":` + serverHas + `,"serverInfo":` + serverInfo + `,"instructions":` + serverSays + `}`)
+		return reply(`{"protocolVersion":"2025-11-25","capabilities":` + serverCaps + `,"serverInfo":` + serverInfo + `,"instructions":` + serverInstructions + `}`)
 	case m.Is("server/discover") && e.modern:
-		return reply(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + serverHas + `,"instructions":` + serverSays +
+		return reply(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + serverCaps + `,"instructions":` + serverInstructions +
 			`,"ttlMs":60000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}}`)
 	case (m.Is("ping") || m.Is("logging/setLevel")) && !e.modern:
 		return reply(`{}`)
@@ -370,8 +370,8 @@ func (d *modelCall) retried(m *wire.Message, params obj) obj {
 	return params
 }
 
-// told compares a message that the client gets with the next expected one.
-func (d *modelCall) told(m *wire.Message) {
+// received compares a message that the client gets with the next expected one.
+func (d *modelCall) received(m *wire.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.due) == 0 {

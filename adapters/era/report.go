@@ -50,13 +50,13 @@ func (s *server) notifies() bool {
 // loss is a row of the table: a loss of clients of one era at a server of the other, or of all clients.
 type loss struct {
 	clients string // modern, legacy or all
-	before  string // only for legacy revisions before this one; empty: for all
+	before  string // of legacy clients, only for revisions before this one; empty: for all
 	feature string
 	what    string
 	when    func(s *server) bool // nil: always
 }
 
-// losses is the table of losses by translation. Features that pass unchanged are not listed.
+// losses is the table of losses, first those by translation. Features that pass unchanged are not listed.
 var losses = []loss{
 	{"modern", "", "lists", "may differ from session to session: every list goes out as private and stale at once (ttlMs 0)", nil},
 	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a session with the server to itself while it lasts",
@@ -82,10 +82,8 @@ var losses = []loss{
 	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", translate.TasksExtension) && !s.DriveTasks }},
 	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", translate.TasksExtension) && s.DriveTasks }},
 	{"legacy", "", "cache hints", "ttlMs and cacheScope are left out", nil},
-}
 
-// common is the table of losses that do not depend on the era of the client.
-var common = []loss{
+	// Losses that do not depend on the era of the client.
 	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
 	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.Shared && s.legacy }},
 	{"all", "", "isolation", "the clients of one caller use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.ByPrincipal && s.legacy }},
@@ -108,31 +106,19 @@ func Degrades(v *probe.Profile, setting Setting) []Degradation {
 	_, caps := v.Identity()
 	s := &server{Setting: setting, modern: v.Modern, legacy: v.Legacy && !v.Modern, sse: v.SSE && !v.Modern, caps: caps}
 	out := []Degradation{}
+	served := setting.Clients.Legacy()
 	for _, l := range losses {
-		if l.clients == "modern" && v.Modern || l.clients == "legacy" && (v.Legacy || !v.Modern) {
-			continue // no translation
+		clients := l.clients
+		switch {
+		case clients == "modern" && (v.Modern || len(setting.Clients.Modern()) == 0), // no translation, or no such client
+			clients == "legacy" && (v.Legacy || !v.Modern || len(served) == 0),
+			l.before != "" && served[len(served)-1] >= l.before,
+			l.when != nil && !l.when(s):
+			continue
+		case l.before != "":
+			clients += " before " + l.before
 		}
-		out = l.list(out, s)
-	}
-	for _, l := range common {
-		out = l.list(out, s)
+		out = append(out, Degradation{Clients: clients, Feature: l.feature, What: l.what})
 	}
 	return out
-}
-
-// list appends the row if it applies to the server and to a client that is served.
-func (l *loss) list(to []Degradation, s *server) []Degradation {
-	clients := l.clients
-	served := s.Clients.Legacy()
-	switch {
-	case l.when != nil && !l.when(s):
-		return to
-	case l.clients == "modern" && len(s.Clients.Modern()) == 0:
-		return to
-	case l.clients == "legacy" && (len(served) == 0 || l.before != "" && served[len(served)-1] >= l.before):
-		return to
-	case l.before != "":
-		clients += " before " + l.before
-	}
-	return append(to, Degradation{Clients: clients, Feature: l.feature, What: l.what})
 }

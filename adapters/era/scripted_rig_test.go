@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
@@ -93,14 +94,14 @@ func (r *serverRig) legacy(caps string) *proxy.Session {
 // ask runs a legacy client's request in its session.
 func (r *serverRig) ask(s *proxy.Session, id, method, params string) *clientRequest {
 	r.t.Helper()
-	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
+	m := fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
 	e := &clientRequest{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
 	go e.run(r.u)
 	synctest.Wait()
 	return e
 }
 
-// client returns the client of a request.
+// client is the client of a request.
 type client struct{ who, name, caps, extra string }
 
 func (r *serverRig) exchange(c client, id, method, params string) *proxy.Exchange {
@@ -111,7 +112,7 @@ func (r *serverRig) exchange(c client, id, method, params string) *proxy.Exchang
 	if c.caps == "" {
 		c.caps = "{}"
 	}
-	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"`+
+	m := fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"`+
 		c.name+`","version":"1"},"io.modelcontextprotocol/clientCapabilities":`+c.caps+c.extra+`}}}`)
 	return &proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: c.who}, Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 		Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
@@ -246,28 +247,4 @@ func updatedNotice(uri string) string {
 
 func changedNotice(list string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed"}`
-}
-
-// stream is a client's outlet.
-type stream struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (o *stream) Push(msg []byte) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.got = append(o.got, string(msg))
-	return nil
-}
-
-func (o *stream) End() {}
-
-// take returns what was received since the last time.
-func (o *stream) take() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	got := o.got
-	o.got = nil
-	return got
 }

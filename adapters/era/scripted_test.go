@@ -27,7 +27,7 @@ type scriptedServer struct {
 	links []*scriptedLink
 	down  bool                               // dialling fails
 	brief bool                               // a session ends as soon as it is open
-	dumb  bool                               // there is no stream for messages outside of calls
+	quiet bool                               // there is no stream for messages outside of calls
 	lose  map[string]bool                    // methods that are answered with an unknown session
 	no    func(uri string) bool              // which resources cannot be subscribed to
 	on    map[string]func(c *scriptedCall)   // scripts
@@ -150,7 +150,7 @@ func (s *scriptedServer) dial(process bool) transport.Dial {
 			l.Mux = mux.New(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 		}
 		s.links = append(s.links, l)
-		if s.dumb {
+		if s.quiet {
 			return quietLink{l}, nil
 		}
 		return l, nil

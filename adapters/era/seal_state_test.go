@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/proxy"
 )
 
@@ -43,12 +44,12 @@ func (e *clientRequest) state(prefix, suffix string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.got) != 1 {
-		e.t.Fatalf("heard %q", e.got)
+		e.t.Fatalf("received %q", e.got)
 	}
 	state, ok := strings.CutPrefix(e.got[0], prefix)
 	state, ok2 := strings.CutSuffix(state, suffix)
 	if !ok || !ok2 {
-		e.t.Fatalf("heard %s", e.got[0])
+		e.t.Fatalf("received %s", e.got[0])
 	}
 	return state
 }
@@ -149,7 +150,7 @@ func TestSealStateOff(t *testing.T) {
 		e.received(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
 		r.s.received()
 		r.s.answers("tools/call", `{"resultType":"complete","content":[]}`)
-		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
+		s.Answer(fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
 		e.received(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"S1"`) {
 			r.t.Errorf("the server received %s", got)

@@ -20,67 +20,46 @@ func clientMeta(c *proxy.Client, tasks bool) []wire.Change {
 	if tasks {
 		caps = translate.WithTasksExtension(caps)
 	}
-	return []wire.Change{
-		{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
-		{Key: wire.MetaPrefix + "clientInfo", Value: c.Info},
-		{Key: wire.MetaPrefix + "clientCapabilities", Value: caps},
-		{Key: wire.MetaPrefix + "logLevel", Value: level},
-		{Key: wire.MetaPrefix + "subscriptionId"}, {Key: wire.MetaPrefix + "serverInfo"},
-	}
+	return append(rules.ModernMeta(c.Info, caps), wire.Change{Key: wire.MetaPrefix + "logLevel", Value: level},
+		wire.Change{Key: wire.MetaPrefix + "subscriptionId"}, wire.Change{Key: wire.MetaPrefix + "serverInfo"})
 }
 
 // recentMost bounds the bytes cached for a client; most describe themselves in a few hundred.
 const recentMost = 4 << 10
 
-// metaCache caches the _meta member of recent clients, which describe themselves alike in every request.
-type metaCache struct {
-	recent [16]atomic.Pointer[cachedMeta]
+// metaMember returns the member _meta that describes a client, with a leading comma.
+func metaMember(c *proxy.Client, tasks bool) []byte {
+	return append([]byte(`,"_meta":`), wire.Object(clientMeta(c, tasks))...)
 }
 
-type cachedMeta struct {
-	of     proxy.Client
-	tasks  bool
-	member []byte
+// modernCaps returns translate.ModernCaps of a client.
+func modernCaps(c *proxy.Client, _ bool) []byte { return translate.ModernCaps(c.Caps, c.Version) }
+
+// clientCache caches what is built from the descriptions of recent clients, which describe themselves alike in every request.
+type clientCache struct {
+	recent [16]atomic.Pointer[cachedClient]
 }
 
-// of returns the _meta member for a client, with a leading comma.
-func (x *metaCache) of(c *proxy.Client, tasks bool) []byte {
+type cachedClient struct {
+	of    proxy.Client
+	tasks bool
+	built []byte
+}
+
+// of returns what build returns for a client; it must not be changed.
+func (x *clientCache) of(c *proxy.Client, tasks bool, build func(c *proxy.Client, tasks bool) []byte) []byte {
 	size := len(c.Info) + len(c.Caps) + len(c.LogLevel)
 	place := &x.recent[size%len(x.recent)]
 	if s := place.Load(); s != nil && s.tasks == tasks && s.of.Version == c.Version && s.of.LogLevel == c.LogLevel &&
 		bytes.Equal(s.of.Info, c.Info) && bytes.Equal(s.of.Caps, c.Caps) {
-		return s.member
+		return s.built
 	}
-	s := &cachedMeta{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), wire.Object(clientMeta(c, tasks))...)}
+	s := &cachedClient{of: *c, tasks: tasks, built: build(c, tasks)}
 	if size <= recentMost {
 		s.of.Info, s.of.Caps = bytes.Clone(c.Info), bytes.Clone(c.Caps)
 		place.Store(s)
 	}
-	return s.member
-}
-
-// capsCache caches the results of translate.ModernCaps for recent clients.
-type capsCache struct {
-	recent [16]atomic.Pointer[cachedCaps]
-}
-
-type cachedCaps struct {
-	caps    []byte
-	version string
-	modern  []byte
-}
-
-// of returns translate.ModernCaps(caps, version); the result must not be changed.
-func (x *capsCache) of(caps []byte, version string) []byte {
-	place := &x.recent[len(caps)%len(x.recent)]
-	if d := place.Load(); d != nil && d.version == version && bytes.Equal(d.caps, caps) {
-		return d.modern
-	}
-	d := &cachedCaps{bytes.Clone(caps), version, translate.ModernCaps(caps, version)}
-	if len(caps) <= recentMost {
-		place.Store(d)
-	}
-	return d.modern
+	return s.built
 }
 
 // edits is storage for the edits of a message before a call, and for the copy to which the call adds its own.

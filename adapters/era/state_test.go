@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/seal"
 	"dragoman/proxy"
 )
@@ -20,7 +21,7 @@ func TestStateOfAnotherPrincipal(t *testing.T) {
 		state := u.store.Sealer().Seal(seal.URLs, []byte("\x01"+`{"u1-1":{"method":"elicitation/create","params":{"mode":"url","url":"x:"}}}`),
 			seal.Binding(modernExchange(t, sealed, `{"name":"other"}`, `{}`), "up"), time.Now().Add(time.Hour))
 		raw := strings.Replace(string(ex.Msg.Raw), `"arguments":{}`, `"arguments":{},"requestState":"`+state+`"`, 1)
-		ex.Msg = *scan(t, raw)
+		ex.Msg = *fakeserver.Scan(t, raw)
 		replies, err := u.Do(ex)
 		if err != nil {
 			return "", err

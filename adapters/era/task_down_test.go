@@ -71,7 +71,7 @@ func TestTaskQuestionsDown(t *testing.T) {
 		got := strings.Join(e.got, "\n")
 		e.mu.Unlock()
 		if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"roots/list","params":{}}},"requestState":"v1.`) {
-			t.Fatalf("heard %s", got)
+			t.Fatalf("received %s", got)
 		}
 		_, state, _ := strings.Cut(got, `"requestState":"`)
 		state, _, _ = strings.Cut(state, `"`)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/sessions"
 	"dragoman/proxy"
 )
@@ -57,7 +58,7 @@ func stateOf(status, more string) string {
 
 const madeTask = `{"resultType":"task","taskId":"t/1","status":"working","createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z","ttlMs":null,"pollIntervalMs":2000}`
 
-// heard checks what the server received, without envelopes and handshakes.
+// serverReceivedBriefly checks what the server received, without envelopes and handshakes.
 func (r *serverRig) serverReceivedBriefly(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -178,16 +179,16 @@ func TestTaskQuestionsUp(t *testing.T) {
 		time.Sleep(2100 * time.Millisecond)
 		e.received(`{"jsonrpc":"2.0","id":"dragoman-1","method":"elicitation/create",`+form+`}`, `{"jsonrpc":"2.0","id":"dragoman-2","method":"roots/list","params":{}}`)
 		time.Sleep(time.Minute) // the user thinks
-		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"action":"accept","content":{"n":9007199254740993},"_meta":{"x":1}}}`))
+		s.Answer(fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"action":"accept","content":{"n":9007199254740993},"_meta":{"x":1}}}`))
 		synctest.Wait()
 		r.serverReceivedBriefly("tools/call", "tasks/get t/1")
-		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-2","result":{"roots":[]}}`))
+		s.Answer(fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-2","result":{"roots":[]}}`))
 		// the answers, and at once how it is doing; what is still asked there has been answered
 		r.serverReceivedBriefly(`tasks/update {"a":{"action":"accept","content":{"n":9007199254740993}},"b":{"roots":[]}}`, "tasks/get t/1")
 		e.received()
 		time.Sleep(2 * time.Second)
 		e.received(`{"jsonrpc":"2.0","id":"dragoman-3","method":"roots/list","params":{}}`)
-		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-3","result":{"roots":[]}}`))
+		s.Answer(fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-3","result":{"roots":[]}}`))
 		r.serverReceivedBriefly("tasks/get t/1", `tasks/update {"c":{"roots":[]}}`, "tasks/get t/1")
 		e.received(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
 		e.ended("")
@@ -203,7 +204,7 @@ func TestTaskQuestionsRefusedUp(t *testing.T) {
 		e := r.ask(s, `7`, "tools/call", `"name":"a","arguments":{}`)
 		time.Sleep(2100 * time.Millisecond)
 		e.received(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
-		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","error":{"code":-1,"message":"no"}}`))
+		s.Answer(fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","error":{"code":-1,"message":"no"}}`))
 		e.received(`{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"the client could not answer the server's question: no (code -1)"}],"isError":true}}`)
 		e.ended("")
 		r.serverReceivedBriefly("tools/call", "tasks/get t/1", "tasks/cancel t/1")
@@ -220,7 +221,7 @@ func TestTaskQuestionsRefusedUp(t *testing.T) {
 		g := r.ask(s, `9`, "tools/call", `"name":"a","arguments":{}`)
 		time.Sleep(2100 * time.Millisecond)
 		for i := 0; i < 10000 && !g.done(); i++ {
-			s.Answer(scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"dragoman-%d","result":{"roots":[]}}`, i+2)))
+			s.Answer(fakeserver.Scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"dragoman-%d","result":{"roots":[]}}`, i+2)))
 			synctest.Wait()
 		}
 		g.ended("upstream_bad_answer")
@@ -258,7 +259,7 @@ func TestTaskCancelledUp(t *testing.T) {
 		// while its user is asked
 		r.s.answers("tasks/get", stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"}}`))
 		s = r.legacy(`{"roots":{}}`)
-		out := &stream{}
+		out := &fakeserver.Outlet{}
 		s.SetOutlet(out)
 		e = r.ask(s, `8`, "tools/call", `"name":"a","arguments":{}`)
 		time.Sleep(2100 * time.Millisecond)
@@ -266,12 +267,12 @@ func TestTaskCancelledUp(t *testing.T) {
 		e.leave()
 		r.serverReceivedBriefly("tools/call", "tasks/get t/1", "tasks/cancel t/1")
 		e.mu.Lock()
-		withdrawn := strings.Join(append(out.take(), e.got...), "\n")
+		withdrawn := strings.Join(append(out.Take(), e.got...), "\n")
 		e.mu.Unlock()
 		if !strings.Contains(withdrawn, `"notifications/cancelled","params":{"requestId":"dragoman-1"`) {
 			t.Errorf("the question was not taken back: %s", withdrawn)
 		}
-		if s.Answer(scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)) {
+		if s.Answer(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)) {
 			t.Error("somebody still waits for the answer")
 		}
 	})
@@ -311,7 +312,7 @@ func TestTaskPollFails(t *testing.T) {
 		s := r.legacy(`{"roots":{}}`)
 		e = r.ask(s, `9`, "tools/call", `"name":"a","arguments":{}`)
 		time.Sleep(2100 * time.Millisecond)
-		s.Answer(scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
+		s.Answer(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
 		time.Sleep(time.Minute)
 		r.serverReceivedBriefly("tools/call", "tasks/get t/1", `tasks/update {"b":{"roots":[]}}`, `tasks/update {"b":{"roots":[]}}`, `tasks/update {"b":{"roots":[]}}`, "tasks/get t/1")
 		e.received(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`, `{"jsonrpc":"2.0","id":9,"result":{"content":[]}}`)
@@ -355,7 +356,7 @@ func (c *scriptedCall) fail() {
 		c.in <- "broken"
 		return
 	}
-	c.l.Unreadable([]byte(`{"id":`+c.id), proxy.Errf(proxy.Lost, "broken off"))
+	c.l.TooLong([]byte(`{"id":`+c.id), nil, proxy.Errf(proxy.Lost, "broken off"))
 }
 
 // matchesInOrder reports whether text contains the parts in order.

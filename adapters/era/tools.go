@@ -1,6 +1,7 @@
 package era
 
 import (
+	"maps"
 	"sync"
 
 	"dragoman/adapters/era/translate"
@@ -37,29 +38,20 @@ func (x *toolIndex) learn(m *wire.Message) {
 	if x.tools == nil || len(x.tools)+len(tools) > maxTools {
 		x.tools = make(map[string]toolFacts, len(tools))
 	}
-	for name, found := range tools {
-		x.tools[name] = found
-	}
+	maps.Copy(x.tools, tools)
 }
 
-// params returns a tool's mirrored parameters, and whether the tool is known.
-func (x *toolIndex) params(tool string) ([]translate.MirroredParam, bool) {
+// get returns the facts about a tool, and whether it is known.
+func (x *toolIndex) get(tool string) (found toolFacts, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	found, known := x.tools[tool]
-	return found.mirrored, known
+	found, known = x.tools[tool]
+	return found, known
 }
 
-// onlyAsTask reports whether the tool is known to run only as a task.
-func (x *toolIndex) onlyAsTask(tool string) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.tools[tool].task
-}
-
-// paramsOrNone returns a tool's mirrored parameters. A tool that is not in the list is recorded without any, so that the
-// list is fetched only once for it.
-func (x *toolIndex) paramsOrNone(tool string) []translate.MirroredParam {
+// getOrNone returns the facts about a tool. A tool that is not in the list is recorded without any, so that the list is fetched only once
+// for it.
+func (x *toolIndex) getOrNone(tool string) toolFacts {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	found, known := x.tools[tool]
@@ -69,7 +61,7 @@ func (x *toolIndex) paramsOrNone(tool string) []translate.MirroredParam {
 		}
 		x.tools[tool] = toolFacts{}
 	}
-	return found.mirrored
+	return found
 }
 
 func (x *toolIndex) forget() {

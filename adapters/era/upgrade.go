@@ -86,14 +86,10 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	if m.Kind == wire.Failure {
 		return nil, u.keeper.Refused(&m, "server/discover")
 	}
-	info := m.Of(m.Info)
-	if info == nil {
-		info = u.defaultInfo()
-	}
 	result := wire.Object([]wire.Change{
 		{Key: "protocolVersion", Value: []byte(`"` + rules.Settle(ex.Client.Version) + `"`)},
 		{Key: "capabilities", Value: u.offeredCaps(ex, inner, wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
-		{Key: "serverInfo", Value: info},
+		{Key: "serverInfo", Value: u.infoOr(m.Of(m.Info))},
 		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), result)), nil
@@ -150,7 +146,7 @@ func (u *Upstream) addClientMeta(ex *proxy.Exchange) {
 	trace := translate.TraceMembers(ex)
 	fill := translate.FillArguments(m)
 	if trace == nil && fill == nil && m.Params.Present() && !m.Meta.Present() && !m.Task.Present() && !m.InputResponses.Present() && !m.ReqState.Present() {
-		translate.Extend(m, m.Params, u.metaCache.of(&ex.Client, tasks))
+		translate.Extend(m, m.Params, u.metaCache.of(&ex.Client, tasks, metaMember))
 		return
 	}
 	stamp := append(clientMeta(&ex.Client, tasks), trace...)
@@ -220,7 +216,7 @@ func (c *upCall) callShared() error {
 	inner := proxy.BorrowInner()
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
 	inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
-		Info: c.ex.Client.Info, Caps: c.u.capsCache.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
+		Info: c.ex.Client.Info, Caps: c.u.capsCache.of(&c.ex.Client, false, modernCaps), LogLevel: c.ex.Client.LogLevel}
 	inner.Inherit(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
@@ -427,8 +423,7 @@ func (c *upCall) Close() error {
 
 // repeat sends a read-only request once more if the connection was lost before any reply.
 func (c *upCall) repeat(err error) bool {
-	var e *proxy.Error
-	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !errors.As(err, &e) || e.Name != proxy.Lost.Name || !rules.ReadsOnly(&c.ex.Msg) {
+	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !proxy.IsFault(err, proxy.Lost) || !rules.ReadsOnly(&c.ex.Msg) {
 		return false
 	}
 	c.retried = true

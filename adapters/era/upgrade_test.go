@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/internal/fakeserver"
 )
 
 // Progress rises across rounds; within the first it passes unchecked.
@@ -11,7 +12,7 @@ func TestProgressRises(t *testing.T) {
 	c := &upCall{}
 	f := func(progress string, want bool) {
 		t.Helper()
-		if got := c.progressRises(scan(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":`+progress+`}}`)); got != want {
+		if got := c.progressRises(fakeserver.Scan(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":`+progress+`}}`)); got != want {
 			t.Errorf("asked %v, %s: %v", c.ask != nil, progress, got)
 		}
 	}

@@ -296,7 +296,7 @@ func (c *call) Close() error {
 	return nil
 }
 
-// Messages that name no call may belong to one of several calls. A row lists the candidates for one kind of message, by age.
+// Messages that name no call may belong to one of several calls. A list has the candidates for one kind of message, by age.
 const (
 	logCalls     = iota // calls that want log messages
 	relayedCalls        // calls of the one legacy client that the link serves
@@ -309,7 +309,7 @@ type callList struct {
 	count          int
 }
 
-// listPosition is a call's position in a row.
+// listPosition is the position of a call in a list.
 type listPosition struct {
 	older, newer *call
 	in           bool
@@ -327,7 +327,7 @@ func (r *callList) add(c *call, kind int) {
 	r.count++
 }
 
-// remove removes a call that is in the row.
+// remove removes a call that is in the list.
 func (r *callList) remove(c *call, kind int) {
 	p := c.positions[kind]
 	if !p.in {

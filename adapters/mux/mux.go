@@ -285,12 +285,8 @@ func (x *Mux) unpack(m *wire.Message, whole bool) error {
 	return first
 }
 
-// Unreadable fails the call whose answer could not be read: the one whose id the beginning names, or the only one in
-// flight.
-func (x *Mux) Unreadable(beginning []byte, err error) { x.TooLong(beginning, nil, err) }
-
-// TooLong is Unreadable for a message whose end is known too, since some servers write the id last. Bytes that do not
-// begin like a response are ignored.
+// TooLong fails the call whose answer could not be read: the one whose id the beginning or the end of the message names (some servers
+// write the id last), or the only one in flight. Bytes that do not begin like a response are ignored.
 func (x *Mux) TooLong(beginning, end []byte, err error) {
 	if text := bytes.TrimSpace(beginning); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return
@@ -442,7 +438,7 @@ func (x *Mux) owner(token []byte) *call {
 	return x.calls[n]
 }
 
-// candidates returns the oldest call in a row, and the only one if there is exactly one.
+// candidates returns the oldest call in a list, and the only one if there is exactly one.
 func (x *Mux) candidates(kind int) (only, oldest *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

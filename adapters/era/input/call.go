@@ -44,14 +44,13 @@ type question struct {
 // input_required and suspends the call; the client's retry resumes it with the answers (2026-07-28 multi-round-trip
 // requests).
 type Call struct {
-	x         *Calls
-	session   *sessions.Session
-	lease     bool
-	asks      bool // the server may ask in it
-	principal string
-	binding   [32]byte
-	inner     *proxy.Exchange // the call upstream
-	replies   proxy.Replies
+	x       *Calls
+	session *sessions.Session
+	lease   bool
+	asks    bool // the server may ask in it
+	binding [32]byte
+	inner   *proxy.Exchange // the call upstream
+	replies proxy.Replies
 
 	mu        sync.Mutex
 	caps      []byte // of the request attached now or last: which questions it permits
@@ -110,7 +109,7 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Inherit(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message with a shorter life
-	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, principal: ex.Caller.Principal, binding: seal.Binding(ex, x.name), inner: inner,
+	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, binding: seal.Binding(ex, x.name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(transport.Along{Inner: inner}) // until Attach
 	defer ex.Detach(transport.Along{Inner: inner})
@@ -129,9 +128,6 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 
 // Close gives up the suspended calls.
 func (x *Calls) Close() { x.store.clear(x) }
-
-// Session returns the session in which the call runs.
-func (c *Call) Session() *sessions.Session { return c.session }
 
 // pump reads the replies of the server, whether a request is attached or not.
 func (c *Call) pump() {
@@ -160,10 +156,8 @@ func (c *Call) pump() {
 	_ = c.replies.Close()
 	c.session.Leave(c)
 	if c.lease && c.inner.Err() != nil { // until the server has received the cancellation, its questions would be taken for the next call's
-		strays := time.NewTimer(strayTime)
-		defer strays.Stop()
 		select {
-		case <-strays.C:
+		case <-time.After(strayTime):
 		case <-c.x.work.Context().Done():
 		}
 	}
@@ -238,7 +232,7 @@ func (c *Call) ask(m *wire.Message, early bool) {
 	if need != "" && need != "{}" && c.x.declareAll && !c.answered && c.err == nil {
 		c.mu.Unlock()
 		c.giveUp(rules.MissingCapability(method, need))
-		work.Refuse(c.x.work, c.session.Link(), m)
+		c.session.Refuse(m)
 		return
 	}
 	switch {
@@ -252,7 +246,7 @@ func (c *Call) ask(m *wire.Message, early bool) {
 	}
 	if why != "" {
 		c.mu.Unlock()
-		work.Refuse(c.x.work, c.session.Link(), m)
+		c.session.Refuse(m)
 		return
 	}
 	c.questions++
@@ -319,18 +313,9 @@ func (c *Call) rejectQuestions(open []question, how string) {
 		}
 		for _, q := range open {
 			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked %s", how))
-			c.send(ctx, m.Raw)
+			c.x.work.Answer(ctx, c.session.Link(), m.Raw)
 		}
 	})
-}
-
-// send sends the server an answer.
-func (c *Call) send(ctx context.Context, raw []byte) {
-	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
-	defer cancel()
-	if err := c.session.Link().Send(ctx, raw); err != nil {
-		c.x.work.Note("debug", "an answer to the upstream's question could not be sent", err)
-	}
 }
 
 // validate checks the answers of a retry before any is used: each must be an object.

@@ -257,8 +257,7 @@ func (i *Inquiry) Answers() []byte {
 			answers = append(answers, ',')
 		}
 		answers = append(append(wire.AppendText(answers, x.key), ':'), x.answer...)
-		m := wire.Message{Raw: x.answer}
-		if x.url != "" && wire.Get(x.answer, m.Whole(), "action").Is(x.answer, "accept") {
+		if x.url != "" && wire.Get(x.answer, wire.Whole(x.answer), "action").Is(x.answer, "accept") {
 			if i.consents == nil {
 				i.consents = make(map[string][]byte)
 			}

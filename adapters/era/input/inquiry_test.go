@@ -8,18 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
-
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
-}
 
 // newInquiry returns the Inquiry of a legacy client's call in which a modern server asks.
 func newInquiry(t *testing.T, version, caps string, rounds int) *Inquiry {
@@ -31,13 +22,13 @@ func newInquiry(t *testing.T, version, caps string, rounds int) *Inquiry {
 	client := proxy.Client{Version: version, Caps: []byte(caps)}
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	s.Initialize(client)
-	return NewInquiry(&proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Session: s, Client: client}, store)
+	return NewInquiry(&proxy.Exchange{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Session: s, Client: client}, store)
 }
 
 // asked reads a result with questions, and returns the messages for the client.
 func (i *Inquiry) asked(t *testing.T, requests string) ([][]byte, error) {
 	t.Helper()
-	return i.Ask(scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{`+requests+`}}}`))
+	return i.Ask(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{`+requests+`}}}`))
 }
 
 func name(err error) string {
@@ -76,7 +67,7 @@ func TestInquiryIsWhole(t *testing.T) {
 		t.Helper()
 		c := newInquiry(t, "2025-11-25", caps, 10)
 		if out, err := c.asked(t, requests); name(err) != want || len(out) != 0 || c.ex.Session.OpenQuestions() != 0 || c.open {
-			t.Errorf("%s: %v, %d messages, %d owed", requests[:min(len(requests), 80)], err, len(out), c.ex.Session.OpenQuestions())
+			t.Errorf("%s: %v, %d messages, %d open questions", requests[:min(len(requests), 80)], err, len(out), c.ex.Session.OpenQuestions())
 		}
 	}
 	root := func(i int) string { return fmt.Sprintf(`"r%d":{"method":"roots/list"}`, i) }
@@ -102,7 +93,7 @@ func TestAnswered(t *testing.T) {
 		t.Fatal(err, len(out))
 	}
 	for _, answer := range []string{`{"jsonrpc":"2.0","id":"dragoman-3","error":{"code":-1,"message":"no"}}`, `{"jsonrpc":"2.0","id":"dragoman-1","error":{"code":-2,"message":"later"}}`} {
-		if !c.ex.Session.Answer(scan(t, answer)) {
+		if !c.ex.Session.Answer(fakeserver.Scan(t, answer)) {
 			t.Fatalf("no wait for %s", answer)
 		}
 	}
@@ -118,11 +109,11 @@ func TestAnswered(t *testing.T) {
 		}
 	}
 	if c.ex.Session.OpenQuestions() != 0 {
-		t.Error("an answer is owed")
+		t.Error("a question is open")
 	}
 	c = newInquiry(t, "2025-11-25", `{"roots":{}}`, 10)
 	_, _ = c.asked(t, `"a":{"method":"roots/list"}`)
-	c.ex.Session.Answer(scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":[1]}`))
+	c.ex.Session.Answer(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":[1]}`))
 	if c.failed == "" {
 		t.Error("an array was taken for an answer")
 	}

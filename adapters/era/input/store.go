@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"crypto/rand"
 	"sync"
 	"time"
@@ -25,17 +26,10 @@ type Options struct {
 const settleMax = 50 * time.Millisecond
 
 func (q *Options) fill() {
-	num := func(n *int, std int) {
-		if *n <= 0 {
-			*n = std
-		}
-	}
-	if q.TTL <= 0 {
-		q.TTL = 10 * time.Minute
-	}
-	num(&q.MaxParked, 1000)
-	num(&q.MaxPerPrincipal, 100)
-	num(&q.Rounds, 10)
+	q.TTL = cmp.Or(max(q.TTL, 0), 10*time.Minute)
+	q.MaxParked = cmp.Or(max(q.MaxParked, 0), 1000)
+	q.MaxPerPrincipal = cmp.Or(max(q.MaxPerPrincipal, 0), 100)
+	q.Rounds = cmp.Or(max(q.Rounds, 0), 10)
 }
 
 // Store holds calls whose legacy server waits for answers of a modern client. All upstreams of a process share one, so
@@ -79,7 +73,7 @@ func (s *Store) Suspended() int {
 func (s *Store) suspend(d *Call) (Handle, *proxy.Error) {
 	var h Handle
 	_, _ = rand.Read(h[:]) // never fails: crypto/rand ends the process instead
-	who := d.principal
+	who := d.inner.Caller.Principal
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -126,8 +120,9 @@ func (s *Store) take(h Handle) *Call {
 // remove removes a suspended call. The caller holds s.mu.
 func (s *Store) remove(h Handle, d *Call) {
 	delete(s.suspended, h)
-	if s.perPrincipal[d.principal]--; s.perPrincipal[d.principal] == 0 {
-		delete(s.perPrincipal, d.principal)
+	who := d.inner.Caller.Principal
+	if s.perPrincipal[who]--; s.perPrincipal[who] == 0 {
+		delete(s.perPrincipal, who)
 	}
 	d.expiry.Stop()
 }

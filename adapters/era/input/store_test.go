@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newCall returns a call of a principal at a server that can be suspended.
 func newCall(x *Calls, who string) *Call {
-	return &Call{x: x, principal: who, inner: &proxy.Exchange{}, wake: make(chan struct{}, 1)}
+	return &Call{x: x, inner: &proxy.Exchange{Caller: proxy.Caller{Principal: who}}, wake: make(chan struct{}, 1)}
 }
 
 // The store is bounded in total and per principal. Each call is taken once, which makes room.
@@ -45,7 +45,7 @@ func TestStoreBounds(t *testing.T) {
 	suspend("bob", "")
 	suspend("carol", "questions.max_parked ")
 	if l.Suspended() != 3 {
-		t.Errorf("%d parked", l.Suspended())
+		t.Errorf("%d suspended", l.Suspended())
 	}
 	if l.find(a) == nil || l.find(a) != l.take(a) || l.take(a) != nil || l.find(a) != nil {
 		t.Error("not taken exactly once")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -19,8 +20,8 @@ func TestAskVisits(t *testing.T) {
 	}
 	x := NewCalls("up", false, store, work.New(nil))
 	visit := func(caps string, rounds int, elicitations string) *wire.Message {
-		ex := &proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Client: proxy.Client{Caps: []byte(caps)}}
-		return x.AskVisits(ex, scan(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"open","data":{"elicitations":`+elicitations+`}}}`), rounds, nil)
+		ex := &proxy.Exchange{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Client: proxy.Client{Caps: []byte(caps)}}
+		return x.AskVisits(ex, fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"open","data":{"elicitations":`+elicitations+`}}}`), rounds, nil)
 	}
 	f := func(caps string, rounds int, elicitations, want string) {
 		t.Helper()

@@ -161,21 +161,10 @@ func (p *probing) wait(ctx context.Context) (*Profile, error) {
 	}
 }
 
-// background runs f as a goroutine of the group, or synchronously if the group has been closed.
-func (k *Keeper) background(f func()) {
-	if !k.work.Spawn(f) {
-		f()
-	}
-}
-
-func (k *Keeper) prober(modern transport.Sink) *prober {
-	return &prober{wires: k.server.Wires, forwards: k.opt.Forwards, self: k.server.Self, timeout: k.server.Timeout, handshakeTimeout: k.server.HandshakeTimeout(), sink: modern, spawn: k.background}
-}
-
 // probeServer probes the server and stores the profile. An inconclusive probe is an error.
 func (k *Keeper) probeServer(ctx context.Context) (*Profile, error) {
 	sink, adopt := k.links.Adopting()
-	p := k.prober(sink)
+	p := &prober{keeper: k, sink: sink}
 	v, link, err := p.probe(ctx)
 	if k.opt.Forwards && err != nil && transport.Unauthorized(err) != nil { // the server is reachable; a caller with credentials can probe it
 		k.ready.Store(true)
@@ -207,9 +196,9 @@ func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 		copied := *before
 		v = &copied
 	}
-	p := k.prober(transport.Discard{})
+	p := &prober{keeper: k, sink: transport.Discard{}}
 	_ = p.legacy(ctx, v) // a failure means that the server is modern only
-	if p.forwards && p.guarded != nil && !v.Legacy {
+	if k.opt.Forwards && p.guarded != nil && !v.Legacy {
 		v.guarded = true // or it hides its legacy side from this caller
 		return v, nil
 	}

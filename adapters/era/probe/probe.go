@@ -17,13 +17,8 @@ import (
 // prober probes one server once. It does not send initialize to a modern server whose revisions are all unknown: that answer would
 // replace the one that names them.
 type prober struct {
-	wires            transport.Wires
-	self             []byte         // clientInfo of Dragoman
-	timeout          time.Duration  // for a step
-	handshakeTimeout time.Duration  // for the first step that any server answers
-	sink             transport.Sink // for the modern link, if it is kept
-	forwards         bool           // the outcome may depend on the credentials of the caller
-	spawn            func(func())   // runs a function in the background, or at once
+	keeper *Keeper
+	sink   transport.Sink // for the modern link, if it is kept
 
 	guarded     *transport.StatusError // a step was refused because of missing credentials
 	reached     bool                   // a step got an answer, or timed out
@@ -35,7 +30,7 @@ type prober struct {
 // probe runs the steps. It returns the profile and, if the server is modern, the link on which it was found.
 func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	v := &Profile{At: time.Now()}
-	if p.wires.Modern != nil {
+	if p.keeper.server.Wires.Modern != nil {
 		link, err := p.discover(ctx, v)
 		if link != nil || err != nil {
 			return v, link, err
@@ -50,28 +45,20 @@ func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 		return v, nil, nil
 	} else if p.unsupported != nil { // from the late answer of a process
 		return nil, nil, p.unsupported
-	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
+	} else if errors.Is(err, errModern) && p.keeper.server.Wires.Modern != nil {
 		return v, nil, nil
 	}
-	var nf *proxy.Error
-	if errors.As(p.lastErr(ctx), &nf) {
-		return nil, nil, nf
+	if err := ctx.Err(); err != nil {
+		return nil, nil, proxy.Errf(proxy.ShuttingDown, "probing ended: %w", err)
 	}
-	if p.forwards && p.guarded != nil {
+	if p.keeper.opt.Forwards && p.guarded != nil {
 		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server says which revision it speaks only to callers with credentials, in a header "+
 			"that upstreams.NAME.forward_headers passes on (%s): %w", strings.Join(v.Steps, "; "), p.guarded)
 	}
-	if (!p.reached || p.wires.Certain) && p.last != nil {
+	if (!p.reached || p.keeper.server.Wires.Certain) && p.last != nil {
 		return nil, nil, p.last // the server is unreachable: no other error says more
 	}
 	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
-}
-
-func (p *prober) lastErr(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return proxy.Errf(proxy.ShuttingDown, "probing ended: %w", err)
-	}
-	return nil
 }
 
 // errModern reports that the answer to initialize is that of a modern server.
@@ -95,9 +82,9 @@ func (p *prober) note(v *Profile, step string, err error) {
 
 // discover sends server/discover. It returns a link if the server is modern.
 func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, error) {
-	dialling, cancel := context.WithTimeout(ctx, p.timeout)
+	dialling, cancel := context.WithTimeout(ctx, p.keeper.server.Timeout)
 	defer cancel()
-	link, err := p.wires.Modern(dialling, p.sink)
+	link, err := p.keeper.server.Wires.Modern(dialling, p.sink)
 	if err != nil {
 		p.note(v, "server/discover", err)
 		if errors.Is(err, transport.ErrFatal) {
@@ -112,7 +99,7 @@ func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, erro
 	if err != nil {
 		p.note(v, "server/discover", err)
 	}
-	if p.late = later; later != nil && p.wires.Stdio {
+	if p.late = later; later != nil && p.keeper.server.Wires.Stdio {
 		return nil, nil
 	}
 	p.late = nil
@@ -187,13 +174,13 @@ const maxNamed = 8
 // legacy sends initialize, over streamable HTTP or stdio and then over HTTP+SSE.
 func (p *prober) legacy(ctx context.Context, v *Profile) error {
 	err := errors.New("era: no legacy transport is configured")
-	if p.wires.Legacy != nil {
-		if err = p.initialize(ctx, v, p.wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, transport.ErrFatal) {
+	if p.keeper.server.Wires.Legacy != nil {
+		if err = p.initialize(ctx, v, p.keeper.server.Wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, transport.ErrFatal) {
 			return err
 		}
 	}
-	if p.wires.SSE != nil && ctx.Err() == nil {
-		if err = p.initialize(ctx, v, p.wires.SSE, "GET as HTTP+SSE"); err == nil {
+	if p.keeper.server.Wires.SSE != nil && ctx.Err() == nil {
+		if err = p.initialize(ctx, v, p.keeper.server.Wires.SSE, "GET as HTTP+SSE"); err == nil {
 			v.SSE = true
 		}
 	}
@@ -203,7 +190,7 @@ func (p *prober) legacy(ctx context.Context, v *Profile) error {
 // initialize opens a session of Dragoman's own and pings in it: a server that accepts initialize and then refuses every
 // request of the session is no legacy server.
 func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.keeper.server.HandshakeTimeout())
 	defer cancel()
 	link, err := dial(ctx, transport.Discard{})
 	if err != nil {
@@ -211,7 +198,7 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		return err
 	}
 	defer p.closeLink(link)
-	m, err := p.ask(ctx, link, proxy.Legacy, rules.InitializeRequest(p.self, []byte("{}")))
+	m, err := transport.AskLegacy(ctx, link, rules.InitializeRequest(p.keeper.server.Self, []byte("{}")))
 	if err != nil {
 		p.note(v, step, err)
 		return err
@@ -241,7 +228,7 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		return err
 	}
 	if err = link.Send(ctx, []byte(rules.Initialized)); err == nil {
-		m, err = p.ask(ctx, link, proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
+		m, err = transport.AskLegacy(ctx, link, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
 	}
 	if err != nil {
 		p.note(v, step+", then ping", err)
@@ -254,11 +241,88 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 	return nil
 }
 
-// ask sends a request of Dragoman's own and waits for its response.
-func (p *prober) ask(ctx context.Context, link transport.Link, era proxy.Era, raw []byte) (wire.Message, error) {
-	ex, err := transport.NewExchange(era, raw)
+const (
+	// lateTime is how long to wait for an answer to server/discover once a second process has answered.
+	lateTime = 100 * time.Millisecond
+	// endTime is how long a step waits for the process of the previous step to end, since some servers allow one process at a time.
+	// Slower ones end in the background.
+	endTime = 500 * time.Millisecond
+)
+
+// lateDiscover is a server/discover that a process has not answered within probe_timeout. The server may not know the method, or be slow to
+// start. So the process is kept until a second one has answered initialize: by then the first has had more time than the second.
+type lateDiscover struct {
+	link    transport.Link
+	replies proxy.Replies
+	stop    func() bool
+}
+
+// sendDiscover sends server/discover over a link. It returns a lateDiscover if no answer comes in time.
+func (p *prober) sendDiscover(ctx context.Context, link transport.Link) (m wire.Message, l *lateDiscover, err error) {
+	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(p.keeper.server.Self, nil))
 	if err != nil {
-		return wire.Message{}, err
+		return m, nil, err
 	}
-	return transport.Ask(ctx, link, ex)
+	ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
+	stop := ex.Follow(ctx)
+	replies, err := link.Call(ex)
+	if err != nil {
+		stop()
+		return m, nil, err
+	}
+	m, err = response(replies, time.Now().Add(p.keeper.server.Timeout))
+	if errors.Is(err, proxy.ErrNotYet) {
+		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", transport.LastWords(link))
+		return m, &lateDiscover{link, replies, stop}, err
+	}
+	stop()
+	_ = replies.Close()
+	return m, nil, err
+}
+
+// response waits for the response and leaves the replies open.
+func response(replies proxy.Replies, until time.Time) (wire.Message, error) {
+	for {
+		m, err := replies.Next(until)
+		if err != nil {
+			return wire.Message{}, err
+		}
+		if m.IsResponse() {
+			return m.Clone()
+		}
+	}
+}
+
+// settle returns the late link if its server has answered as a modern one meanwhile, and closes it otherwise.
+func (p *prober) settle(v *Profile) transport.Link {
+	l := p.late
+	if l == nil {
+		return nil
+	}
+	p.late = nil
+	m, err := response(l.replies, time.Now().Add(lateTime))
+	modern := err == nil && p.isModern(v, &m)
+	l.stop()
+	_ = l.replies.Close()
+	if modern {
+		return l.link
+	}
+	p.closeLink(l.link)
+	return nil
+}
+
+// closeLink closes the link of one step.
+func (p *prober) closeLink(link transport.Link) {
+	ended := make(chan struct{})
+	end := func() {
+		defer close(ended)
+		_ = link.Close()
+	}
+	if !p.keeper.work.Spawn(end) { // the group has been closed
+		end()
+	}
+	select {
+	case <-ended:
+	case <-time.After(endTime):
+	}
 }

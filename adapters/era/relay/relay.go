@@ -114,7 +114,7 @@ func (r *relay) send(ex *proxy.Exchange) error {
 // request or log message goes to a call in flight if the link can tell of one; otherwise it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request && m.Is("ping") {
-		work.Refuse(r.x.work, r.link.Get(), m)
+		r.x.work.Refuse(r.link.Get(), m)
 		return true
 	}
 	raw := m.Append(nil)
@@ -260,13 +260,11 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 		}
 		if err != nil {
 			markNotProcessed(c.ex, err)
-		}
-		if err != nil && c.ex.Err() != nil {
+			if c.ex.Err() == nil {
+				return m, c.fail(err)
+			}
 			c.out, c.err = c.withdraw(), c.fail(err)
 			continue
-		}
-		if err != nil {
-			return m, c.fail(err)
 		}
 		switch m.Kind {
 		case wire.Notification:
@@ -275,7 +273,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			}
 		case wire.Request:
 			if m.Is("ping") { // answered here
-				work.Refuse(c.r.x.work, c.r.link.Get(), m)
+				c.r.x.work.Refuse(c.r.link.Get(), m)
 				continue
 			}
 			c.trackQuestion(m)
@@ -312,8 +310,7 @@ func (c *relayCall) fail(err error) error {
 	if errors.Is(err, io.EOF) {
 		return err
 	}
-	var lost *proxy.Error
-	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name {
+	if proxy.IsFault(err, proxy.SessionLost) {
 		c.r.Lost(err)
 	}
 	var status *transport.StatusError

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -20,7 +21,7 @@ const notYet = "internal" // the name of proxy.ErrNotYet, which is no *proxy.Err
 func TestRelayPasses(t *testing.T) {
 	relaying(t, 0, func(t *testing.T, r *rig) {
 		a, b := r.connect("a", v2511), r.connect("b", v2506)
-		if r.x.Len() != 2 || !r.x.Has(a.session.ID) || r.x.Has("nobody") {
+		if r.x.Len() != 2 || r.x.get(a.session.ID) == nil || r.x.get("nobody") != nil {
 			t.Errorf("%d relays", r.x.Len())
 		}
 		r.is("the server received", r.s.link(1).received(), []string{
@@ -127,7 +128,7 @@ func TestRelayOutsideCalls(t *testing.T) {
 			l.received()
 			takes := func(msg string, want bool) {
 				t.Helper()
-				if got := l.sink.Message(scan(t, msg)); got != want {
+				if got := l.sink.Message(fakeserver.Scan(t, msg)); got != want {
 					t.Errorf("channel %v, %d in flight: %s taken: %v", channel, r.s.busy, msg, got)
 				}
 			}
@@ -145,11 +146,11 @@ func TestRelayOutsideCalls(t *testing.T) {
 			if !channel {
 				want = []string{request, request, log, cancelled, changed}
 			}
-			r.is("the client received", c.out.take(), want)
+			r.is("the client received", c.received(), want)
 			for _, msg := range []string{request, log, changed} {
 				takes(msg, true)
 			}
-			r.is("the client received", c.out.take(), []string{request, log, changed})
+			r.is("the client received", c.received(), []string{request, log, changed})
 			r.is("the server received", l.received(), nil)
 		})
 	}
@@ -278,7 +279,7 @@ func TestRelayQuestions(t *testing.T) {
 		_, _ = next(replies)
 		ex.Cancel(proxy.ErrCancelled)
 		_ = replies.Close()
-		r.is("the client received", c.out.take(), []string{withdrawn})
+		r.is("the client received", c.received(), []string{withdrawn})
 	})
 	relaying(t, 0, func(t *testing.T, r *rig) { // answered, withdrawn by the server, or ended
 		c := r.connect("a", v2511)
@@ -289,18 +290,18 @@ func TestRelayQuestions(t *testing.T) {
 		r.is("the server received", r.s.link(0).received(), []string{`{"jsonrpc":"2.0","id":"p","result":{}}`, answer})
 		ex.Cancel(proxy.ErrCancelled)
 		_ = replies.Close()
-		r.is("the client received", c.out.take(), nil)
+		r.is("the client received", c.received(), nil)
 		ex, replies = asks(r, c, withdrawn)
 		got, _ := next(replies)
 		r.is("the client received", got, []string{question, withdrawn})
 		ex.Cancel(proxy.ErrCancelled)
 		_ = replies.Close()
-		r.is("the client received", c.out.take(), nil)
+		r.is("the client received", c.received(), nil)
 		_, replies = asks(r, c, result)
 		got, _ = next(replies)
 		r.is("the client received", got, []string{question, result})
 		_ = replies.Close()
-		r.is("the client received", c.out.take(), nil)
+		r.is("the client received", c.received(), nil)
 		c.sends(answer)
 		r.is("the server received", r.s.link(0).received(), []string{`{"jsonrpc":"2.0","id":"p","result":{}}`, answer})
 	})

@@ -4,6 +4,8 @@
 package relay
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +35,6 @@ func New(server *transport.Server, idleExit time.Duration, group *work.Group, ke
 	}
 	return &Relays{server: server, idleExit: idleExit, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
 }
-
-// Has reports whether a session has a relay.
-func (x *Relays) Has(session string) bool { return x.get(session) != nil }
 
 func (x *Relays) get(session string) *relay {
 	x.mu.Lock()
@@ -74,11 +73,7 @@ func (x *Relays) Open(ex *proxy.Exchange, sse bool) (proxy.Replies, error) {
 func (x *Relays) all() []*relay {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := make([]*relay, 0, len(x.of))
-	for _, r := range x.of {
-		all = append(all, r)
-	}
-	return all
+	return slices.Collect(maps.Values(x.of))
 }
 
 // Idle returns the session that has been idle for longest, without an open stream, if it was last used before since; the

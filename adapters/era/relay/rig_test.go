@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/work"
@@ -22,15 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
-}
 
 // server is a fake legacy server that the test controls.
 type server struct {
@@ -119,7 +111,7 @@ func (l *link) received() []string {
 
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	raw := ex.Msg.Append(nil)
-	m := scan(l.t, string(raw))
+	m := fakeserver.Scan(l.t, string(raw))
 	method := string(m.Text(m.Method))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +174,7 @@ func (r *replies) Next(until time.Time) (*wire.Message, error) {
 		case "status":
 			return nil, &transport.StatusError{Status: 404, Text: "no"}
 		}
-		return scan(r.l.t, raw), nil
+		return fakeserver.Scan(r.l.t, raw), nil
 	default:
 	}
 	var late <-chan time.Time
@@ -198,13 +190,6 @@ func (r *replies) Next(until time.Time) (*wire.Message, error) {
 }
 
 func (r *replies) Close() error { return nil }
-
-type noLinks struct{}
-
-func (noLinks) Adopting() (transport.Sink, func(transport.Link)) {
-	return transport.Discard{}, func(transport.Link) {}
-}
-func (noLinks) Any() bool { return false }
 
 // rig is the relays of one server, in a bubble.
 type rig struct {
@@ -227,7 +212,7 @@ func relaying(t *testing.T, idleExit time.Duration, f func(t *testing.T, r *rig)
 		r.settings = transport.Server{Name: "up", Timeout: 5 * time.Second, Wires: transport.Wires{Legacy: r.s.dial(false), SSE: r.s.dial(true), Stdio: idleExit > 0, Remote: true}}
 		opt := sessions.Options{Processes: sessions.Processes{Max: 10, IdleExit: idleExit}}
 		quota := sessions.NewQuota(&r.settings, opt, func(string, bool) bool { return false })
-		r.keeper = probe.NewKeeper(&r.settings, probe.Options{Forgotten: func() { r.forgot++ }}, noLinks{}, r.group)
+		r.keeper = probe.NewKeeper(&r.settings, probe.Options{Forgotten: func() { r.forgot++ }}, fakeserver.NoLinks{}, r.group)
 		r.x = New(&r.settings, idleExit, r.group, r.keeper, quota)
 		f(t, r)
 		r.group.Close()
@@ -247,37 +232,12 @@ type client struct {
 	*rig
 	session *proxy.Session
 	version string
-	out     *stream
-}
-
-// stream is a client's outlet.
-type stream struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (o *stream) Push(msg []byte) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.got = append(o.got, string(msg))
-	return nil
-}
-
-func (o *stream) End() {}
-
-// take returns what was received since the last time.
-func (o *stream) take() []string {
-	synctest.Wait()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	got := o.got
-	o.got = nil
-	return got
+	out     *fakeserver.Outlet
 }
 
 // newClient returns a client that has sent nothing yet.
 func (r *rig) newClient(who, version string) *client {
-	return &client{rig: r, out: &stream{}, version: version, session: proxy.NewSession("session-of-"+who, "test", "", proxy.Caller{Principal: who}, time.Now())}
+	return &client{rig: r, out: &fakeserver.Outlet{}, version: version, session: proxy.NewSession("session-of-"+who, "test", "", proxy.Caller{Principal: who}, time.Now())}
 }
 
 // connect opens a client's session, up to notifications/initialized.
@@ -303,7 +263,7 @@ func (c *client) initialize() *proxy.Exchange {
 
 func (c *client) exchange(raw string) *proxy.Exchange {
 	c.t.Helper()
-	return &proxy.Exchange{Msg: *scan(c.t, raw), Caller: c.session.Caller, Session: c.session, Client: proxy.Client{Era: proxy.Legacy, Version: c.version}}
+	return &proxy.Exchange{Msg: *fakeserver.Scan(c.t, raw), Caller: c.session.Caller, Session: c.session, Client: proxy.Client{Era: proxy.Legacy, Version: c.version}}
 }
 
 // begin begins a request with id 7.
@@ -355,4 +315,10 @@ func (r *rig) is(what string, got, want []string) {
 	if !slices.Equal(got, want) {
 		r.t.Errorf("%s %q, want %q", what, got, want)
 	}
+}
+
+// received returns what the client received on its stream since the last time.
+func (c *client) received() []string {
+	synctest.Wait()
+	return c.out.Take()
 }

@@ -168,7 +168,7 @@ func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error 
 	r.mu.Lock()
 	initialize, version, initialized, level := r.suspension.initialize, r.suspension.version, r.suspension.initialized, r.suspension.level
 	r.mu.Unlock()
-	m, err := resend(ctx, link, initialize)
+	m, err := transport.AskLegacy(ctx, link, initialize)
 	if err != nil {
 		return err
 	}
@@ -182,18 +182,9 @@ func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error 
 		}
 	}
 	if level != nil {
-		_, err = resend(ctx, link, level) // an error response is ignored
+		_, err = transport.AskLegacy(ctx, link, level) // an error response is ignored
 	}
 	return err
-}
-
-// resend sends a recorded request of the client again and waits for its response.
-func resend(ctx context.Context, link transport.Link, raw []byte) (wire.Message, error) {
-	ex, err := transport.NewExchange(proxy.Legacy, raw)
-	if err != nil {
-		return wire.Message{}, proxy.AsError(err)
-	}
-	return transport.Ask(ctx, link, ex)
 }
 
 // finishResume records the outcome of a restart and wakes the waiting calls.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -96,7 +97,7 @@ func TestSealEveryBit(t *testing.T) {
 // its retry.
 func TestBinding(t *testing.T) {
 	of := func(who, server, method, params string) [32]byte {
-		m := scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
+		m := fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
 		return Binding(&proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: who}}, server)
 	}
 	base := of("p", "s", "tools/call", `{"name":"a","arguments":{"x":[1,{"b":2,"c":"\u0061/"}],"y":{}}}`)
@@ -250,13 +251,4 @@ func FuzzCanonical(f *testing.F) {
 			t.Errorf("%s counts as %s", more.Append(nil), m.Raw)
 		}
 	})
-}
-
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
 }

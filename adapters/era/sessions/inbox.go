@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
@@ -153,4 +152,4 @@ func (s *Session) refuseEarly() {
 }
 
 // Refuse answers a question that no client can answer, in the background.
-func (s *Session) Refuse(m *wire.Message) { work.Refuse(s.pool.work, s.Link(), m) }
+func (s *Session) Refuse(m *wire.Message) { s.pool.work.Refuse(s.Link(), m) }

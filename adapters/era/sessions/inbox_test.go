@@ -14,18 +14,9 @@ import (
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// noLinks stands for the links of a modern server, of which there are none.
-type noLinks struct{ transport.Discard }
-
-func (l noLinks) Adopting() (transport.Sink, func(transport.Link)) {
-	return l, func(transport.Link) {}
-}
-func (noLinks) Any() bool { return false }
 
 // rig is a pool of sessions with a server.
 type rig struct {
@@ -36,7 +27,7 @@ func newRig(s *fakeserver.Server) rig {
 	group := work.New(nil)
 	server := &transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: transport.Wires{Legacy: s.Dial}, Timeout: time.Second}
 	opt := Options{Max: 10, IdleTTL: time.Hour}
-	keeper := probe.NewKeeper(server, probe.Options{TTL: time.Hour}, noLinks{}, group)
+	keeper := probe.NewKeeper(server, probe.Options{TTL: time.Hour}, fakeserver.NoLinks{}, group)
 	return rig{NewPool(server, opt, group, keeper, NewQuota(server, opt, func(string, bool) bool { return false }))}
 }
 
@@ -61,16 +52,7 @@ func (r rig) session(t *testing.T, caps string) *Session {
 	return s
 }
 
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
-}
-
-// A question without a call that could carry it to the client waits for one, for a bounded time and number; then it is refused, because the
+// A question without a call that it could belong to waits for one, for a bounded time and number; then it is refused, because the
 // server may not answer anything before.
 func TestEarlyQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,14 +72,14 @@ func TestEarlyQuestions(t *testing.T) {
 			return all
 		}
 		for i := range heldQuestions {
-			p.Message(scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i)))
+			p.Message(fakeserver.Scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i)))
 		}
-		p.Message(scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`))
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":"3","method":"roots/list"}`)) // in its place
+		p.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`))
+		p.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"3","method":"roots/list"}`)) // in its place
 		if got := said(); got != "" {
 			t.Errorf("refused at once: %s", got)
 		}
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":"more","method":"roots/list"}`))
+		p.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"more","method":"roots/list"}`))
 		if got := said(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"more","error":{"code":-32601,`) {
 			t.Errorf("the one too many: %s", got)
 		}
@@ -113,12 +95,12 @@ func TestEarlyQuestions(t *testing.T) {
 	})
 }
 
-// A question that the session's capabilities do not allow can never be carried by a call: the server gets an error at once.
+// A question that the session's capabilities do not allow can never belong to a call: the server gets an error at once.
 func TestEarlyUndeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(&fakeserver.Server{})
 		p := r.session(t, `{}`)
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`))
+		p.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`))
 		synctest.Wait()
 		l := p.Link().(*fakeserver.Link)
 		l.Lock()

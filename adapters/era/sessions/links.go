@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -80,8 +79,7 @@ func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, tr
 	if err == nil {
 		return replies, link, nil
 	}
-	var e *proxy.Error
-	if !x.wires.Stdio || !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+	if !x.wires.Stdio || !proxy.IsFault(err, proxy.SessionLost) {
 		return replies, link, err
 	}
 	x.drop(link)
@@ -212,7 +210,7 @@ func (x *Links) adopt(l *modernLink, link transport.Link) {
 	}
 	x.mu.Unlock()
 	for _, old := range ended {
-		old.end()
+		_ = old.end()
 	}
 }
 
@@ -238,12 +236,16 @@ func (l *modernLink) leave() {
 }
 
 // end closes the link after it has been opened.
-func (l *modernLink) end() {
+func (l *modernLink) end() error {
 	<-l.ready
-	if l.link != nil {
-		_ = l.link.Close()
+	if l.link == nil {
+		return nil
 	}
+	return l.link.Close()
 }
+
+// endLater closes a link that has been removed. The caller holds x.mu: Close waits either for this or closes the link itself.
+func (l *modernLink) endLater() { l.x.work.Go(func() { _ = l.end() }) }
 
 // startIdleTimer starts the timer that ends a process without calls. The caller holds x.mu.
 func (l *modernLink) startIdleTimer() {
@@ -266,7 +268,7 @@ func (l *modernLink) expire() {
 		l.idle.Reset(left)
 	case l.x.remove(l):
 		l.x.work.Note("debug", "the server was idle and is stopped; the next request starts it", nil)
-		l.x.work.Go(l.end) // under the lock: Close waits either for this or closes the link itself
+		l.endLater()
 	}
 }
 
@@ -283,7 +285,7 @@ func (l *modernLink) Lost(err error) {
 	l.x.events.Lost()
 	l.x.mu.Lock()
 	if l.x.remove(l) {
-		l.x.work.Go(l.end) // under the lock, as in expire
+		l.endLater()
 	}
 	l.gone = true // the link of a probe is not in the table yet
 	l.x.mu.Unlock()
@@ -297,7 +299,7 @@ func (x *Links) drop(link transport.Link) {
 	for _, of := range x.of {
 		for _, l := range of {
 			if l.calls() == 0 && l.link == link && x.remove(l) {
-				x.work.Go(l.end)
+				l.endLater()
 				return
 			}
 		}
@@ -315,25 +317,14 @@ func (x *Links) Any() bool {
 func (x *Links) Close() error {
 	x.mu.Lock()
 	x.closed = true
-	all := x.of
-	x.of = make(map[string][]*modernLink)
-	for _, of := range all {
+	var ends []func() error
+	for _, of := range x.of {
 		for _, l := range of {
 			l.leave()
+			ends = append(ends, l.end)
 		}
 	}
+	clear(x.of)
 	x.mu.Unlock()
-	var ends work.Closing
-	for _, of := range all {
-		for _, l := range of {
-			ends.Close(func() error {
-				<-l.ready
-				if l.link == nil {
-					return nil
-				}
-				return l.link.Close()
-			})
-		}
-	}
-	return ends.Wait()
+	return work.CloseAll(ends)
 }

@@ -2,7 +2,7 @@ package sessions
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,8 +69,7 @@ func (p *Pool) Acquire(ex *proxy.Exchange, lease bool, page uint64) (*Session, e
 			}
 			return s, nil
 		}
-		var full *proxy.Error
-		if freed == nil || !errors.As(err, &full) {
+		if freed == nil {
 			return nil, err
 		}
 		if late == nil {
@@ -217,11 +216,9 @@ func (p *Pool) used(id identity) *Session {
 	s := best(p.sessions[id.key], false)
 	if s == nil {
 		var all []*Session
-		for _, of := range p.sessions {
-			for _, s := range of {
-				if s.group == id.group {
-					all = append(all, s)
-				}
+		for s := range p.all() {
+			if s.group == id.group {
+				all = append(all, s)
 			}
 		}
 		s = best(all, false)
@@ -236,12 +233,10 @@ func (p *Pool) used(id identity) *Session {
 func (p *Pool) numbered(group [32]byte, number uint64) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		for _, s := range of {
-			if s.number == number && s.group == group {
-				s.hold(false)
-				return s
-			}
+	for s := range p.all() {
+		if s.number == number && s.group == group {
+			s.hold(false)
+			return s
 		}
 	}
 	return nil
@@ -266,20 +261,18 @@ func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 func (p *Pool) any() (*Session, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		for _, s := range of {
-			select {
-			case <-s.ready:
-			default:
-				continue
-			}
-			s.mu.Lock()
-			alive, last := s.err == nil && !s.dead, s.last
-			s.mu.Unlock()
-			if alive {
-				s.hold(false)
-				return s, last
-			}
+	for s := range p.all() {
+		select {
+		case <-s.ready:
+		default:
+			continue
+		}
+		s.mu.Lock()
+		alive, last := s.err == nil && !s.dead, s.last
+		s.mu.Unlock()
+		if alive {
+			s.hold(false)
+			return s, last
 		}
 	}
 	return nil, time.Time{}
@@ -300,14 +293,12 @@ func (p *Pool) makeRoom() bool {
 
 // longestUnused returns the session that has been idle for longest, of the principal if own is set. The caller holds p.mu.
 func (p *Pool) longestUnused(principal string, own bool) (oldest *Session) {
-	for _, all := range p.sessions {
-		for _, s := range all {
-			s.mu.Lock()
-			if s.uses == 0 && (!own || s.principal == principal) && (oldest == nil || s.last.Before(oldest.last)) {
-				oldest = s
-			}
-			s.mu.Unlock()
+	for s := range p.all() {
+		s.mu.Lock()
+		if s.uses == 0 && (!own || s.principal == principal) && (oldest == nil || s.last.Before(oldest.last)) {
+			oldest = s
 		}
+		s.mu.Unlock()
 	}
 	return oldest
 }
@@ -357,26 +348,34 @@ func (p *Pool) Discard(s *Session) {
 func (p *Pool) Size() (all, leased int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		for _, s := range of {
-			s.mu.Lock()
-			if s.lease {
-				leased++
-			}
-			s.mu.Unlock()
+	for s := range p.all() {
+		s.mu.Lock()
+		if s.lease {
+			leased++
 		}
+		s.mu.Unlock()
 	}
 	return p.count, leased
 }
 
+// all iterates over the sessions, those that are being opened included. The caller holds p.mu.
+func (p *Pool) all() iter.Seq[*Session] {
+	return func(yield func(*Session) bool) {
+		for _, of := range p.sessions {
+			for _, s := range of {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Sessions returns the sessions, those that are being opened included.
-func (p *Pool) Sessions() (all []*Session) {
+func (p *Pool) Sessions() []*Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		all = append(all, of...)
-	}
-	return all
+	return slices.Collect(p.all())
 }
 
 // settleTime bounds how long Settle waits.
@@ -397,15 +396,13 @@ func (p *Pool) Settle() {
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	all := p.sessions
-	p.sessions, p.count = map[[32]byte][]*Session{}, 0
+	var ends []func() error
+	for s := range p.all() {
+		ends = append(ends, func() error { s.end(); return nil })
+	}
+	clear(p.sessions)
+	p.count = 0
 	p.wake()
 	p.mu.Unlock()
-	var ends work.Closing
-	for _, of := range all {
-		for _, s := range of {
-			ends.Close(func() error { s.end(); return nil })
-		}
-	}
-	return ends.Wait()
+	return work.CloseAll(ends)
 }

@@ -131,11 +131,7 @@ func (s *Session) handshake(ctx context.Context, info, caps []byte) error {
 		return s.fault(err)
 	}
 	s.link.Set(link)
-	ex, err := transport.NewExchange(proxy.Legacy, rules.InitializeRequest(info, caps))
-	if err != nil {
-		return proxy.AsError(err)
-	}
-	m, err := transport.Ask(ctx, link, ex)
+	m, err := transport.AskLegacy(ctx, link, rules.InitializeRequest(info, caps))
 	if err != nil {
 		return s.fault(err)
 	}
@@ -275,12 +271,8 @@ func (s *Session) WantLevel(ctx context.Context, level string) error {
 	}
 	s.level = level
 	s.mu.Unlock()
-	ex, err := transport.NewExchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.pool.server.Timeout)
 	defer cancel()
-	_, err = transport.Ask(ctx, s.Link(), ex) // an error response is ignored
-	return err
+	_, err := transport.AskLegacy(ctx, s.Link(), []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
+	return err // an error response is ignored
 }

@@ -45,13 +45,9 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 	s.mu.Unlock()
 	if tell && !s.Gone() {
 		msg := append(wire.AppendText([]byte(`{"jsonrpc":"2.0","id":"subscription","method":"`+method+`","params":{"uri":`), uri), "}}"...)
-		ex, err := transport.NewExchange(proxy.Legacy, msg)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(ctx, s.pool.server.Timeout)
 		defer cancel()
-		m, err := transport.Ask(ctx, s.Link(), ex)
+		m, err := transport.AskLegacy(ctx, s.Link(), msg)
 		switch wanted := n > 0; {
 		case !wanted: // a failure does not matter: the next listener subscribes again
 		case err != nil:

@@ -64,10 +64,9 @@ func (l *listen) request() (*proxy.Exchange, error) {
 	l.bridge.mu.Unlock()
 	params := wire.Object([]wire.Change{
 		{Key: "notifications", Value: wire.Object(filter)},
-		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
-			{Key: wire.MetaPrefix + "clientInfo", Value: m.client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: m.client.Caps}})},
+		{Key: "_meta", Value: wire.Object(rules.ModernMeta(m.client.Info, m.client.Caps))},
 	})
-	id := strconv.FormatUint(l.bridge.x.nextID(), 10)
+	id := strconv.FormatUint(l.bridge.x.listens.Add(1), 10)
 	ex, err := transport.NewExchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
 		`","method":"subscriptions/listen","params":`), params...), '}'))
 	if err != nil {

@@ -106,7 +106,7 @@ func TestBridgeShared(t *testing.T) {
 		a.requests("resources/subscribe", "u1", "{}")
 		a.received(changedNotice("tools"))
 		b.received(changedNotice("tools"))
-		late := a.guest() // which has not sent notifications/initialized
+		late := a.secondClient() // which has not sent notifications/initialized
 		late.initialize()
 		srv.last().updated("else")
 		srv.last().send("notifications/tools/list_changed", "")
@@ -196,8 +196,8 @@ func TestBridgeSharedWidens(t *testing.T) {
 		srv.mu.Unlock()
 		b := a.another(srv)
 		time.Sleep(time.Second)
-		a.out.take()
-		b.out.take()
+		a.out.Take()
+		b.out.Take()
 		srv.last().send("notifications/prompts/list_changed", "")
 		a.received()
 		b.received(taggedChange("prompts"))
@@ -254,7 +254,7 @@ func TestBridgeSharedSessionEndsMeanwhile(t *testing.T) {
 			b.answered(two, "{}")
 			srv.last().updated("u2")
 			b.received(updatedNotice("u2"))
-			if n := a.u.bridges.Sessions(); n != 1 {
+			if n := a.u.bridges.sessions(); n != 1 {
 				t.Errorf("%d sessions", n)
 			}
 			b.close()
@@ -269,7 +269,7 @@ func TestBridgeByPrincipal(t *testing.T) {
 		a := newBridgeRig(t, srv, true, true)
 		a.u.keys = func(principal string) string { return principal }
 		defer a.close()
-		b, c := a.guest(), a.guest()
+		b, c := a.secondClient(), a.secondClient()
 		c.s = proxy.NewSession("u", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())
 		c.s.SetOutlet(c.out)
 		for _, r := range []*bridgeRig{b, c} {

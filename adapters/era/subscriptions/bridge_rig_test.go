@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -256,36 +257,12 @@ func (a *serverListen) Close() error {
 	return nil
 }
 
-// stream is a client's outlet.
-type stream struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (o *stream) Push(msg []byte) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.got = append(o.got, string(msg))
-	return nil
-}
-
-func (o *stream) End() {}
-
-// take returns what was received since the last time.
-func (o *stream) take() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	got := o.got
-	o.got = nil
-	return got
-}
-
 // bridgeRig is a legacy session at the modernServer, in a synctest bubble.
 type bridgeRig struct {
 	t   *testing.T
 	u   *upstream
 	s   *proxy.Session
-	out *stream
+	out *fakeserver.Outlet
 	n   int
 }
 
@@ -298,7 +275,7 @@ func newBridgeRig(t *testing.T, srv *modernServer, process, open bool) *bridgeRi
 	if process {
 		wires = transport.Wires{Modern: srv.dialProcess, Stdio: true}
 	}
-	r := &bridgeRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
+	r := &bridgeRig{t: t, out: &fakeserver.Outlet{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
 		u: newUpstream(&transport.Server{Name: "up", Wires: wires}, Options{Timeout: acknowledgeTime})}
 	if open && process {
 		r.s.SetOutlet(r.out) // a stdio client has it from the start
@@ -311,9 +288,9 @@ func newBridgeRig(t *testing.T, srv *modernServer, process, open bool) *bridgeRi
 	return r
 }
 
-// guest is a second client that has sent nothing yet.
-func (r *bridgeRig) guest() *bridgeRig {
-	b := &bridgeRig{t: r.t, u: r.u, out: &stream{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
+// secondClient is a second client that has sent nothing yet.
+func (r *bridgeRig) secondClient() *bridgeRig {
+	b := &bridgeRig{t: r.t, u: r.u, out: &fakeserver.Outlet{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
 	b.s.SetOutlet(b.out)
 	return b
 }
@@ -321,7 +298,7 @@ func (r *bridgeRig) guest() *bridgeRig {
 // another opens a second session, with a stream, at the same upstream.
 func (r *bridgeRig) another(srv *modernServer) *bridgeRig {
 	r.t.Helper()
-	b := r.guest()
+	b := r.secondClient()
 	b.start(srv)
 	synctest.Wait()
 	return b
@@ -335,7 +312,7 @@ func (r *bridgeRig) start(srv *modernServer) {
 	if srv.count() != n {
 		r.t.Error("a listen before the handshake is over")
 	}
-	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, rules.Initialized), Session: r.s, Client: r.s.Client()}); err != nil {
+	if _, err := r.u.Do(&proxy.Exchange{Msg: *fakeserver.Scan(r.t, rules.Initialized), Session: r.s, Client: r.s.Client()}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -344,7 +321,7 @@ func (r *bridgeRig) start(srv *modernServer) {
 func (r *bridgeRig) initialize() {
 	r.t.Helper()
 	client := proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
-	m := scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+	m := fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 	replies, err := r.u.Do(&proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: client})
 	if err != nil {
 		r.t.Fatal(err)
@@ -376,7 +353,7 @@ func (r *bridgeRig) close() {
 // name.
 func (r *bridgeRig) request(method, params string) (*proxy.Exchange, chan string) {
 	r.n++
-	m := scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, r.n, method, params))
+	m := fakeserver.Scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, r.n, method, params))
 	ex := &proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: r.s.Client()}
 	done := make(chan string, 1)
 	go func() {
@@ -423,7 +400,7 @@ func (r *bridgeRig) answered(done chan string, want string) {
 func (r *bridgeRig) received(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	got := r.out.take()
+	got := r.out.Take()
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -449,4 +426,11 @@ func changedNotice(list string) string {
 
 func taggedChange(list string) string { // what is left of one that came with a tag
 	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed","params":{}}`
+}
+
+// sessions returns the number of sessions that have a bridge.
+func (x *Bridges) sessions() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.bySession)
 }

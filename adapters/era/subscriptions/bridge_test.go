@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -193,7 +194,7 @@ func TestBridgeComesBack(t *testing.T) {
 				r.requests("resources/subscribe", "u1", "{}")
 				r.requests("resources/subscribe", "u2", "{}")
 				time.Sleep(time.Minute)
-				r.out.take()
+				r.out.Take()
 				n, before := srv.count(), time.Now()
 				if process {
 					srv.links[len(srv.links)-1].die()
@@ -351,7 +352,7 @@ func TestBridgeEndsAnyTime(t *testing.T) {
 							if n := r.u.bridges.Count(); n != 0 {
 								t.Errorf("%d listens", n)
 							}
-							if !whole && r.u.bridges.Sessions() != 0 {
+							if !whole && r.u.bridges.sessions() != 0 {
 								t.Error("the session still has a bridge")
 							}
 							r.close()
@@ -422,15 +423,15 @@ func TestBridgeOfRepeatedHandshake(t *testing.T) {
 			r.requests("resources/subscribe", "u1", "{}")
 			r.initialize()
 			time.Sleep(2 * backoffMin)
-			r.out.take()
+			r.out.Take()
 			srv.last().updated("u1") // its subscriptions are those since the handshake
 			srv.last().send("notifications/tools/list_changed", "")
 			r.received(taggedChange("tools"))
-			if n, listens := r.u.bridges.Sessions(), r.u.bridges.Count(); n != 1 || listens != 1 {
+			if n, listens := r.u.bridges.sessions(), r.u.bridges.Count(); n != 1 || listens != 1 {
 				t.Errorf("%d bridges, %d listens", n, listens)
 			}
 			r.close()
-			if n := r.u.bridges.Sessions(); n != 0 {
+			if n := r.u.bridges.sessions(); n != 0 {
 				t.Errorf("%d bridges left", n)
 			}
 		})
@@ -444,7 +445,7 @@ func TestBridgeReadyWithStream(t *testing.T) {
 		r := newBridgeRig(t, srv, false, false)
 		defer r.close()
 		for _, early := range []bool{false, true} {
-			b := r.guest()
+			b := r.secondClient()
 			b.s = proxy.NewSession("t", "streamable-http", "", proxy.Caller{Principal: "q"}, time.Now())
 			if early {
 				b.s.SetOutlet(b.out)
@@ -454,7 +455,7 @@ func TestBridgeReadyWithStream(t *testing.T) {
 			n := srv.count()
 			if !early {
 				b.s.SetOutlet(b.out)
-			} else if _, err := b.u.Do(&proxy.Exchange{Msg: *scan(t, rules.Initialized), Session: b.s, Client: b.s.Client()}); err != nil {
+			} else if _, err := b.u.Do(&proxy.Exchange{Msg: *fakeserver.Scan(t, rules.Initialized), Session: b.s, Client: b.s.Client()}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -2,7 +2,6 @@ package subscriptions
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -58,7 +57,7 @@ type listenBridge struct {
 	queue   []rules.Notice          // for the client
 	size    int                     // bytes in queue
 	recent  map[string]recentNotice // recent notices by key, for deduplication
-	over    bool                    // the response has been returned
+	over    bool                    // the response has been returned; of the goroutine that calls Next
 	ended   bool
 	err     error
 	wake    chan struct{}
@@ -115,10 +114,7 @@ func listsIn(m *wire.Message) (lists []string) {
 }
 
 // sessionIsLost reports whether an error says that a session with the server has gone.
-func sessionIsLost(err error) bool {
-	var e *proxy.Error
-	return errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.Lost.Name)
-}
+func sessionIsLost(err error) bool { return proxy.IsFault(err, proxy.SessionLost, proxy.Lost) }
 
 // open acquires a session and subscribes in it. again says that the acknowledgement has been sent before.
 func (l *listenBridge) open(again bool) error {
@@ -190,8 +186,7 @@ func (l *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []str
 			subs = append(subs, uri)
 			continue
 		}
-		var e *proxy.Error
-		if errors.As(err, &e) && e.Name == proxy.SessionLost.Name {
+		if proxy.IsFault(err, proxy.SessionLost) {
 			l.x.pool.Discard(s)
 		}
 		if sessionIsLost(err) {
@@ -225,7 +220,7 @@ func (l *listenBridge) tag() []byte {
 	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
 }
 
-// add tags and queues a notice from the server. The caller holds l.mu.
+// add tags and queues a notice from the server, and wakes Next. The caller holds l.mu.
 func (l *listenBridge) add(key string, raw []byte) {
 	m, err := wire.Scan(raw)
 	if err != nil || l.ended {
@@ -247,6 +242,7 @@ func (l *listenBridge) add(key string, raw []byte) {
 		l.shift()
 	}
 	l.queue, l.size = append(l.queue, rules.Notice{Key: key, Msg: msg}), l.size+len(msg)
+	work.Signal(l.wake)
 }
 
 // shift removes the oldest notice. The caller holds l.mu.
@@ -283,7 +279,6 @@ func (l *listenBridge) Notify(from *sessions.Session, m *wire.Message) {
 		}
 		l.recent[key] = e
 		l.add(key, raw)
-		work.Signal(l.wake)
 		return
 	}
 	if e.waiting != nil || time.Since(e.own) < dedupTime {
@@ -303,7 +298,6 @@ func (l *listenBridge) deliverWaiting(key string) {
 	}
 	delete(l.recent, key)
 	l.add(key, e.msg)
-	work.Signal(l.wake)
 }
 
 // clearRecent clears the deduplication records; give says that held notices are delivered. The caller holds l.mu.
@@ -314,7 +308,6 @@ func (l *listenBridge) clearRecent(give bool) {
 		}
 		if e.waiting.Stop(); give {
 			l.add(key, e.msg)
-			work.Signal(l.wake)
 		}
 	}
 	clear(l.recent)
@@ -390,33 +383,22 @@ func (l *listenBridge) Next(until time.Time) (*wire.Message, error) {
 		case l.acked && len(l.queue) > 0:
 			raw = l.shift()
 		}
-		over, ended, err := l.over, l.ended, l.err
+		err := l.err
 		l.mu.Unlock()
 		if raw != nil {
 			m, err := proxy.Scanned(raw)
-			if err == nil {
-				l.noteResponse(m)
-			}
+			l.over = l.over || err == nil && m.IsResponse()
 			return m, err
 		}
 		switch {
-		case over:
+		case l.over:
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
-		case ended:
-			return nil, io.EOF
 		case !work.Pause(l.wake, until):
 			return nil, proxy.ErrNotYet
 		}
 	}
-}
-
-// noteResponse records that the response has been returned.
-func (l *listenBridge) noteResponse(m *wire.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = l.over || m.IsResponse()
 }
 
 // Abort implements proxy.Aborter.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/work"
@@ -151,7 +152,7 @@ func (l *legacyLink) Close() error {
 // says sends a message outside calls.
 func (l *legacyLink) says(t *testing.T, msg string) {
 	t.Helper()
-	l.sink.Message(scan(t, msg))
+	l.sink.Message(fakeserver.Scan(t, msg))
 }
 
 func (l *legacyLink) die() { l.sink.Lost(proxy.Errf(proxy.Lost, "died")) }
@@ -165,13 +166,6 @@ type listenRig struct {
 	listens *Listens
 }
 
-type noLinks struct{}
-
-func (noLinks) Adopting() (transport.Sink, func(transport.Link)) {
-	return transport.Discard{}, func(transport.Link) {}
-}
-func (noLinks) Any() bool { return false }
-
 // listening runs a test in a bubble, with a server of the given capabilities; poll is the interval of polling.
 func listening(t *testing.T, caps string, poll time.Duration, f func(t *testing.T, r *listenRig)) {
 	t.Helper()
@@ -180,7 +174,7 @@ func listening(t *testing.T, caps string, poll time.Duration, f func(t *testing.
 		server := &transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: transport.Wires{Legacy: s.dial}, Timeout: 5 * time.Second}
 		opt := sessions.Options{Max: 10}
 		r := &listenRig{t: t, s: s, group: work.New(nil)}
-		keeper := probe.NewKeeper(server, probe.Options{TTL: 1000 * time.Hour}, noLinks{}, r.group)
+		keeper := probe.NewKeeper(server, probe.Options{TTL: 1000 * time.Hour}, fakeserver.NoLinks{}, r.group)
 		if _, err := keeper.Profile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +209,7 @@ type modernListen struct {
 
 func (r *listenRig) exchange(id, method, params string) *proxy.Exchange {
 	r.t.Helper()
-	return &proxy.Exchange{Msg: *scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+params+`}`), Caller: proxy.Caller{Principal: "p"},
+	return &proxy.Exchange{Msg: *fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+params+`}`), Caller: proxy.Caller{Principal: "p"},
 		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{}`)}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
@@ -392,7 +393,7 @@ func TestListenPolls(t *testing.T) {
 // A poll request names the list, or the resource, that a notice is about.
 func TestPollRequest(t *testing.T) {
 	for key, want := range map[string]string{rules.ListChanged("tools"): "tools/list", rules.ListChanged("prompts"): "prompts/list", rules.ListChanged("resources"): "resources/list",
-		rules.NoticeKey(scan(t, updatedNotice("u"))): `resources/read "u"`} {
+		rules.NoticeKey(fakeserver.Scan(t, updatedNotice("u"))): `resources/read "u"`} {
 		method, params := pollRequest(key)
 		if len(params) > 0 {
 			method += " " + string(params[0].Value)

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
-	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
-	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -32,7 +30,6 @@ func (l *listenBridge) poll() {
 				l.mu.Lock()
 				l.add(n.Key, n.Msg)
 				l.mu.Unlock()
-				work.Signal(l.wake)
 			}
 			if ok {
 				seen[n.Key] = sum
@@ -95,9 +92,5 @@ func pollRequest(key string) (method string, params []wire.Change) {
 
 func pollAsk(ctx context.Context, link transport.Link, method string, params []wire.Change) (wire.Message, error) {
 	raw := append([]byte(`{"jsonrpc":"2.0","id":"poll","method":"`+method+`","params":`), wire.Object(params)...)
-	ex, err := transport.NewExchange(proxy.Legacy, append(raw, '}'))
-	if err != nil {
-		return wire.Message{}, err
-	}
-	return transport.Ask(ctx, link, ex)
+	return transport.AskLegacy(ctx, link, append(raw, '}'))
 }

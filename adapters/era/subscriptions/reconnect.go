@@ -1,7 +1,6 @@
 package subscriptions
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -23,16 +22,15 @@ type reconnecting struct {
 	server  Reconnector
 	work    *work.Group
 	ex      *proxy.Exchange
-	id      []byte // of the request, raw JSON
 	edits   []wire.Edit
-	replies proxy.Replies  // nil while there is no process
-	filter  []rules.Notice // notices that everything acknowledged has changed
-	acked   bool           // the client has its acknowledgement
-	renewed bool           // the next acknowledgement is not for the client
-	out     []rules.Notice // for the client, before further replies
-	since   time.Time      // when replies began
-	tries   int            // attempts since replies were last steady
-	found   chan found     // receives the next process; nil if none is awaited
+	replies proxy.Replies // nil while there is no process
+	filter  [][]byte      // notices that everything acknowledged has changed
+	acked   bool          // the client has its acknowledgement
+	renewed bool          // the next acknowledgement is not for the client
+	out     [][]byte      // for the client, before further replies
+	since   time.Time     // when replies began
+	tries   int           // attempts since replies were last steady
+	found   chan found    // receives the next process; nil if none is awaited
 }
 
 // found is a link to the next process, or the error that prevented one.
@@ -51,7 +49,7 @@ type Reconnector interface {
 
 // Reconnecting begins a listen that survives the end of its process.
 func Reconnecting(ex *proxy.Exchange, server Reconnector, group *work.Group) (proxy.Replies, error) {
-	v := &reconnecting{server: server, work: group, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
+	v := &reconnecting{server: server, work: group, ex: ex, edits: slices.Clone(ex.Msg.Edits)}
 	link, err := server.Link(ex, ex.Caller.Principal)
 	if err != nil {
 		return nil, err
@@ -75,7 +73,7 @@ func (r *reconnecting) begin(link transport.Link) (err error) {
 func (r *reconnecting) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if len(r.out) > 0 {
-			raw := r.out[0].Msg
+			raw := r.out[0]
 			r.out = r.out[1:]
 			return proxy.Scanned(raw)
 		}
@@ -111,14 +109,14 @@ func (r *reconnecting) acknowledge(m *wire.Message) {
 			uris = append(uris, string(s.Text(m.Raw)))
 		}
 	}
-	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: r.id}})
+	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: r.ex.Msg.Of(r.ex.Msg.ID)}})
 	for _, n := range rules.AllChanged(listsIn(m), uris) {
 		msg, err := wire.Scan(n.Msg)
 		if err != nil {
 			continue // cannot happen: built here
 		}
 		msg.EditParams([]wire.Change{{Key: "_meta", Value: tag}})
-		r.filter = append(r.filter, rules.Notice{Key: n.Key, Msg: msg.Append(nil)})
+		r.filter = append(r.filter, msg.Append(nil))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -62,7 +63,7 @@ func (r processReplies) Next(until time.Time) (*wire.Message, error) {
 		if !ok {
 			return nil, proxy.Errf(proxy.Lost, "died")
 		}
-		return scan(r.p.t, raw), nil
+		return fakeserver.Scan(r.p.t, raw), nil
 	default:
 		time.Sleep(time.Until(until)) // virtual time
 		return nil, proxy.ErrNotYet
@@ -92,7 +93,7 @@ func reconnects(t *testing.T, f func(t *testing.T, r reconnectRig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &processes{t: t, group: work.New(nil)}
-		ex := &proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`)}
+		ex := &proxy.Exchange{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`)}
 		ex.Msg.EditParams([]wire.Change{{Key: "x", Value: []byte("1")}})
 		replies, err := Reconnecting(ex, p, p.group)
 		if err != nil {
@@ -242,7 +243,7 @@ func TestReconnectingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it cannot begin
 		p := &processes{t: t, group: work.New(nil), down: true}
 		ex := func() *proxy.Exchange {
-			return &proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`)}
+			return &proxy.Exchange{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`)}
 		}
 		if _, err := Reconnecting(ex(), p, p.group); err == nil || proxy.AsError(err).Name != proxy.Unreachable.Name {
 			t.Errorf("%v", err)

@@ -16,15 +16,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
-}
-
 // upstream holds the parts of a modern server's upstream that subscriptions use: its links, and the bridges of legacy sessions.
 type upstream struct {
 	group   *work.Group

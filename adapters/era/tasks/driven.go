@@ -121,11 +121,7 @@ func (c *drivenCall) cancel() {
 		defer sent()
 		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.ex.Caller.Forwarded), requestTime)
 		defer stop()
-		ex, err := transport.NewExchange(proxy.Modern, Request([]byte(`"cancel"`), "tasks/cancel", c.task))
-		if err == nil {
-			_, err = transport.Ask(ctx, c.link, ex)
-		}
-		if err != nil {
+		if _, err := transport.AskLegacy(ctx, c.link, Request([]byte(`"cancel"`), "tasks/cancel", c.task)); err != nil {
 			c.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})

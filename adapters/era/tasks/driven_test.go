@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/proxy"
 )
 
@@ -76,7 +77,7 @@ func TestDrivePasses(t *testing.T) {
 		})
 	}
 	during(t, map[string][]string{"tools/call": {made}, "tasks/result": {`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`}}, func(t *testing.T, r *rig) {
-		r.ex.Msg = *scan(t, `{"jsonrpc":"2.0","id":"k","method":"tools/call","params":{"name":"a"}}`) // without a token
+		r.ex.Msg = *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"k","method":"tools/call","params":{"name":"a"}}`) // without a token
 		replies := r.begin()
 		r.reads(replies, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
 		r.close(replies)

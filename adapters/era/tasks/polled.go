@@ -210,8 +210,7 @@ func (t *Polled) message(method string, changes []wire.Change) (*proxy.Exchange,
 	inner.Client.LogLevel = ""
 	inner.Inherit(t.ex)
 	caps := translate.WithTasksExtension(translate.ModernCaps(client.Caps, client.Version))
-	stamp := []wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
-		{Key: wire.MetaPrefix + "clientInfo", Value: client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: caps}}
+	stamp := rules.ModernMeta(client.Info, caps)
 	inner.Msg.EditParams(append(changes, wire.Change{Key: "_meta", Value: wire.Object(append(stamp, translate.TraceMembers(inner)...))}))
 	return inner, nil
 }

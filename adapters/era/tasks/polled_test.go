@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 )
@@ -24,7 +25,7 @@ func state(status, more string) string {
 // poll begins to poll a task.
 func (r *rig) poll(more string) *Polled {
 	r.t.Helper()
-	p, err := Poll(r.ex, r.s, r.group, scan(r.t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"t/1"`+more+`}}`))
+	p, err := Poll(r.ex, r.s, r.group, fakeserver.Scan(r.t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"t/1"`+more+`}}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestPollEnds(t *testing.T) {
 	}
 	during(t, nil, func(t *testing.T, r *rig) {
 		for _, id := range []string{"", `,"taskId":7`} {
-			if _, err := Poll(r.ex, r.s, r.group, scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task"`+id+`}}`)); err == nil || proxy.AsError(err).Name != proxy.BadAnswer.Name || r.ex.Lasting.Load() {
+			if _, err := Poll(r.ex, r.s, r.group, fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task"`+id+`}}`)); err == nil || proxy.AsError(err).Name != proxy.BadAnswer.Name || r.ex.Lasting.Load() {
 				t.Errorf("taskId %q: %v", id, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -19,15 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func scan(t *testing.T, raw string) *wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return &m
-}
 
 // server is a fake server behind one link. It answers the requests of a method in turn by what on lists; the last entry stands for
 // all further requests. An entry is the messages of one answer, a line each, $ID in place of the id; "broken" breaks it off, "refused"
@@ -45,7 +37,7 @@ type server struct {
 
 func (s *server) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	raw := string(ex.Msg.Append(nil))
-	m := scan(s.t, raw)
+	m := fakeserver.Scan(s.t, raw)
 	method := string(m.Text(m.Method))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +103,7 @@ func (a *answered) Next(until time.Time) (*wire.Message, error) {
 	if raw == "broken" {
 		return nil, proxy.Errf(proxy.Lost, "broken off")
 	}
-	return scan(a.s.t, raw), nil
+	return fakeserver.Scan(a.s.t, raw), nil
 }
 
 func (a *answered) Close() error {
@@ -152,7 +144,7 @@ func during(t *testing.T, on map[string][]string, f func(t *testing.T, r *rig)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, s: &server{t: t, on: on, counts: map[string]int{}}, group: work.New(nil)}
-		r.ex = &proxy.Exchange{Msg: *scan(t, call), Caller: proxy.Caller{Principal: "p"},
+		r.ex = &proxy.Exchange{Msg: *fakeserver.Scan(t, call), Caller: proxy.Caller{Principal: "p"},
 			Client: proxy.Client{Version: "2025-11-25", Info: []byte(`{"name":"c"}`), Caps: []byte(`{"roots":{"listChanged":true}}`), LogLevel: "debug"}}
 		f(t, r)
 		r.group.Close()

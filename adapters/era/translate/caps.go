@@ -42,15 +42,12 @@ func LegacyCaps(modern []byte) []byte { return ModernCaps(modern, rules.LegacyVe
 
 // DeclareAll adds all capabilities that let a server ask, whatever the client has declared.
 func DeclareAll(caps []byte) []byte {
-	m := wire.Message{Raw: caps}
-	m.EditObject(m.Whole(), []wire.Change{{Key: "roots", Value: []byte("{}")}, {Key: "sampling", Value: []byte(`{"tools":{}}`)},
-		{Key: "elicitation", Value: []byte(`{"form":{},"url":{}}`)}})
-	return m.Append(nil)
+	return wire.With(caps, wire.Change{Key: "roots", Value: []byte("{}")}, wire.Change{Key: "sampling", Value: []byte(`{"tools":{}}`)},
+		wire.Change{Key: "elicitation", Value: []byte(`{"form":{},"url":{}}`)})
 }
 
 func withoutTasksExtension(caps []byte) []byte {
-	all := wire.Whole(caps)
-	ext := wire.Get(caps, all, "extensions")
+	ext := wire.Get(caps, wire.Whole(caps), "extensions")
 	if !wire.Get(caps, ext, TasksExtension).Present() {
 		return caps
 	}
@@ -61,12 +58,9 @@ func withoutTasksExtension(caps []byte) []byte {
 
 // WithTasksExtension declares the tasks extension (SEP-2663), so that a server may turn the call into a task.
 func WithTasksExtension(caps []byte) []byte {
-	m := wire.Message{Raw: caps}
-	declared := wire.Change{Key: TasksExtension, Value: []byte("{}")}
-	if ext := wire.Get(caps, m.Whole(), "extensions"); ext.IsObject(caps) {
-		m.EditObject(ext, []wire.Change{declared})
-	} else {
-		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: wire.Object([]wire.Change{declared})}})
+	extensions := []byte("{}")
+	if at := wire.Get(caps, wire.Whole(caps), "extensions"); at.IsObject(caps) {
+		extensions = at.Of(caps)
 	}
-	return m.Append(nil)
+	return wire.With(caps, wire.Change{Key: "extensions", Value: wire.With(extensions, wire.Change{Key: TasksExtension, Value: []byte("{}")})})
 }

@@ -26,8 +26,7 @@ func MirroredParams(tool []byte) (found []MirroredParam, valid bool) {
 	if !bytes.Contains(tool, []byte("x-mcp-header")) {
 		return nil, true
 	}
-	m := wire.Message{Raw: tool}
-	schema := wire.Get(tool, m.Whole(), "inputSchema")
+	schema := wire.Get(tool, wire.Whole(tool), "inputSchema")
 	w := walker{raw: tool, valid: true, seen: map[string]bool{}}
 	w.object(schema, nil)
 	if w.valid && w.count != bytes.Count(schema.Of(tool), []byte(`"x-mcp-header"`)) {

@@ -1,10 +1,8 @@
 package translate
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-
 	"dragoman/adapters/rules"
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -14,51 +12,39 @@ func LegacyQuestion(method string, params []byte, version string) (out []byte, i
 	if len(params) == 0 {
 		params = []byte("{}")
 	}
-	m := wire.Message{Raw: params}
+	all := wire.Whole(params)
 	switch method {
 	case "elicitation/create":
-		if wire.Get(params, m.Whole(), "mode").Is(params, "url") {
+		if wire.Get(params, all, "mode").Is(params, "url") {
 			if !rules.URLMode.In(version) {
 				return nil, "", false
 			}
-			id = newElicitationID()
-			m.EditObject(m.Whole(), []wire.Change{{Key: "elicitationId", Value: wire.AppendText(nil, id)}})
-			return m.Append(nil), id, true
+			id = proxy.NewRequestID()
+			return wire.With(params, wire.Change{Key: "elicitationId", Value: wire.AppendText(nil, id)}), id, true
 		}
 		if rules.TitledChoices.In(version) {
 			return params, "", true
 		}
 		changes := []wire.Change{{Key: "mode"}}
-		if at := wire.Get(params, m.Whole(), "requestedSchema"); at.IsObject(params) {
+		if at := wire.Get(params, all, "requestedSchema"); at.IsObject(params) {
 			schema, ok := olderSchema(at.Of(params))
 			if !ok {
 				return nil, "", false
 			}
 			changes = append(changes, wire.Change{Key: "requestedSchema", Value: schema})
 		}
-		m.EditObject(m.Whole(), changes)
-		return m.Append(nil), "", rules.Elicitation.In(version)
+		return wire.With(params, changes...), "", rules.Elicitation.In(version)
 	case "sampling/createMessage":
 		if rules.SamplingTools.In(version) {
 			return params, "", true
 		}
 		changes := []wire.Change{{Key: "tools"}, {Key: "toolChoice"}}
-		if at := wire.Get(params, m.Whole(), "messages"); at.Present() {
+		if at := wire.Get(params, all, "messages"); at.Present() {
 			changes = append(changes, wire.Change{Key: "messages", Value: singleContents(params, at)})
 		}
-		m.EditObject(m.Whole(), changes)
-		return m.Append(nil), "", true
+		return wire.With(params, changes...), "", true
 	}
 	return params, "", true
-}
-
-// newElicitationID returns a random UUID, version 4 (RFC 9562).
-func newElicitationID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	s := hex.EncodeToString(b[:])
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
 // olderSchema translates a form of 2025-11-25 to 2025-06-18: titled choices become enum and enumNames, and only booleans
@@ -79,19 +65,16 @@ func olderSchema(schema []byte) (out []byte, ok bool) {
 		}
 		if titled := wire.Get(schema, p, "oneOf"); titled.Present() {
 			values, names := []byte{'['}, []byte{'['}
-			for i, c := range wire.Items(schema, titled) {
-				if i > 0 {
-					values, names = append(values, ','), append(names, ',')
-				}
+			for _, c := range wire.Items(schema, titled) {
 				value, title := wire.Get(schema, c, "const"), wire.Get(schema, c, "title")
 				if !value.Present() {
 					return nil, false
 				}
-				values = append(values, value.Of(schema)...)
+				values = wire.AppendItem(values, value.Of(schema))
 				if !title.Present() {
 					title = value
 				}
-				names = append(names, title.Of(schema)...)
+				names = wire.AppendItem(names, title.Of(schema))
 			}
 			changes = append(changes, wire.Change{Key: "oneOf"}, wire.Change{Key: "enum", Value: append(values, ']')},
 				wire.Change{Key: "enumNames", Value: append(names, ']')})
@@ -105,22 +88,14 @@ func olderSchema(schema []byte) (out []byte, ok bool) {
 // block each with the same role.
 func singleContents(raw []byte, messages wire.Span) []byte {
 	out := []byte{'['}
-	add := func(b []byte) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, b...)
-	}
 	for _, s := range wire.Items(raw, messages) {
 		content := wire.Get(raw, s, "content")
 		if !s.IsObject(raw) || !content.Present() || raw[content.From] != '[' {
-			add(s.Of(raw))
+			out = wire.AppendItem(out, s.Of(raw))
 			continue
 		}
 		for _, block := range wire.Items(raw, content) {
-			m := wire.Message{Raw: s.Of(raw)}
-			m.EditObject(m.Whole(), []wire.Change{{Key: "content", Value: block.Of(raw)}})
-			add(m.Append(nil))
+			out = wire.AppendItem(out, wire.With(s.Of(raw), wire.Change{Key: "content", Value: block.Of(raw)}))
 		}
 	}
 	return append(out, ']')

@@ -23,7 +23,7 @@ func ServerCaps(caps []byte, notices bool) []byte {
 		return out
 	}
 	m := wire.Message{Raw: out}
-	for _, list := range []string{"tools", "prompts", "resources"} {
+	for _, list := range rules.NoticeLists {
 		if at := wire.Get(out, m.Whole(), list); at.IsObject(out) {
 			m.EditObject(at, []wire.Change{{Key: "listChanged"}, {Key: "subscribe"}})
 		}
@@ -83,8 +83,7 @@ func DropExecution(m *wire.Message, driven bool) {
 		return
 	}
 	editTools(m, func(raw []byte) []byte {
-		all := wire.Message{Raw: raw}
-		if !driven && wire.Path(raw, all.Whole(), "execution", "taskSupport").Is(raw, "required") {
+		if !driven && wire.Path(raw, wire.Whole(raw), "execution", "taskSupport").Is(raw, "required") {
 			return nil
 		}
 		return wire.Without(raw, "execution")
@@ -103,13 +102,9 @@ func editTools(m *wire.Message, f func(tool []byte) []byte) {
 		if s.IsObject(m.Raw) {
 			tool = f(tool)
 		}
-		if tool == nil {
-			continue
+		if tool != nil {
+			out = wire.AppendItem(out, tool)
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, tool...)
 	}
 	m.Replace(at, append(out, ']'))
 }
@@ -164,8 +159,7 @@ func LegacyResult(m *wire.Message, method, version string) {
 // objectSchemaOnly drops an outputSchema whose root is not an object, as olderContent drops such content, and any that
 // the revision does not know.
 func objectSchemaOnly(tool []byte, version string) []byte {
-	m := wire.Message{Raw: tool}
-	schema := wire.Get(tool, m.Whole(), "outputSchema")
+	schema := wire.Get(tool, wire.Whole(tool), "outputSchema")
 	if !schema.Present() || rules.StructuredContent.In(version) && wire.Get(tool, schema, "type").Is(tool, "object") {
 		return tool
 	}
@@ -181,12 +175,11 @@ func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 		e := proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
 		e.Data = m.Of(m.ErrorData)
 		if uri != nil && !wire.Get(m.Raw, m.ErrorData, "uri").Present() {
-			e.Data = wire.Object([]wire.Change{{Key: "uri", Value: uri}})
+			data := []byte("{}")
 			if m.ErrorData.IsObject(m.Raw) {
-				data := wire.Message{Raw: m.Of(m.ErrorData)}
-				data.EditObject(data.Whole(), []wire.Change{{Key: "uri", Value: uri}})
-				e.Data = data.Append(nil)
+				data = m.Of(m.ErrorData)
 			}
+			e.Data = wire.With(data, wire.Change{Key: "uri", Value: uri})
 		}
 		return e
 	case code == proxy.CodeURLElicitation:
@@ -216,4 +209,79 @@ func LegacyError(m *wire.Message, method string, uri []byte) *proxy.Error {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server refused what Dragoman sent (code %d): %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
 	return nil
+}
+
+// olderContent returns the changes that make a tool result readable to a legacy client of the given revision. Structured
+// content did not exist before 2025-06-18 and had to be an object before 2026-07-28: official clients otherwise reject
+// the whole result (SEP-2106, Backward Compatibility). Dropped content is kept as a text block. Content blocks of later
+// kinds become text.
+func olderContent(m *wire.Message, version string) (changes []wire.Change) {
+	structured := wire.Get(m.Raw, m.Result, "structuredContent")
+	drop := structured.Present() && !(structured.IsObject(m.Raw) && rules.StructuredContent.In(version))
+	if !drop && rules.ResourceLinks.In(version) && rules.AudioContent.In(version) {
+		return nil // the revision supports everything
+	}
+	var text []byte
+	if drop {
+		text = wire.AppendText(nil, structured.Of(m.Raw))
+	}
+	present := false
+	blocks := wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content"))
+	var olders [][]byte
+	edited := false
+	for _, s := range blocks {
+		present = present || drop && (bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
+			structured.IsObject(m.Raw) && wire.Get(m.Raw, s, "type").Is(m.Raw, "text"))
+		older := olderBlock(s.Of(m.Raw), version)
+		olders, edited = append(olders, older), edited || older != nil
+	}
+	if drop {
+		changes = append(changes, wire.Change{Key: "structuredContent"})
+	}
+	if !edited && (!drop || present) {
+		return changes
+	}
+	out := []byte{'['}
+	for i, s := range blocks {
+		block := s.Of(m.Raw)
+		if olders[i] != nil {
+			block = olders[i]
+		}
+		out = append(append(out, block...), ',')
+	}
+	if drop && !present {
+		out = append(append(append(out, `{"type":"text","text":`...), text...), "},"...)
+	}
+	out[len(out)-1] = ']'
+	return append(changes, wire.Change{Key: "content", Value: out})
+}
+
+// olderMessages does the same for the messages of a prompt.
+func olderMessages(m *wire.Message, version string) {
+	for _, message := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "messages")) {
+		at := wire.Get(m.Raw, message, "content")
+		if !at.IsObject(m.Raw) {
+			continue
+		}
+		if block := olderBlock(at.Of(m.Raw), version); block != nil {
+			m.Replace(at, block)
+		}
+	}
+}
+
+// olderBlock returns the text block that replaces a block unknown to the revision; nil if the revision knows it.
+func olderBlock(raw []byte, version string) []byte {
+	all := wire.Whole(raw)
+	var out []byte
+	switch kind := wire.Get(raw, all, "type"); {
+	case kind.Is(raw, "resource_link") && !rules.ResourceLinks.In(version):
+		out = append(bytes.Clone(wire.Get(raw, all, "name").Text(raw)), " ("...)
+		out = append(append(out, wire.Get(raw, all, "uri").Text(raw)...), ')')
+	case kind.Is(raw, "audio") && !rules.AudioContent.In(version):
+		out = append([]byte("[audio, "), wire.Get(raw, all, "mimeType").Text(raw)...)
+		out = append(out, ']')
+	default:
+		return nil
+	}
+	return wire.Object([]wire.Change{{Key: "type", Value: []byte(`"text"`)}, {Key: "text", Value: wire.AppendText(nil, out)}})
 }

@@ -61,20 +61,20 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Closing ends many at a time, waits for all and joins their errors.
-func TestClosing(t *testing.T) {
+// CloseAll closes many at a time, waits for all and joins their errors.
+func TestCloseAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c Closing
+		var all []func() error
 		began := time.Now()
 		one, two := errors.New("one"), errors.New("two")
 		for i, err := range []error{one, nil, two} {
-			c.Close(func() error { time.Sleep(time.Duration(i+1) * time.Second); return err })
+			all = append(all, func() error { time.Sleep(time.Duration(i+1) * time.Second); return err })
 		}
-		err := c.Wait()
+		err := CloseAll(all)
 		if d := time.Since(began); d != 3*time.Second || !errors.Is(err, one) || !errors.Is(err, two) {
 			t.Errorf("%v after %s", err, d)
 		}
-		if err := new(Closing).Wait(); err != nil {
+		if err := CloseAll(nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -140,14 +140,14 @@ func TestRefuse(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &link{}
-			Refuse(g, nil, &m)
-			Refuse(g, l, &m)
+			g.Refuse(nil, &m)
+			g.Refuse(l, &m)
 			synctest.Wait()
 			if len(l.sent) != 1 || l.sent[0] != c.want || len(noted) != 0 {
 				t.Errorf("sent %q, noted %q, want %s", l.sent, noted, c.want)
 			}
 			began := time.Now()
-			Refuse(g, &link{slow: true}, &m)
+			g.Refuse(&link{slow: true}, &m)
 			if time.Since(began) != 0 {
 				t.Error("waits")
 			}
@@ -156,12 +156,12 @@ func TestRefuse(t *testing.T) {
 			if d := time.Since(began); d != AnswerTime || len(noted) != 1 || !strings.HasPrefix(noted[0], "debug ") {
 				t.Errorf("given up after %s, noted %q", d, noted)
 			}
-			Refuse(g, l, &m)
+			g.Refuse(l, &m)
 			if synctest.Wait(); len(l.sent) != 1 {
 				t.Error("a closed group sends")
 			}
 			g.Cancel()
-			Answer(g.Context(), g, &link{slow: true}, nil)
+			g.Answer(g.Context(), &link{slow: true}, nil)
 		})
 	}
 }

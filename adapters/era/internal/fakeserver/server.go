@@ -1,4 +1,5 @@
-// Package fakeserver is a server for tests: it answers without a transport.
+// Package fakeserver is a server for tests, which answers without a transport, and what else the tests of package era and of the packages
+// below it share.
 package fakeserver
 
 import (

@@ -24,7 +24,7 @@ type modelCall struct {
 	c       *chain
 	q       *request
 	level   string
-	rounds  [][]*inquest
+	rounds  [][]*modelQuestion
 	answers chan string // that the server receives
 
 	id, nowToken string // of the client's current request: a retry has another one
@@ -43,8 +43,8 @@ type modelCall struct {
 	given    string // the answers to it
 }
 
-// inquest is one question of the server.
-type inquest struct {
+// modelQuestion is one question of the server.
+type modelQuestion struct {
 	nonce, key, id string
 	method         string
 	params         obj
@@ -59,19 +59,19 @@ func (d *modelCall) plan() {
 		return
 	}
 	for range 1 + g.IntN(3) {
-		var round []*inquest
+		var round []*modelQuestion
 		for range 1 + g.IntN(3) {
-			round = append(round, d.inquest())
+			round = append(round, d.newQuestion())
 		}
 		d.rounds = append(d.rounds, round)
 	}
 }
 
-func (d *modelCall) inquest() *inquest {
+func (d *modelCall) newQuestion() *modelQuestion {
 	g := d.c.g
 	g.n++
 	n := strconv.Itoa(g.n)
-	x := &inquest{nonce: n, key: "k" + n + g.words(), id: pick(g, n, quote("s-"+n)), answer: g.object(2)}
+	x := &modelQuestion{nonce: n, key: "k" + n + g.words(), id: pick(g, n, quote("s-"+n)), answer: g.object(2)}
 	p := append(g.object(2), mem("x-nonce", quote(n)))
 	switch g.IntN(4) {
 	case 0:
@@ -104,10 +104,10 @@ func (d *modelCall) inquest() *inquest {
 }
 
 // asked is the question as the client sees it.
-func (x *inquest) asked() obj { return x.params.without("_meta", "task", "elicitationId") }
+func (x *modelQuestion) asked() obj { return x.params.without("_meta", "task", "elicitationId") }
 
 // said is the answer as the server sees it.
-func (x *inquest) said() string { return x.answer.without("_meta", "resultType").text() }
+func (x *modelQuestion) said() string { return x.answer.without("_meta", "resultType").text() }
 
 func (d *modelCall) clientMeta() obj {
 	g := d.c.g
@@ -290,7 +290,7 @@ func (d *modelCall) outcome(o, m obj) obj {
 }
 
 // find finds the question with the nonce that a client sees.
-func (d *modelCall) find(raw []byte, params wire.Span) *inquest {
+func (d *modelCall) find(raw []byte, params wire.Span) *modelQuestion {
 	nonce := string(wire.Get(raw, params, "x-nonce").Text(raw))
 	for _, round := range d.rounds {
 		for _, x := range round {
@@ -300,7 +300,7 @@ func (d *modelCall) find(raw []byte, params wire.Span) *inquest {
 		}
 	}
 	d.c.bad("nobody has asked %s", params.Of(raw))
-	return d.inquest()
+	return d.newQuestion()
 }
 
 // answer is a legacy client's part in a question.
@@ -341,9 +341,9 @@ func (d *modelCall) retry(m *wire.Message) {
 	if d.nowToken = ""; g.chance(60) {
 		d.nowToken = g.id()
 	}
-	g.dress(&again, g.shuffled(append(g.meta(false, d.nowToken), d.envelope()...)))
+	g.addMeta(&again, g.shuffled(append(g.meta(false, d.nowToken), d.envelope()...)))
 	raw := again.whole(again.full(), true).text()
-	d.c.client.take(g.spaced(raw, true), nil, func(raw []byte) { d.c.heard <- string(raw) })
+	d.c.client.take(g.spaced(raw, true), nil, func(raw []byte) { d.c.received <- string(raw) })
 }
 
 // done reports expected messages that the client has not got.
