@@ -32,8 +32,8 @@ func drop(m *wire.Message, gone ...knownMember) bool {
 	}
 	for i := range n {
 		cut := &cuts[i]
-		if next := skipSpaces(m.Raw, cut.To); m.Raw[next] == ',' {
-			cut.To = skipSpaces(m.Raw, next+1)
+		if next := wire.SkipSpace(m.Raw, cut.To); m.Raw[next] == ',' {
+			cut.To = wire.SkipSpace(m.Raw, next+1)
 			continue
 		}
 		for j := i - 1; j >= 0 && cuts[j].To == cut.From; j-- { // at the end of the object: remove the comma before the dropped members
@@ -63,15 +63,6 @@ func keyAt(raw []byte, k knownMember) (uint32, bool) {
 		return 0, false
 	}
 	return i - size, true
-}
-
-// skipSpaces returns the position of the first byte from i on that is not a space. The bytes are part of a scanned
-// object.
-func skipSpaces(raw []byte, i uint32) uint32 {
-	for raw[i] <= ' ' {
-		i++
-	}
-	return i
 }
 
 // skipSpacesBack returns the position after the last byte before i that is not a space.
