@@ -99,11 +99,11 @@ const (
 
 // tool returns what is known of the tool of a call. It reads the tool list if the tool is not known.
 func (u *Upstream) tool(ex *proxy.Exchange) toolFacts {
-	name := string(ex.Msg.Text(ex.Msg.Name))
-	found, known := u.tools.get(name)
+	name := ex.Msg.Text(ex.Msg.Name)
+	found, known := u.tools.get(string(name)) // does not allocate, since get does not keep it
 	if !known {
 		u.fetchTools(ex)
-		found = u.tools.getOrNone(name)
+		found = u.tools.getOrNone(string(name))
 	}
 	return found
 }
