@@ -41,23 +41,17 @@ func TrustProxies(trusted []netip.Prefix) proxy.Gate {
 // origin follows the hops in lines back from the nearest one, as long as they are known, and returns the first that is
 // not. Anything that is not an address ends the search.
 func origin(at netip.Addr, lines [][]byte, known func(netip.Addr) bool) netip.Addr {
-	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		rest := lines[i]
-		for {
-			cut := bytes.LastIndexByte(rest, ',')
-			addr, err := hop(bytes.TrimSpace(rest[cut+1:]))
-			if hops++; err != nil || hops > maxHops {
-				return at
-			}
-			if at = addr; !known(at) {
-				return at
-			}
-			if cut < 0 {
-				break
-			}
-			rest = rest[:cut]
+	rest := bytes.Join(lines, []byte{','})
+	for range maxHops {
+		cut := bytes.LastIndexByte(rest, ',')
+		addr, err := hop(bytes.TrimSpace(rest[cut+1:]))
+		if err != nil {
+			return at
 		}
+		if at = addr; cut < 0 || !known(at) {
+			return at
+		}
+		rest = rest[:cut]
 	}
 	return at
 }
@@ -74,9 +68,6 @@ func hop(text []byte) (netip.Addr, error) {
 
 // last returns the last element of a list that may span several lines: the value that the nearest proxy has added.
 func last(lines [][]byte) []byte {
-	if len(lines) == 0 {
-		return nil
-	}
-	line := lines[len(lines)-1]
-	return bytes.TrimSpace(line[bytes.LastIndexByte(line, ',')+1:])
+	list := bytes.Join(lines, []byte{','})
+	return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:])
 }

@@ -4,6 +4,7 @@ package idempotency
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -195,12 +196,7 @@ const maxKey = 255
 
 // validKey reports whether a key, if there is one, is visible ASCII of a bounded length.
 func validKey(key string) bool {
-	for i := range len(key) {
-		if key[i] < 0x21 || key[i] > 0x7e {
-			return false
-		}
-	}
-	return len(key) <= maxKey
+	return len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // knownBy names the key or id of a request, for an error message.
