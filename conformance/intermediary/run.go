@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (o *Options) cell(ctx context.Context, k Kind, alone *direct) (*Cell, error
 	if err != nil {
 		return nil, err
 	}
-	argv := fill(o.Argv, listen, upstream, append(append([]string(nil), o.Fixture...), "--era", k.Era))
+	argv := fill(o.Argv, listen, upstream, slices.Concat(o.Fixture, []string{"--era", k.Era}))
 	cell := &Cell{Behind: k}
 	targets := []*peer.Target{{Program: peer.Command{Argv: argv}, Timeout: o.Timeout}}
 	if listens(o.Argv) {
@@ -145,7 +146,7 @@ func (d *direct) at(ctx context.Context, face peer.Face) (map[string]*suite.Find
 	if face.Modern() {
 		k.Era = "modern"
 	}
-	target := &peer.Target{Program: peer.Command{Argv: append(append([]string(nil), o.Fixture...), "--era", k.Era)}, Timeout: o.Timeout}
+	target := &peer.Target{Program: peer.Command{Argv: slices.Concat(o.Fixture, []string{"--era", k.Era})}, Timeout: o.Timeout}
 	if k.HTTP {
 		url, end, err := o.fixture(ctx, k)
 		if err != nil {
@@ -176,7 +177,7 @@ func (o *Options) fixture(ctx context.Context, k Kind) (url string, end func(), 
 	if err != nil {
 		return "", nil, err
 	}
-	p, err := peer.StartService(ctx, append(append([]string(nil), o.Fixture...), "--era", k.Era, "--http", address), address)
+	p, err := peer.StartService(ctx, slices.Concat(o.Fixture, []string{"--era", k.Era, "--http", address}), address)
 	if err != nil {
 		return "", nil, err
 	}

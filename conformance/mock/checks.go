@@ -104,7 +104,7 @@ func bodyChecks() []check {
 		{Check: suite.Check{ID: "client.shape", Title: "Sends messages of the shape that the revision prescribes", Level: suite.Must, Faces: Faces(), Page: "schema",
 			Statement: "Requests, notifications and answers have the members that the revision's schema requires, of the types that it gives.",
 			Why:       "Servers that validate refuse the message.", Fix: "Each problem names the place in the message, what belongs there and what was there."}},
-		{Check: suite.Check{ID: "client.ends", Title: "Ends well", Level: suite.Should, Faces: Faces(), Page: "(the command itself)",
+		{Check: suite.Check{ID: "client.ends", Title: "Ends without an error", Level: suite.Should, Faces: Faces(), Page: "(the command itself)",
 			Statement: "The client's command ends with 0, in the time that it is given.",
 			Why:       "A client that breaks off at a server which does nothing wrong breaks off for its users as well.",
 			Fix:       "The evidence shows how far it came; what it has printed stands in the reason."},

@@ -45,7 +45,7 @@ func askedChecks() []check {
 		{Check: suite.Check{ID: "client.capabilities", Title: "Serves what it declares, and refuses the rest", Level: suite.Should, Faces: anyLegacy, Page: "basic/lifecycle §Capability Negotiation",
 			Statement: "roots/list, sampling/createMessage and elicitation/create are served if initialize has declared them, and refused with an error otherwise.",
 			Why:       "A server relies on what is declared. What is not declared the user has not been asked for.",
-			Fix:       "Derive the capabilities from the handlers that there are; let what has none be refused with -32601."},
+			Fix:       "Derive the capabilities from the registered handlers; refuse everything else with -32601."},
 			scenarios: []string{"asked"},
 			judge: func(v *verdict) {
 				v.eachQuestion(func(q question, answers []*received) {

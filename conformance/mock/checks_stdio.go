@@ -16,7 +16,7 @@ func stdioChecks() []check {
 			Why:       "The server reads line by line: what is more or less than a message is lost, or ends the conversation.",
 			Fix:       "Write each message with a JSON encoder that does not indent, then \\n; write nothing else to the input, not even an empty line."},
 			judge: lines},
-		{Check: suite.Check{ID: "client.stderr", Title: "Takes what is on the error output for talk", Level: suite.Should, Faces: anyStdio, Page: page,
+		{Check: suite.Check{ID: "client.stderr", Title: "Does not take the error output for messages", Level: suite.Should, Faces: anyStdio, Page: page,
 			Statement: "A server may write to its error output what it likes; the client may look at it or not, and does not take it for a failure.",
 			Why:       "A client that breaks off fails at every server that logs; one that neither reads the pipe nor leaves it out stops the server when the pipe is full.",
 			Fix:       "Read the error output all the time, or hand your own down; judge by messages and by how the process ends."},

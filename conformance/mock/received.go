@@ -3,7 +3,6 @@ package mock
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -218,13 +217,7 @@ func (h *received) text() string {
 	return text
 }
 
-func cut(text string) string {
-	const most = 4 << 10
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
+func cut(text string) string { return peer.Cut(text, 4<<10) }
 
 // version returns the negotiated revision.
 func (r *run) version() string {

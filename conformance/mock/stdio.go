@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ func (r *run) withProcesses(ctx context.Context, o *Options) error {
 	}
 	var accepting sync.WaitGroup
 	accepting.Go(func() { r.accept(l) })
-	err = r.client(ctx, o.Argv, "", append(append([]string(nil), o.Server...), address), r.settled)
+	err = r.client(ctx, o.Argv, "", slices.Concat(o.Server, []string{address}), r.settled)
 	close(r.ended)
 	_ = l.Close()
 	accepting.Wait()

@@ -236,7 +236,7 @@ func (c *Conn) exchange(ctx context.Context, call *Call, r Request) error {
 		}
 		m, err := ReadMessage(text)
 		if err != nil {
-			return fmt.Errorf("status %d with a body that is no message: %q", res.Status, cut(text, 200))
+			return fmt.Errorf("status %d with a body that is no message: %q", res.Status, Cut(text, 200))
 		}
 		m.Where, m.Status = "the response", res.Status
 		c.take(call, m)
@@ -264,7 +264,7 @@ func (c *Conn) postSSE(text string) error {
 	defer res.Close()
 	body, _ := res.Text()
 	if res.Status/100 != 2 {
-		return fmt.Errorf("the POST was answered with %d: %s", res.Status, cut(body, 200))
+		return fmt.Errorf("the POST was answered with %d: %s", res.Status, Cut(body, 200))
 	}
 	return nil
 }
@@ -285,11 +285,4 @@ func (c *Conn) Say(text string) (status int, err error) {
 		_, err = res.Text()
 	}
 	return res.Status, err
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -76,6 +76,14 @@ func Encode(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
+// Cut returns a text of at most n bytes, and "…" if there was more.
+func Cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}
+
 // Kind returns the kind of the message by its members.
 func (m Message) Kind() Kind {
 	if m.Object == nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"dragoman/conformance/peer"
@@ -99,13 +98,7 @@ func HasText(result peer.Object, want any) bool {
 }
 
 // Excerpt returns a JSON value as evidence, at most about 200 bytes.
-func Excerpt(v any) string {
-	text := peer.Encode(v)
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return text
-}
+func Excerpt(v any) string { return peer.Cut(peer.Encode(v), 200) }
 
 // Attempts is the number of attempts of a check that may fail by chance: on a busy machine the slow call may be the faster one.
 const Attempts = 3

@@ -27,7 +27,7 @@ func loggingChecks() []*suite.Check {
 			Page:      page + " §Error Handling",
 			Statement: "An invalid log level is the error -32602.",
 			Why:       "The client believes that the level is set, and gets all logs or none.",
-			Fix:       "Compare the level with the eight that there are.",
+			Fix:       "Compare the level with the eight of the specification.",
 			Run: func(t *suite.Trial) {
 				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "logging/setLevel", setLevel("loud")), "the error -32602", -32602)
 			},

@@ -62,7 +62,7 @@ func sseChecks() []*suite.Check {
 		},
 		{
 			ID: "sse.answer-on-stream", Title: "Answers on the stream, in events named message", Level: suite.Must, Faces: sseFace, Page: pageSSE,
-			Statement: "What the server says goes to the stream as events named message, with the JSON as data.",
+			Statement: "Messages of the server go to the stream as events named message, with the JSON as data.",
 			Why:       "Clients listen for events of that name on that stream, and for nothing else.",
 			Fix:       "Write `event: message` and the JSON in one `data:` line to the stream from which the session came.",
 			Run:       answersOnStream,

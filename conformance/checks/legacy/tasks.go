@@ -46,9 +46,9 @@ func taskAnswersChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.get", Title: "Tells how a task is doing", Level: suite.Must, Page: "Getting Tasks",
-			Statement: "tasks/get gives the task of params.taskId, at any time from its making on.",
-			Why:       "The client cannot know when there is something to fetch.",
+			ID: "legacy-tasks.get", Title: "Gives the state of a task", Level: suite.Must, Page: "Getting Tasks",
+			Statement: "tasks/get gives the task of params.taskId at any time after its creation.",
+			Why:       "The client cannot know when the result is there.",
 			Fix:       "Store the task before you answer with its id.",
 			Run: func(t *suite.Trial) {
 				c, j := openTask(t)
@@ -84,7 +84,7 @@ func taskAnswersChecks() []*suite.Check {
 func taskStatesChecks() []*suite.Check {
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.related", Title: "Names the task in its result", Level: suite.Must, Page: "Associating Task-Related Messages",
+			ID: "legacy-tasks.related", Title: "Names the task in the answer to tasks/result", Level: suite.Must, Page: "Associating Task-Related Messages",
 			Statement: "The answer to tasks/result carries _meta[\"" + checkutil.MetaRelated + "\"] with the taskId, for the result itself does not.",
 			Why:       "Gateways and logs that relate messages to tasks lose the most important one.",
 			Fix:       "Add {\"taskId\": …} under that key to _meta of the result.",
@@ -97,8 +97,8 @@ func taskStatesChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.unrelated", Title: "Names the task once where taskId does", Level: suite.Should, Page: "Associating Task-Related Messages",
-			Statement: "tasks/get, tasks/list and tasks/cancel and their answers, and notifications/tasks/status, carry no " + checkutil.MetaRelated + ": their taskId says it.",
+			ID: "legacy-tasks.unrelated", Title: "Leaves out the related task where taskId names it", Level: suite.Should, Page: "Associating Task-Related Messages",
+			Statement: "tasks/get, tasks/list and tasks/cancel and their answers, and notifications/tasks/status, carry no " + checkutil.MetaRelated + ": their taskId names the task.",
 			Why:       "Two places can contradict each other.",
 			Fix:       "Leave it out of _meta in these.",
 			Run:       unrelated,
@@ -106,13 +106,13 @@ func taskStatesChecks() []*suite.Check {
 		{
 			ID: "legacy-tasks.terminal", Title: "Leaves a task that has ended as it is", Level: suite.Must, Page: "Task Status Lifecycle",
 			Statement: "From completed, failed and cancelled a task goes to no other status.",
-			Why:       "Clients stop to look at a terminal status; what comes after it is lost.",
+			Why:       "Clients stop polling at a terminal status; what comes after it is lost.",
 			Fix:       "Refuse every change of a task whose status is terminal.",
 			Run:       taskTerminal,
 		},
 		{
 			ID: "legacy-tasks.unknown", Title: "Refuses tasks that it does not know with -32602", Level: suite.Must, Page: "Protocol Errors",
-			Statement: "tasks/get, tasks/result and tasks/cancel with a taskId that there is not are answered with the error -32602.",
+			Statement: "tasks/get, tasks/result and tasks/cancel with an unknown taskId are answered with the error -32602.",
 			Why:       "The client keeps polling a task that no longer exists.",
 			Fix:       "Answer -32602, and say whether the task has expired if you know.",
 			Run: func(t *suite.Trial) {
@@ -175,7 +175,7 @@ func taskToolsChecks() []*suite.Check {
 	const page = "Tool-Level Negotiation"
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.ignored", Title: "Serves a call that asks for a task though it has none", Level: suite.Must, Page: "Task Support and Handling",
+			ID: "legacy-tasks.ignored", Title: "Serves a call that asks for a task though it does not support tasks", Level: suite.Must, Page: "Task Support and Handling",
 			Statement: "A server that does not declare tasks.requests.tools.call ignores params.task, and answers with the result.",
 			Why:       "Clients that always ask for tasks cannot call the tool.",
 			Fix:       "Ignore members of params that you do not know.",
@@ -191,7 +191,7 @@ func taskToolsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.forbidden", Title: "Makes no task of a tool that can be none", Level: suite.Should, Page: page,
+			ID: "legacy-tasks.forbidden", Title: "Makes no task for a tool that does not support tasks", Level: suite.Should, Page: page,
 			Statement: "A task-augmented call of a tool without execution.taskSupport, or with \"forbidden\", is answered with the error -32601.",
 			Why:       "The client waits for a task, and gets something else.",
 			Fix:       "Look at the tool before you make a task.",
@@ -218,7 +218,7 @@ func taskToolsChecks() []*suite.Check {
 func taskRunsChecks() []*suite.Check {
 	return []*suite.Check{
 		{
-			ID: "legacy-tasks.failed", Title: "Calls a task failed whose tool has failed, and keeps its result", Level: suite.Should, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolFails)}, Page: "Task Execution Errors",
+			ID: "legacy-tasks.failed", Title: "Reports a task whose tool has failed as failed, and keeps its result", Level: suite.Should, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolFails)}, Page: "Task Execution Errors",
 			Statement: "A task whose tool ends with isError has the status failed; tasks/result still gives that result.",
 			Why:       "Clients that look at the status alone take a failure for a success.",
 			Fix:       "Look at isError when the tool has ended.",
@@ -235,7 +235,7 @@ func taskRunsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tasks.asks", Title: "Asks in the name of its task", Level: suite.Must, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolConfirms)}, Page: "Input Required Status",
+			ID: "legacy-tasks.asks", Title: "Names the task in what it asks for it", Level: suite.Must, Needs: []suite.Need{suite.NeedsTool(checkutil.ToolConfirms)}, Page: "Input Required Status",
 			Statement: "What a task asks of the client while tasks/result waits carries _meta[\"" + checkutil.MetaRelated + "\"] with its taskId.",
 			Why:       "The client does not know for which of its tasks the user is asked.",
 			Fix:       "Add the key to params._meta of each request that a task makes.",

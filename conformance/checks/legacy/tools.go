@@ -15,7 +15,7 @@ const pageTools = "server/tools §Error Handling"
 func toolsChecks() []*suite.Check {
 	return append([]*suite.Check{
 		{
-			ID: "legacy-tools.unknown", Title: "Does not answer the call of an unknown tool as if it had worked", Level: suite.Must, Faces: faces,
+			ID: "legacy-tools.unknown", Title: "Does not report success for an unknown tool", Level: suite.Must, Faces: faces,
 			Needs: []suite.Need{suite.NeedsTools}, Page: pageTools,
 			Statement: "The call of a tool that does not exist fails: with an error response, or with a result whose isError is true.",
 			Why:       "A model that invents a tool believes that it has done something.",

@@ -39,7 +39,7 @@ func toolsChecks() []*suite.Check {
 		{
 			ID: "tools.unknown", Title: "Refuses a tool that it does not have", Level: suite.Must, Faces: faces, Page: "server/tools §Error Handling", Needs: tools,
 			Statement: "An unknown tool is a protocol error, -32602.",
-			Why:       "As a result the model would be told of something that only the client can mend: its list of tools is old.",
+			Why:       "In a result the model would be told of something that only the client can correct: its list of tools is old.",
 			Fix:       "Answer a call of an unknown tool with the JSON-RPC error -32602. Results with isError are for tools that exist and have failed.",
 			Run: func(t *suite.Trial) {
 				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "dragoman-conformance-no-such-tool", "arguments": peer.Object{}})
@@ -97,7 +97,7 @@ func toolResultsChecks() []*suite.Check {
 			Needs:     []suite.Need{suite.NeedsTool("json_schema_2020_12_tool")},
 			Statement: "Servers must validate all tool inputs, and report what is wrong in a result with isError.",
 			Why:       "Models make arguments up. Unchecked they reach whatever is behind the tool.",
-			Fix:       "Validate arguments against inputSchema before the handler runs. Answer with isError and a text that says which argument is wrong, so that the model can mend it.",
+			Fix:       "Validate arguments against inputSchema before the handler runs. Answer with isError and a text that says which argument is wrong, so that the model can correct it.",
 			Run: func(t *suite.Trial) {
 				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "json_schema_2020_12_tool", "arguments": peer.Object{"name": 12, "address": "none"}})
 				if code, _, _ := m.Error(); code != checkutil.InvalidParams && m.Result()["isError"] != true {
@@ -106,7 +106,7 @@ func toolResultsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "tools.error-result", Title: "Tells in a result that a tool has failed", Level: suite.Must, Faces: faces, Page: "server/tools §Error Handling",
+			ID: "tools.error-result", Title: "Reports in a result that a tool has failed", Level: suite.Must, Faces: faces, Page: "server/tools §Error Handling",
 			Needs:     []suite.Need{suite.NeedsTool("test_error_handling")},
 			Statement: "What goes wrong in a tool is reported in its result with isError.",
 			Why:       "A JSON-RPC error does not reach the model, which could have tried another way.",

@@ -263,7 +263,7 @@ func loggingChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "logging.bad-level", Title: "Refuses a log level that there is not", Level: suite.Should, Faces: faces, Page: page + "Error Handling", Needs: append(needs, suite.NeedsLogging),
+			ID: "logging.bad-level", Title: "Refuses an unknown log level", Level: suite.Should, Faces: faces, Page: page + "Error Handling", Needs: append(needs, suite.NeedsLogging),
 			Statement: "An unknown logLevel should be refused with -32602.",
 			Why:       "The client has a mistake that shows only as silence.",
 			Fix:       "Check logLevel against the eight names and answer -32602 for any other.",

@@ -50,7 +50,7 @@ func furtherChecks() []*suite.Check {
 			Run:       toldToLegacy,
 		},
 		{
-			ID: "cancel.unsaid", Title: "Cancels no request of the client's", Level: suite.Must, Faces: faces, Page: "basic/patterns/cancellation",
+			ID: "cancel.unsaid", Title: "Does not cancel requests of the client", Level: suite.Must, Faces: faces, Page: "basic/patterns/cancellation",
 			Statement: "Servers send notifications/cancelled to end a subscription, and for nothing else.",
 			Why:       "The client gives up a call that is answered after all.",
 			Fix:       "Answer with an error what cannot be done.",

@@ -166,7 +166,7 @@ func questionsChecks() []*suite.Check {
 			}),
 		},
 		{
-			ID: "mrtr.requests", Title: "Asks with requests that there are", Level: suite.Must, Faces: faces, Page: pageMRTR,
+			ID: "mrtr.requests", Title: "Asks only with requests that clients know", Level: suite.Must, Faces: faces, Page: pageMRTR,
 			Statement: "Each of inputRequests must be elicitation/create, sampling/createMessage or roots/list, as an object with method and params.",
 			Why:       "Clients have no handler for anything else and give the call up.",
 			Fix:       "Write {\"method\": …, \"params\": {…}} under a key of your own. Leave jsonrpc and id out.",

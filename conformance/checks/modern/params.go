@@ -209,7 +209,7 @@ func annotationsCheck() *suite.Check {
 		Needs:     []suite.Need{suite.NeedsTools},
 		Statement: "x-mcp-header must be a field name, unique in the tool without regard to case, on a string, integer or boolean that properties alone lead to.",
 		Why:       "HTTP clients drop a tool that breaks one of these rules: it cannot be called.",
-		Fix:       "Mend or remove the annotation that is named here. Move the argument to the top level of the schema where it stands under items, anyOf or $ref.",
+		Fix:       "Correct or remove the annotation that is named here. Move the argument to the top level of the schema where it stands under items, anyOf or $ref.",
 		Run: func(t *suite.Trial) {
 			c := t.Open(nil)
 			for _, p := range pagesOf(t, c, "tools/list") {

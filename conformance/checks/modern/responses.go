@@ -41,7 +41,7 @@ func responsesChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "response.once", Title: "Answers a request once, and then says no more of it", Level: suite.Must, Faces: faces, Page: "basic/index §Responses",
+			ID: "response.once", Title: "Answers a request once, and sends nothing for it afterwards", Level: suite.Must, Faces: faces, Page: "basic/index §Responses",
 			Statement: "A request has one response. It is the last message for the request.",
 			Why:       "The second answer reaches a call that has ended, or the next one with that id.",
 			Fix:       "Send exactly one response for a request, and nothing that belongs to the request after it. Look for handlers that answer and fail afterwards.",
@@ -65,7 +65,7 @@ func responsesChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "response.result-type", Title: "Says in each result of which type it is", Level: suite.Must, Faces: faces, Page: "basic/index §ResultType",
+			ID: "response.result-type", Title: "Gives each result its type", Level: suite.Must, Faces: faces, Page: "basic/index §ResultType",
 			Statement: "Every result must include resultType; \"complete\" for one that is the final answer.",
 			Why:       "Strict clients refuse the result, others take a question for an answer.",
 			Fix:       "Set resultType to \"complete\" on every result of every method, empty ones too. Do it where results are written, not in each handler.",

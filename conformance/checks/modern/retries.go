@@ -97,7 +97,7 @@ func retriesChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "mrtr.malformed", Title: "Takes no answers that are none", Level: suite.Should, Faces: faces, Page: errorPage, Needs: []suite.Need{suite.NeedsTool(asksUser)},
+			ID: "mrtr.malformed", Title: "Does not accept malformed answers", Level: suite.Should, Faces: faces, Page: errorPage, Needs: []suite.Need{suite.NeedsTool(asksUser)},
 			Statement: "Servers should check that inputResponses is an object whose entries can be read, and refuse it with an error or ask again.",
 			Why:       "The tool goes on with nothing where it expects the user's answer.",
 			Fix:       "Answer -32602 if inputResponses is no object. Ask again, or answer -32602, if an entry is not of the shape that its request demands.",

@@ -371,7 +371,7 @@ func filtersChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "subscriptions.uris", Title: "Tells only of the resources that are watched", Level: suite.Must, Faces: faces, Page: pageListen + "Notification Filter",
+			ID: "subscriptions.uris", Title: "Reports only the resources that are watched", Level: suite.Must, Faces: faces, Page: pageListen + "Notification Filter",
 			Needs:     []suite.Need{suite.NeedsTool(watchedChange), suite.NeedsSubscribe},
 			Statement: "notifications/resources/updated is for the URIs of resourceSubscriptions.",
 			Why:       "Clients read again what has not changed, and learn of resources that are not theirs.",

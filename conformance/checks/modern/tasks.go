@@ -60,14 +60,14 @@ func tasksChecks() []*suite.Check {
 		},
 		{
 			ID: "tasks.unknown", Title: "Refuses unknown tasks with -32602", Level: suite.Must, Faces: faces, Needs: declared, Page: pageTasksExt + "Task Polling",
-			Statement: "tasks/get with a taskId that there is not is answered with the error -32602.",
+			Statement: "tasks/get with an unknown taskId is answered with the error -32602.",
 			Why:       "The client keeps polling a task that no longer exists.",
 			Fix:       "Answer -32602 for ids that are not in the store.",
 			Run:       func(t *suite.Trial) { unknownTask(t, "tasks/get") },
 		},
 		{
 			ID: "tasks.unknown-others", Title: "Refuses to change tasks that it does not know with -32602", Level: suite.Should, Faces: faces, Needs: declared, Page: pageTasksExt + "Task Cancellation",
-			Statement: "tasks/update and tasks/cancel with a taskId that there is not should be answered with the error -32602.",
+			Statement: "tasks/update and tasks/cancel with an unknown taskId should be answered with the error -32602.",
 			Why:       "The client believes that its answer was taken, or that the task has ended.",
 			Fix:       "Answer -32602 for ids that are not in the store.",
 			Run:       func(t *suite.Trial) { unknownTask(t, "tasks/update", "tasks/cancel") },
@@ -79,7 +79,7 @@ func tasksChecks() []*suite.Check {
 func taskMakesChecks(computes []suite.Need) []*suite.Check {
 	return []*suite.Check{
 		{
-			ID: "tasks.created", Title: "Makes a task that can be asked after at once", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Creation",
+			ID: "tasks.created", Title: "Makes a task that tasks/get finds at once", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Creation",
 			Statement: "A call that becomes a task is answered with resultType \"task\" and the members of the task beside it, without a result; tasks/get finds the task from then on.",
 			Why:       "Clients look for taskId in the result itself; one that polls at once gets an error.",
 			Fix:       "Store the task before you answer. Do not wrap it into task, and leave result, error and inputRequests to tasks/get.",
@@ -104,7 +104,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 		},
 		{
 			ID: "tasks.legacy-members", Title: "Writes times with their unit", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Tasks",
-			Statement: "Tasks have ttlMs and pollIntervalMs, and neither ttl nor pollInterval; what a task has come to carries no " + checkutil.MetaRelated + ".",
+			Statement: "Tasks have ttlMs and pollIntervalMs, and neither ttl nor pollInterval; the result of a task carries no " + checkutil.MetaRelated + ".",
 			Why:       "Members of 2025-11-25 are not looked at: the client asks too often, or for too long.",
 			Fix:       "Rename them, and leave the key of _meta out.",
 			Run:       legacyMembers,
@@ -112,7 +112,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 		{
 			ID: "tasks.terminal", Title: "Leaves a task that has ended as it is", Level: suite.Should, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Status",
 			Statement: "From completed, failed and cancelled a task goes to no other status, whatever is asked of it.",
-			Why:       "Clients stop to look at a terminal status; what comes after it is lost.",
+			Why:       "Clients stop polling at a terminal status; what comes after it is lost.",
 			Fix:       "Refuse every change of a task whose status is terminal.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(withTasks))
@@ -131,7 +131,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 func taskEndsChecks(computes []suite.Need) []*suite.Check {
 	return []*suite.Check{
 		{
-			ID: "tasks.completed", Title: "Tells the result with the task", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Polling",
+			ID: "tasks.completed", Title: "Gives the result with the task", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Polling",
 			Statement: "tasks/get of a completed task has resultType \"complete\", and the result of the call as result.",
 			Why:       "There is no other way to the result.",
 			Fix:       "Put the result of the tool into result of the answer to tasks/get.",
@@ -144,7 +144,7 @@ func taskEndsChecks(computes []suite.Need) []*suite.Check {
 			},
 		},
 		{
-			ID: "tasks.tool-error", Title: "Calls a task completed whose tool has failed", Level: suite.Must, Faces: faces, Needs: append(slices.Clone(computes), suite.NeedsTool(checkutil.ToolFails)), Page: pageTasksExt + "Task Status",
+			ID: "tasks.tool-error", Title: "Reports a task whose tool has failed as completed", Level: suite.Must, Faces: faces, Needs: append(slices.Clone(computes), suite.NeedsTool(checkutil.ToolFails)), Page: pageTasksExt + "Task Status",
 			Statement: "A task whose tool ends with isError is completed, with that result.",
 			Why:       "The model does not get to see what went wrong.",
 			Fix:       "Keep failed for errors of JSON-RPC.",
@@ -157,7 +157,7 @@ func taskEndsChecks(computes []suite.Need) []*suite.Check {
 			},
 		},
 		{
-			ID: "tasks.failed", Title: "Tells the error with a task that has failed", Level: suite.Must, Faces: faces, Needs: append(slices.Clone(computes), suite.NeedsTool(checkutil.ToolBreaks)), Page: pageTasksExt + "Task Status",
+			ID: "tasks.failed", Title: "Gives the error with a task that has failed", Level: suite.Must, Faces: faces, Needs: append(slices.Clone(computes), suite.NeedsTool(checkutil.ToolBreaks)), Page: pageTasksExt + "Task Status",
 			Statement: "A task whose call would have been answered with a JSON-RPC error is failed, with that error, and has no result.",
 			Why:       "The client cannot tell its user what happened.",
 			Fix:       "Put code and message into error of the answer to tasks/get.",
@@ -233,7 +233,7 @@ func taskMessageChecks(declared, computes []suite.Need) []*suite.Check {
 			},
 		},
 		{
-			ID: "tasks.listen", Title: "Tells only of the tasks that are watched", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Status Notifications",
+			ID: "tasks.listen", Title: "Reports only the tasks that are watched", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Status Notifications",
 			Statement: "The acknowledgement of a subscription names those of the taskIds that are honoured, and no others; notifications/tasks tells of these alone.",
 			Why:       "The client does not know which tasks it has still to ask after, and learns of those of others.",
 			Fix:       "Answer with the taskIds that you will report, and send the subscription nothing else.",

@@ -27,7 +27,7 @@ func All() []*suite.Check {
 func restEnvelope() []*suite.Check {
 	return append([]*suite.Check{
 		{
-			ID: "rest.success", Title: "Answers a call that works with data, and with nothing of an error", Level: suite.Must, Page: pageEnvelope,
+			ID: "rest.success", Title: "Answers a call that works with data, and without error and code", Level: suite.Must, Page: pageEnvelope,
 			Statement: "With success true, data is there, an object, and error and code are null or absent; the status is 200.",
 			Why:       "Callers that look at one of them take a good answer for a bad one.",
 			Fix:       "Build the envelope in one function that takes either data or an error, never both.",
@@ -64,7 +64,7 @@ func restEnvelope() []*suite.Check {
 			},
 		},
 		{
-			ID: "rest.timestamp", Title: "Says when it answered, with milliseconds and Z", Level: suite.Must, Page: pageEnvelope,
+			ID: "rest.timestamp", Title: "Gives the time of its answer, with milliseconds and Z", Level: suite.Must, Page: pageEnvelope,
 			Statement: "timestamp is ISO 8601 in UTC with milliseconds and Z, on every envelope.",
 			Why:       "Logs of several services cannot be put in order, and strict parsers fail.",
 			Fix:       "Format the time in UTC as YYYY-MM-DDThh:mm:ss.sssZ, with three digits also where they are 0.",
@@ -131,7 +131,7 @@ func restIDs() []*suite.Check {
 			},
 		},
 		{
-			ID: "rest.request-id-bad", Title: "Answers a request_id that is no UUID with one that is", Level: suite.Must, Page: pageEnvelope + "; §ToolRequest",
+			ID: "rest.request-id-bad", Title: "Answers a request_id that is not a UUID with one that is", Level: suite.Must, Page: pageEnvelope + "; §ToolRequest",
 			Statement: "A request_id that is given must be a UUID of version 4; that of the answer is one in any case.",
 			Why:       "What a caller writes stands in logs unchecked, and clients that parse it fail.",
 			Fix:       "Refuse the request with INVALID_ARGUMENTS, or make a new request_id; never repeat a wrong one.",

@@ -15,14 +15,14 @@ func restFailures() []*suite.Check {
 		{
 			ID: "rest.tool-not-found", Title: "Answers an unknown tool with 404 and TOOL_NOT_FOUND", Level: suite.Must, Page: pageCodes,
 			Statement: "The name of a tool that is not in the list is TOOL_NOT_FOUND, with status 404.",
-			Why:       "Callers cannot tell a slip of theirs from a fault of the service, and try again.",
+			Why:       "Callers cannot tell their own mistake from a fault of the service, and try again.",
 			Fix:       "Look the tool up before anything else; answer 404 and TOOL_NOT_FOUND.",
 			Run:       func(t *suite.Trial) { failedAs(t, unknownTool(t), "TOOL_NOT_FOUND") },
 		},
 		{
 			ID: "rest.invalid-arguments", Title: "Answers arguments that do not fit with 400 and INVALID_ARGUMENTS", Level: suite.Must, Page: pageCodes + "; §ToolRequest",
 			Statement: "Arguments are validated against the tool's input_schema; what does not fit is INVALID_ARGUMENTS, with status 400.",
-			Why:       "The tool runs on what is not there, and fails with 500 or does harm.",
+			Why:       "The tool runs on arguments that it does not expect, and fails with 500 or does harm.",
 			Fix:       "Validate arguments with a JSON Schema library before the tool runs, and name the place that is wrong.",
 			Run: func(t *suite.Trial) {
 				for _, tool := range restTools(t) {
@@ -49,7 +49,7 @@ func restFailures() []*suite.Check {
 			},
 		},
 		{
-			ID: "rest.bad-json", Title: "Answers a body that is no JSON with 400 and an envelope", Level: suite.Must, Page: pageEnvelope,
+			ID: "rest.bad-json", Title: "Answers a body that is not JSON with 400 and an envelope", Level: suite.Must, Page: pageEnvelope,
 			Statement: "Every answer of every endpoint is an envelope, also to a body that cannot be read; that is INVALID_ARGUMENTS.",
 			Why:       "Callers meet a page of HTML, or plain text, where they decode JSON.",
 			Fix:       "Replace the error handler of your framework for bodies that it cannot read.",
@@ -65,7 +65,7 @@ func restRefusals() []*suite.Check {
 			ID: "rest.tool-fails", Title: "Answers a tool that fails with 500 and EXECUTION_ERROR", Level: suite.Should, Page: pageCodes,
 			Statement: "A tool that ran but failed is EXECUTION_ERROR, with status 500.",
 			Why:       "Callers that look at success alone take the failure for an answer.",
-			Fix:       "Turn what a tool throws, and a result with isError, into EXECUTION_ERROR.",
+			Fix:       "Turn exceptions of a tool, and results with isError, into EXECUTION_ERROR.",
 			Run: func(t *suite.Trial) {
 				for _, tool := range restTools(t) {
 					if peer.Text(tool, "name") == "test_error_handling" {
@@ -168,9 +168,9 @@ func restHealth() []*suite.Check {
 	const page = "REST envelope §HealthResponse"
 	return []*suite.Check{
 		{
-			ID: "rest.health", Title: "Says how it is", Level: suite.Must, Page: page,
+			ID: "rest.health", Title: "Reports its health", Level: suite.Must, Page: page,
 			Statement: "GET /health answers status (healthy, degraded or unavailable), service, version, uptime_seconds, dependencies and timestamp, without an envelope.",
-			Why:       "Monitoring takes the service for dead, or for healthy.",
+			Why:       "Monitoring takes a healthy service for dead, or a dead one for healthy.",
 			Fix:       "Answer all six members; dependencies is {} where there are none.",
 			Run: func(t *suite.Trial) {
 				a := rest(t, "GET", "/health", "")
@@ -186,7 +186,7 @@ func restHealth() []*suite.Check {
 		{
 			ID: "rest.uptime", Title: "Counts its uptime in whole seconds", Level: suite.Must, Page: page,
 			Statement: "uptime_seconds is an integer that is not negative; it does not go back.",
-			Why:       "What watches the service sees restarts that there were not.",
+			Why:       "Monitoring sees restarts that did not happen.",
 			Fix:       "Count from the start with a clock that does not go back, and round down.",
 			Run: func(t *suite.Trial) {
 				last := int64(-1)
@@ -202,7 +202,7 @@ func restHealth() []*suite.Check {
 			},
 		},
 		{
-			ID: "rest.health-agrees", Title: "Is healthy just when all it depends on is connected", Level: suite.Must, Page: page,
+			ID: "rest.health-agrees", Title: "Is healthy if, and only if, all its dependencies are connected", Level: suite.Must, Page: page,
 			Statement: "Each dependency is connected or unavailable; the service is healthy if all are connected, degraded or unavailable otherwise.",
 			Why:       "An alarm goes off for nothing, or does not.",
 			Fix:       "Compute status from the dependencies in the same answer.",
