@@ -58,7 +58,11 @@ func buildIdentity(set *component.Set, c *config.Config, log zerolog.Logger) (id
 		return id, err
 	}
 	id.auth = authenticator
-	id.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Metrics: set.Registerer(),
+	only := ""
+	if len(c.Upstreams) == 1 {
+		only = c.Upstreams[0].Name
+	}
+	id.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: only, Metrics: set.Registerer(),
 		Challenge: func(err *proxy.Error, path string, scopes []string) string {
 			return authenticator.Challenge(err, path, union(auth.JWT.Scopes, scopes))
 		}})
@@ -74,14 +78,6 @@ func union(a, b []string) []string {
 		}
 	}
 	return all
-}
-
-// onlyName returns the name of the only upstream; empty if there are several.
-func onlyName(c *config.Config) string {
-	if len(c.Upstreams) == 1 {
-		return c.Upstreams[0].Name
-	}
-	return ""
 }
 
 func scopeRules(c *config.Config) map[string][]access.ScopeRule {

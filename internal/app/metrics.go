@@ -34,7 +34,7 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		}
 	}
 	sessions := func(tell func(float64, ...string)) {
-		for _, t := range transports {
+		for _, t := range [...]string{"streamable-http", "sse", "stdio"} {
 			tell(float64(s.sessions.Over(t)), t)
 		}
 	}
@@ -51,9 +51,6 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		component.NewMultiGauge("dragoman_upstream_limit", "Bounds that are configured for a server, by key.", a.upstreamLimitsNow, "server", "limit"),
 		component.NewMultiGauge("dragoman_tls_certificate_expiry_timestamp_seconds", "When the certificate ends that the main listener shows.", a.certificateEnds)}
 }
-
-// transports lists the transports of sessions.
-var transports = [...]string{"streamable-http", "sse", "stdio"}
 
 func (a *App) levelNow(tell func(float64, ...string)) {
 	now, _, _ := a.level.Now()

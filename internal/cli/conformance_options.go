@@ -223,7 +223,9 @@ func (p *program) headerField(text string) (suitepeer.Field, error) {
 	}
 	var err error
 	if file, named := strings.CutPrefix(content, "@"); named {
-		content, err = readHeaderFile(file)
+		if file, err = filepath.Abs(file); err == nil {
+			content, err = value.ReadSecret(file)
+		}
 	} else {
 		content, err = value.ResolveSecret(content, p.lookup)
 	}
@@ -234,15 +236,6 @@ func (p *program) headerField(text string) (suitepeer.Field, error) {
 		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
 	}
 	return suitepeer.Field{Name: name, Value: content}, nil
-}
-
-// readHeaderFile returns the value in a file without the final line break. path is relative to the working directory.
-func readHeaderFile(path string) (string, error) {
-	whole, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	return value.ReadSecret(whole)
 }
 
 // trusting returns a TLS configuration that trusts the roots in a file.

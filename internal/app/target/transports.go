@@ -111,11 +111,6 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 	})
 }
 
-// childWires returns the transports of a server that is a child process.
-func childWires(d *supervisor.Dialer) transport.Wires {
-	return transport.Wires{Stdio: true, Modern: d.Dial(proxy.Modern), Legacy: d.Dial(proxy.Legacy)}
-}
-
 // processMetrics returns the metrics of an upstream's child processes.
 func processMetrics(u *Upstream) []prometheus.Collector {
 	d := u.Dialer

@@ -22,6 +22,7 @@ import (
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/health"
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -131,7 +132,7 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (transport.Wires, error) {
 	if len(up.Command) > 0 {
 		u.Dialer = b.childDialer(up, u.log)
-		return childWires(u.Dialer), nil
+		return transport.Wires{Stdio: true, Modern: u.Dialer.Dial(proxy.Modern), Legacy: u.Dialer.Dial(proxy.Legacy)}, nil
 	}
 	if wires, ok := socketWires(up, b.Config.Limits.Line, u.log); ok {
 		return wires, nil
