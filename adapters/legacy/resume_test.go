@@ -120,23 +120,15 @@ func TestResumeAnAnswer(t *testing.T) {
 			c.say <- tock
 			testkit.Eventually(t, "the server's message is read", func() bool { return len(c.say) == 0 })
 			back := f.stream("GET", sess, last, "")
-			if got := back.next(); !strings.HasSuffix(got, " "+tock) {
-				t.Fatalf("replayed: %s", got)
-			}
+			back.wantSuffix(tock)
 			c.say <- tick
-			if got := back.next(); !strings.HasSuffix(got, " "+tick) {
-				t.Fatalf("live: %s", got)
-			}
+			back.wantSuffix(tick)
 			if err := f.session(sess).Push([]byte(`{"own":1}`)); err != nil {
 				t.Fatal(err)
 			}
-			if got := own.next(); !strings.HasSuffix(got, ` {"own":1}`) {
-				t.Fatalf("on the session's own stream: %s", got)
-			}
+			own.wantSuffix(`{"own":1}`)
 			c.say <- reply("1")
-			if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
-				t.Fatalf("live: %s", got)
-			}
+			back.wantSuffix(reply("1"))
 			back.want("end")
 			<-c.over
 			again := f.stream("GET", sess, last, "") // also after its end
@@ -192,9 +184,7 @@ func TestUnknownLastEventID(t *testing.T) {
 		if err := f.session(id).Push([]byte(`{"n":1}`)); err != nil {
 			t.Fatal(err)
 		}
-		if got := own.next(); !strings.HasSuffix(got, ` {"n":1}`) {
-			t.Errorf("after %q: %s", last, got)
-		}
+		own.wantSuffix(`{"n":1}`)
 	}
 	f.call("1").say <- reply("1")
 	s.want("s1-3 -1 "+reply("1"), "end")
@@ -213,19 +203,12 @@ func TestQuestionOnALostStream(t *testing.T) {
 	c.say <- tick
 	c.say <- tock // the loss is noticed with one of these, or with a comment
 	c.say <- question
-	if got := own.next(); !strings.HasSuffix(got, " "+question) { // at once, or after the time to come back
-		t.Fatal(got)
-	}
+	own.wantSuffix(question) // at once, or after the time to come back
 	back := f.stream("GET", id, "s2-1", "")
-	for _, want := range []string{tick, tock} {
-		if got := back.next(); !strings.HasSuffix(got, " "+want) {
-			t.Fatalf("%s, want %s", got, want)
-		}
-	}
+	back.wantSuffix(tick)
+	back.wantSuffix(tock)
 	c.say <- reply("1")
-	if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
-		t.Fatalf("the question came twice: %s", got)
-	}
+	back.wantSuffix(reply("1")) // the question does not come twice
 }
 
 func TestQuestionWaitsForTheOwnStream(t *testing.T) {
@@ -239,9 +222,7 @@ func TestQuestionWaitsForTheOwnStream(t *testing.T) {
 	c.say <- question
 	own := f.stream("GET", id, "", "")
 	own.want("s2-1 300")
-	if got := own.next(); !strings.HasSuffix(got, " "+question) {
-		t.Fatal(got)
-	}
+	own.wantSuffix(question)
 	c.say <- reply("1")
 	<-c.over
 }
@@ -316,15 +297,11 @@ func TestPolledUpstream(t *testing.T) {
 	c := f.call("1")
 	back := f.stream("GET", id, "s1-1", "")
 	c.poll <- struct{}{} // also that of a client that has resumed
-	if got := back.next(); !strings.HasSuffix(got, " 300") {
-		t.Fatal(got)
-	}
+	back.wantSuffix("300")
 	back.want("end")
 	back = f.stream("GET", id, "s1-1", "")
 	c.say <- reply("1")
-	if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
-		t.Fatal(got)
-	}
+	back.wantSuffix(reply("1"))
 	back.want("end")
 }
 

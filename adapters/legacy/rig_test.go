@@ -226,6 +226,14 @@ func (s *stream) want(events ...string) {
 	}
 }
 
+// wantSuffix expects an event that ends with rest, whatever its id.
+func (s *stream) wantSuffix(rest string) {
+	s.t.Helper()
+	if got := s.next(); !strings.HasSuffix(got, " "+rest) {
+		s.t.Fatalf("the event is %q, want one with %q", got, rest)
+	}
+}
+
 // lose breaks the connection off.
 func (s *stream) lose() { _ = s.body.Close() }
 

@@ -108,10 +108,7 @@ func TestAbortStress(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	ln := testkit.Listen(b)
 	defer ln.Close()
 	go func() {
 		if c, err := ln.Accept(); err == nil {

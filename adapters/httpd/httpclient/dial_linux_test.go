@@ -8,7 +8,7 @@ import (
 
 // A connection to the loopback has no congestion control with pacing.
 func TestConnectToTheLoopback(t *testing.T) {
-	ln := loopback(t)
+	ln := testkit.Listen(t)
 	defer ln.Close()
 	h := newHost(t, HostOptions{URL: ln.Addr().String()})
 	c, err := h.connect(t.Context())

@@ -39,7 +39,7 @@ func TestHostOverTLS(t *testing.T) {
 	if err := os.WriteFile(ca, pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := upstreamOn(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
+	addr := upstreamOn(t, tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
 	for _, name := range []string{"127.0.0.1", "server.test"} {
 		h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca})
 		h.tls.ServerName = name
@@ -103,7 +103,7 @@ func TestHostThroughAProxy(t *testing.T) {
 	}
 	seen := make(chan string, 10)
 	via := connectProxy(t, seen)
-	addr := upstreamOn(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
+	addr := upstreamOn(t, tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
 	h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, Proxy: "http://user:pass@" + via})
 	for range 2 {
 		if got := whole(t, h, post("hi")); got != "POST /mcp hi" {

@@ -158,7 +158,7 @@ func TestSendSetsItsFields(t *testing.T) {
 }
 
 func TestSendErrorsAndUnsent(t *testing.T) {
-	ln := loopback(t)
+	ln := testkit.Listen(t)
 	_ = ln.Close()
 	h := newHost(t, HostOptions{URL: ln.Addr().String()})
 	_, err := h.Send(context.Background(), post("hi"))

@@ -25,11 +25,7 @@ const noticed = 100 * time.Millisecond
 // upstream accepts connections and hands each to a script, on a goroutine of its own.
 func upstream(t *testing.T, script func(n int, c net.Conn)) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return upstreamOn(t, ln, script)
+	return upstreamOn(t, testkit.Listen(t), script)
 }
 
 func upstreamOn(t *testing.T, ln net.Listener, script func(n int, c net.Conn)) string {
@@ -134,13 +130,4 @@ func (h *Host) Conns() (open, idle int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.open, len(h.idle)
-}
-
-func loopback(t *testing.T) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
 }

@@ -72,11 +72,7 @@ func TestLeaveIsNoticedAtOnce(t *testing.T) {
 
 func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	cert, _ := testkit.Certificate(t)
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, entered, left := blocked(t, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{cert}}))
+	addr, entered, left := blocked(t, tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}))
 	secure, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

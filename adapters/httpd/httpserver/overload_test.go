@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -24,10 +23,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			const most = 4
 			entered, proceed := make(chan struct{}, most), make(chan struct{})
 			var logged atomic.Int32
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			ln := testkit.Listen(t)
 			if secure {
 				cert, _ := testkit.Certificate(t)
 				ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})

@@ -73,17 +73,8 @@ func (c *countedWrites) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-func loopback(t *testing.T) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
 func streaming(t *testing.T, opts Options, src *script, first string) (*writes, string) {
-	ln := &writes{Listener: loopback(t)}
+	ln := &writes{Listener: testkit.Listen(t)}
 	_, addr := serve(t, opts, ln, func(s *Server) {
 		s.Handle("GET", "/x", text)
 		for _, method := range []string{"POST", "HEAD"} {

@@ -33,7 +33,7 @@ func TestWriteParts(t *testing.T) {
 		for _, version := range []string{"1.0", "1.1"} {
 			t.Run(fmt.Sprintf("HTTP/%s TLS %v", version, secure), func(t *testing.T) {
 				held := make(chan *Stream, 1)
-				ln := loopback(t)
+				ln := testkit.Listen(t)
 				if secure {
 					ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})
 				}

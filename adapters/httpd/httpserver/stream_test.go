@@ -238,7 +238,7 @@ func TestOpenStreamDrain(t *testing.T) {
 func TestOpenStreamOverTLSAndHTTP10(t *testing.T) {
 	cert, _ := testkit.Certificate(t)
 	held := make(chan *Stream, 2)
-	_, addr := serve(t, Options{}, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(s *Server) {
+	_, addr := serve(t, Options{}, tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(s *Server) {
 		s.Handle("GET", "/x", holder(StreamOptions{}, held))
 	})
 	for _, version := range []string{"1.1", "1.0"} {
