@@ -8,6 +8,7 @@ import (
 
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/service"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -46,17 +47,12 @@ func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 		if h.Status == service.StatusUnavailable {
 			ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		}
-		ctx.SetBody(appendHealth(nil, &opt, server, &h))
+		ctx.SetBody(healthResponse(&opt, server, &h))
 	}
 }
 
-func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Health) []byte {
-	dst = wire.AppendText(append(dst, `{"status":`...), string(h.Status))
-	dst = wire.AppendText(append(dst, `,"service":`...), opt.Service)
-	dst = wire.AppendText(append(dst, `,"version":`...), opt.Version(server))
-	dst = strconv.AppendInt(append(dst, `,"uptime_seconds":`...), max(0, int64(h.Uptime/time.Second)), 10)
-	dst = append(dst, `,"dependencies":{`...)
-	sep := ""
+func healthResponse(opt *HealthOptions, server string, h *service.Health) []byte {
+	var p, dependencies mcpcall.Members
 	for i, d := range h.Dependencies {
 		if i+1 < len(h.Dependencies) && h.Dependencies[i+1].Name == d.Name { // an upstream and a dependency of one name: the worse one is shown
 			if !d.Connected {
@@ -64,41 +60,42 @@ func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Heal
 			}
 			continue
 		}
-		dst = append(wire.AppendText(append(dst, sep...), d.Name), ':')
-		dst, sep = appendDependency(dst, &d), ","
+		dependencies.AddRaw(wire.AppendText(nil, d.Name), dependency(&d))
 	}
-	dst = wire.AppendText(append(dst, `},"timestamp":`...), envelope.Timestamp(opt.Now()))
-	return append(dst, '}')
+	p.AddText("status", string(h.Status))
+	p.AddText("service", opt.Service)
+	p.AddText("version", opt.Version(server))
+	p.Add("uptime_seconds", strconv.AppendInt(nil, max(0, int64(h.Uptime/time.Second)), 10))
+	p.Add("dependencies", dependencies.Object())
+	p.AddText("timestamp", envelope.Timestamp(opt.Now()))
+	return p.Object()
 }
 
-func appendDependency(dst []byte, d *service.Dependency) []byte {
-	if !d.Connected {
-		dst = append(dst, `{"status":"unavailable"`...)
-		if d.Error != "" {
-			dst = wire.AppendText(append(dst, `,"error":`...), d.Error)
-		}
-		return append(appendState(dst, d), '}')
+// dependency returns the state of a dependency, with more members for an upstream server (seed 004, BR-006).
+func dependency(d *service.Dependency) []byte {
+	var p mcpcall.Members
+	if d.Connected {
+		p.AddText("status", "connected")
+	} else {
+		p.AddText("status", "unavailable")
 	}
-	dst = append(dst, `{"status":"connected"`...)
-	if d.Took > 0 {
-		dst = strconv.AppendInt(append(dst, `,"response_time_ms":`...), d.Took.Milliseconds(), 10)
+	if !d.Connected && d.Error != "" {
+		p.AddText("error", d.Error)
 	}
-	return append(appendState(dst, d), '}')
-}
-
-// appendState adds the state of an upstream server (seed 004, BR-006).
-func appendState(dst []byte, d *service.Dependency) []byte {
+	if d.Connected && d.Took > 0 {
+		p.Add("response_time_ms", strconv.AppendInt(nil, d.Took.Milliseconds(), 10))
+	}
 	if d.State != "" {
-		dst = wire.AppendText(append(dst, `,"state":`...), d.State)
+		p.AddText("state", d.State)
 	}
 	if d.Failures > 0 {
-		dst = strconv.AppendInt(append(dst, `,"consecutive_failures":`...), int64(d.Failures), 10)
+		p.Add("consecutive_failures", strconv.AppendInt(nil, int64(d.Failures), 10))
 	}
 	if !d.CheckedAt.IsZero() {
-		dst = wire.AppendText(append(dst, `,"last_health_check":`...), envelope.Timestamp(d.CheckedAt))
+		p.AddText("last_health_check", envelope.Timestamp(d.CheckedAt))
 	}
 	if d.Warning != "" {
-		dst = wire.AppendText(append(dst, `,"warning":`...), d.Warning)
+		p.AddText("warning", d.Warning)
 	}
-	return dst
+	return p.Object()
 }

@@ -104,22 +104,16 @@ func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthtt
 
 // NotFound answers a request for a path that is not served: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	refuse := d.Refuse(func(ctx *fasthttp.RequestCtx, _ *proxy.Error) { next(ctx) })
 	return func(ctx *fasthttp.RequestCtx) {
-		if !Owns(string(ctx.Path())) {
-			next(ctx)
-			return
-		}
-		d.refuse(ctx, proxy.Errf(proxy.PathUnknown, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()), 0)
+		refuse(ctx, proxy.Errf(proxy.PathUnknown, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()))
 	}
 }
 
 // MethodNotAllowed answers an HTTP method that a path does not have: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) MethodNotAllowed(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	refuse := d.Refuse(func(ctx *fasthttp.RequestCtx, _ *proxy.Error) { next(ctx) })
 	return func(ctx *fasthttp.RequestCtx) {
-		if !Owns(string(ctx.Path())) {
-			next(ctx)
-			return
-		}
-		d.refuse(ctx, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()), 0)
+		refuse(ctx, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()))
 	}
 }
