@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -219,8 +220,15 @@ func TestExplosion(t *testing.T) {
 		{"properties":{"k":{"const":"b"},"l":{"$ref":"#/$defs/n"}},"required":["k"]}]}}}`
 	nest := func(n int) string { return strings.Repeat(`{"k":"a","l":`, n) + `{"k":"b"}` + strings.Repeat("}", n) }
 	pattern := `{"items":{"pattern":"^(a?){50}a{50}$"}}`
+	var members strings.Builder
+	for i := range 2_000 {
+		fmt.Fprintf(&members, `"%d":0,`, i)
+	}
+	same := strings.Repeat(`{"minItems":1,"minProperties":1},`, 300)
 	c := NewCache()
 	for name, k := range map[string]struct{ schema, instance string }{
+		"members left":  {`{"allOf":[` + same + `true],"unevaluatedProperties":true}`, "{" + members.String() + `"a":0}`},
+		"elements left": {`{"allOf":[` + same + `true],"unevaluatedItems":true}`, "[" + strings.Repeat("0,", 2_000) + "0]"},
 		"doubling":      {doubling.String(), `7`},
 		"tree":          {tree, nest(40)},
 		"many values":   {`{"items":{"type":"string"}}`, "[" + strings.Repeat("0,", 300_000) + "0]"},
@@ -286,6 +294,9 @@ func TestCostBoundsVisits(t *testing.T) {
 			`{"properties":{"a":{"items":[{"type":["string"]}]},"b":{"not":{}}},"allOf":[{"if":{},"then":{}}]}`},
 		{`{"patternProperties":{"a":{"type":"object","unevaluatedProperties":{"minimum":2}},"b":{"if":{"type":"number"},"then":{"minimum":3},"else":false}},
 			"dependentSchemas":{"ab":{"propertyNames":{"maxLength":2}}}}`, `{"ab":{"c":1,"d":3},"b":4,"ccc":[]}`},
+		{`{` + draft7 + `"items":[{"type":"string"}],"additionalItems":{"allOf":[{"minimum":0},{"maximum":9}]}}`, `["a",1,2,3]`},
+		{`{"prefixItems":[{"minimum":0}],"unevaluatedItems":{"allOf":[{"minimum":0},{"maximum":9},{"multipleOf":1}]}}`, `[1,2,3,4]`},
+		{`{"items":{"$dynamicRef":"#n"},"$defs":{"a":{"$dynamicAnchor":"n","allOf":[{"minimum":0},{"maximum":9}]}}}`, `[1,2,3,4]`},
 	} {
 		p, err := c.plan([]byte(k[0]))
 		if err != nil {
@@ -338,6 +349,9 @@ func TestPatterns(t *testing.T) {
 		{`{"allOf":[{"patternProperties":{` + odd + `:{}}}],"unevaluatedProperties":false}`, `{"b":"c"}`, ""},
 		{`{"pattern":` + odd + `,"maxLength":1}`, `"bb"`, "maxLength"},
 		{`{"patternProperties":{` + odd + `:{},"^n":{"type":"number"}},"required":["n"]}`, `{"n":"c"}`, "type"},
+		// Nothing but the $dynamicRef of another resource leads to o.
+		{`{"$id":"https://a.example/r","$ref":"in","$defs":{"n":{"not":{}},"o":{"$dynamicAnchor":"n","pattern":` + odd + `},
+			"in":{"$id":"in","items":{"$dynamicRef":"#n"},"$defs":{"d":{"$dynamicAnchor":"n"}}}}}`, `["b"]`, ""},
 	} {
 		got, err := c.Check([]byte(k.schema), []byte(k.instance))
 		rule := ""
@@ -352,6 +366,10 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	if notes, err := c.Notes([]byte(`{"pattern":"a"}`)); notes != nil || err != nil {
+		t.Error(notes, err)
+	}
+	several := []byte(`{"properties":{"a":{"pattern":` + odd + `},"b":{"pattern":` + odd + `},"c":{"pattern":` + odd + `},"d":{"pattern":` + odd + `}}}`)
+	if notes, err := c.Notes(several); err != nil || len(notes) != 4 || !slices.IsSorted(notes) {
 		t.Error(notes, err)
 	}
 }
