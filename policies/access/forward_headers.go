@@ -21,8 +21,8 @@ import (
 // lives.
 const maxCarried = 8 << 10
 
-// carriedPrincipal begins the principal of a caller that is known only by its forwarded headers. The 32 hexadecimal
-// digits of an HMAC follow, which nobody can predict and name an API key after.
+// carriedPrincipal begins the principal of a caller that only its forwarded headers identify. The 32 hexadecimal digits
+// of an HMAC follow, which nobody can predict and so give to an API key as its name.
 const carriedPrincipal = "carried:"
 
 // nonIdentifying lists headers that do not identify a caller, although their values differ.

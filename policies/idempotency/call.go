@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// call makes a request, for all duplicates that will wait for its response.
+// call makes a request. Duplicates wait for its response.
 func (p *Policy) call(next proxy.Handler, ex *proxy.Exchange, e *entry) (proxy.Replies, error) {
 	replies, err := next(ex)
 	c := proxy.Lend[firstCall](ex, callSlot)
@@ -93,15 +93,15 @@ func (c *firstCall) finish(raw []byte, err *proxy.Error, keep bool) {
 	c.p.store.finish(e, response{raw: raw, err: err, target: c.ex.Target}, keep)
 }
 
-// duplicate is the replies to a request that came again before the first call had its response: that response, or, if the first call was
-// cancelled, those of a call of its own. It waits on the goroutine that calls Next. Only when it takes over can a Next last beyond its
-// time, for as long as a Handler may.
+// duplicate is the replies to a request that came again before the first call had its response. It replays that response, or, if the first
+// call was cancelled, makes the call itself. It waits on the goroutine that calls Next. A Next that takes over may last beyond its time, for
+// as long as a Handler may.
 type duplicate struct {
 	p     *Policy
 	ex    *proxy.Exchange
 	entry *entry
 	next  proxy.Handler
-	wake  chan struct{} // gets one value: the call is over, or this one's to make
+	wake  chan struct{} // gets one value when the call is over, or is this duplicate's to make
 
 	own  proxy.Replies // once it has taken over
 	done bool          // nothing follows

@@ -5,15 +5,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// response is what came of a request: the bytes of its response, or a failure, or neither if the response was too large to be kept. It does
-// not change, and may be read for longer than it is kept.
+// response is the outcome of a request: the bytes of its response, a failure, or neither if the response was too large to keep. It is
+// immutable, and may be read after its eviction.
 type response struct {
 	raw    []byte
 	err    *proxy.Error
 	target string // the server that answered
 }
 
-// size is the bytes that a response takes.
+// size returns how many bytes a response takes.
 func (r *response) size() int {
 	n := cap(r.raw)
 	if r.err != nil {
@@ -22,8 +22,8 @@ func (r *response) size() int {
 	return n
 }
 
-// room returns memory for a response of size bytes: that of the response before, if it fits and is not much too large. Only the call that runs
-// may use it.
+// room returns memory for a response of size bytes: that of an evicted response, unless it is too small or much too large. Only the running
+// call may use it.
 func (r *response) room(size int) []byte {
 	if size > cap(r.raw) || 4*size < cap(r.raw) {
 		return make([]byte, 0, size)
@@ -37,10 +37,10 @@ func notKept(ex *proxy.Exchange) error {
 	return proxy.Errf(proxy.DuplicateID, "%s was used before, and its answer was too large to be kept, over %d bytes; use a new one to have it made again", knownBy(ex), maxResponse)
 }
 
-// replayedKey is the member of a result's _meta that says that the result was given before.
+// replayedKey is the member of _meta that marks a replayed result.
 const replayedKey = "io.dragoman/replayed"
 
-// message is the response as the answer to a duplicate.
+// message returns the response as the answer to a duplicate.
 func (r *response) message(ex *proxy.Exchange) (wire.Message, error) {
 	ex.Target = r.target
 	if r.err != nil {

@@ -15,7 +15,7 @@ const (
 	kinds
 )
 
-// entry is a request under its name: while it runs, and as long as its response is cached.
+// entry is a request that runs or whose response is cached.
 type entry struct {
 	name    fingerprint
 	request fingerprint // of the content; not yet if unread is set
