@@ -9,6 +9,7 @@ import (
 
 // All returns the checks of legacy servers, by area.
 func All() []*suite.Check {
-	return slices.Concat(lifecycleChecks(), messagesChecks(), sessionChecks(), httpChecks(), batchChecks(), streamChecks(), stdioChecks(), sseChecks(),
-		listsChecks(), toolsChecks(), resourcesChecks(), promptsChecks(), loggingChecks(), progressChecks(), askChecks(), tasksChecks(), furtherChecks())
+	return slices.Concat(initializeChecks(), firstChecks(), agreedChecks(), messagesChecks(), sessionChecks(), httpChecks(), batchChecks(),
+		streamChecks(), stdioChecks(), sseChecks(), listsChecks(), toolsChecks(), resourcesChecks(), promptsChecks(), loggingChecks(),
+		progressChecks(), askChecks(), tasksChecks(), furtherChecks())
 }

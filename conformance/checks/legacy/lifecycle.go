@@ -1,17 +1,10 @@
 package legacy
 
 import (
-	"slices"
-
 	"dragoman/conformance/checks/checkutil"
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
-
-// lifecycleChecks covers the handshake and its consequences.
-func lifecycleChecks() []*suite.Check {
-	return slices.Concat(initializeChecks(), firstChecks(), agreedChecks())
-}
 
 // initializeChecks covers the answer to initialize.
 func initializeChecks() []*suite.Check {

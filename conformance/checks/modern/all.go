@@ -9,6 +9,8 @@ import (
 
 // All returns the checks of modern servers, by area.
 func All() []*suite.Check {
-	return slices.Concat(requestsChecks(), envelopeChecks(), transportChecks(), responsesChecks(), listsChecks(), featuresChecks(), paramsChecks(), flowChecks(),
-		mrtrChecks(), subscriptionsChecks(), overStdioChecks(), tasksChecks(), furtherChecks())
+	return slices.Concat(requestsChecks(), metaChecks(), versionsChecks(), methodsChecks(), messagesChecks(), transportChecks(), responsesChecks(),
+		discoverChecks(), cachingChecks(), pagesChecks(), toolsChecks(), toolResultsChecks(), resourcesChecks(), promptsChecks(),
+		paramsChecks(), progressChecks(), loggingChecks(), cancelChecks(), questionsChecks(), undeclaredChecks(), retriesChecks(),
+		statesChecks(), acknowledgedChecks(), deliveredChecks(), filtersChecks(), overStdioChecks(), tasksChecks(), furtherChecks())
 }

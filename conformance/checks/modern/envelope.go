@@ -9,11 +9,6 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// envelopeChecks covers _meta and the JSON-RPC message in 2026-07-28.
-func envelopeChecks() []*suite.Check {
-	return slices.Concat(metaChecks(), versionsChecks(), methodsChecks(), messagesChecks())
-}
-
 func metaChecks() []*suite.Check {
 	const (
 		statement = "A request that lacks a required field of _meta must be rejected with -32602, over HTTP with status 400."

@@ -13,11 +13,6 @@ import (
 // missingURI is a resource that no server has.
 const missingURI = "test://dragoman-conformance/no-such-resource"
 
-// featuresChecks are about tools, resources, prompts and completion.
-func featuresChecks() []*suite.Check {
-	return slices.Concat(toolsChecks(), toolResultsChecks(), resourcesChecks(), promptsChecks())
-}
-
 // failsWith fails the trial unless the message is an error response with one of the codes.
 func failsWith(t *suite.Trial, m peer.Message, what string, codes ...int) {
 	code, _, _ := m.Error()

@@ -85,11 +85,6 @@ func settledCall(t *suite.Trial, c *peer.Conn, call *peer.Call) {
 	}
 }
 
-// flowChecks are about progress, log messages and cancellation.
-func flowChecks() []*suite.Check {
-	return slices.Concat(progressChecks(), loggingChecks(), cancelChecks())
-}
-
 func progressChecks() []*suite.Check {
 	needs := []suite.Need{suite.NeedsTool(checkutil.ToolProgress)}
 	run := func(tokens []string, look func(t *suite.Trial, token string, got []peer.Message)) func(*suite.Trial) {

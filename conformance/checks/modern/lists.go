@@ -9,11 +9,6 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// listsChecks are about server/discover, lists, their pages and their lifetimes.
-func listsChecks() []*suite.Check {
-	return slices.Concat(discoverChecks(), cachingChecks(), pagesChecks())
-}
-
 // discovered returns the result of server/discover.
 func discovered(t *suite.Trial, c *peer.Conn) peer.Object {
 	_, m := mustRequest(t, c, "server/discover", nil)

@@ -2,7 +2,6 @@ package modern
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	"dragoman/conformance/checks/checkutil"
@@ -115,11 +114,6 @@ func askers(t *suite.Trial) (out []string) {
 		t.Skip("the server has no tool " + asksUser)
 	}
 	return out
-}
-
-// mrtrChecks are about multi-round-trip requests: results that ask.
-func mrtrChecks() []*suite.Check {
-	return slices.Concat(questionsChecks(), undeclaredChecks(), retriesChecks(), statesChecks())
 }
 
 func questionsChecks() []*suite.Check {

@@ -150,11 +150,6 @@ func anyFilter(t *suite.Trial) peer.Object {
 	return nil
 }
 
-// subscriptionsChecks are about subscriptions/listen.
-func subscriptionsChecks() []*suite.Check {
-	return slices.Concat(acknowledgedChecks(), deliveredChecks(), filtersChecks())
-}
-
 func acknowledgedChecks() []*suite.Check {
 	return []*suite.Check{
 		{
