@@ -76,8 +76,7 @@ func NewVerifier(opt VerifierOptions) (*Verifier, error) {
 func (v *Verifier) Cached() int { return v.cache.Len() }
 
 // Verify checks the token of a request for path. cert is the certificate that the client has shown on the connection; nil: none. The
-// error is of the row BadCredentials, that says what is wrong with the token and repeats no part of it, or NoKeys if there are no keys to check
-// it.
+// error is of the row BadCredentials, or NoKeys if there are no keys to check the token. It never repeats a part of the token.
 func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error) {
 	if len(token) > maxToken {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is larger than %d bytes", maxToken)

@@ -39,7 +39,10 @@ func TestAuthConfig(t *testing.T) {
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\nalgorithms = [\"none\"]\n", "is not a signature")
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\nalgorithms = []\n", "no token would be taken")
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_url = \"https://i/k\"\njwks_file = \"k\"\n", "excludes jwks_url")
+	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_url = \"https://i/k\"\n", "")
+	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_file = \"k\"\n", "")
 	f("[tls]\ncert_file = \"c\"\n", "needs key_file")
+	f("[tls]\nkey_file = \"k\"\n", "needs cert_file")
 	f("[tls]\nclient_auth = \"required\"\n", "needs TLS")
 	f("[tls]\nclient_scopes = [\"a\"]\n", "client_scopes: is set, but client_auth is none")
 	f("[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n", "cannot be used with key_file")
@@ -51,6 +54,11 @@ func TestAuthConfig(t *testing.T) {
 	f(up+"access.bob.tools = [\"a\"]\n", "c.toml:3: upstreams.a.access.bob: is about one principal, but nobody is asked who he is")
 	f(up+"access.\"*\".tools = [\"a\"]\n", "")
 	f(asked+"access.bob.tools = [\"a\"]\n", "")
+	f(asked+"scopes = { \"tool:*\" = [\"x\"] }\n", "")
+	f(asked+"isolation = \"principal\"\nforward_headers = { X-A = \"X-A\" }\n", "")
+	for _, isolation := range []string{"shared", "pool(2)"} {
+		f(asked+"isolation = \""+isolation+"\"\nforward_headers = { X-A = \"X-A\" }\n", "c.toml:7: upstreams.a.isolation: lets callers share sessions, but upstreams.a.forward_headers (")
+	}
 	f(up+"scopes = { \"a\" = [\"x\"] }\n", "does not say what needs scopes")
 	f(up+"scopes = { \"tool:*a\" = [\"x\"] }\n", "does not say what needs scopes")
 	f(up+"scopes = { \"tool:a\" = [] }\n", "is empty")

@@ -413,6 +413,8 @@ func TestCheckServe(t *testing.T) {
 	f("", "listen=127.0.0.1:0", "admin.listen=127.0.0.1:0")
 	f("main listener, too", "listen=127.0.0.1:9090")
 	f("main listener, too", "listen=127.0.0.1:8080", "admin.listen=:8080")
+	f("main listener, too", "listen=0.0.0.0:8080", "security.allow_anonymous=true", "admin.listen=127.0.0.1:8080")
+	f("", "listen=localhost:8080", "admin.listen=127.0.0.1:8080")
 	f("speaks HTTP", "transport_type=STDIO")
 
 	c, err := load(t, "", nil)
