@@ -100,6 +100,39 @@ func TestMap(t *testing.T) {
 	}
 }
 
+var goFiles = regexp.MustCompile("`([a-z_/]*)(?:\\{([a-z_,]+)\\})?([a-z_/]*\\.go)`")
+
+// ARCHITECTURE.md and the design pages name only files that exist, by their path or by the end of it.
+func TestDocumentedFiles(t *testing.T) {
+	var files []string
+	for dir := range packages(t) {
+		in, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, in...)
+	}
+	pages, err := filepath.Glob("docs/design/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range append(pages, "ARCHITECTURE.md", "CONTRIBUTING.md") {
+		for _, m := range goFiles.FindAllStringSubmatch(testkit.ReadText(t, page), -1) {
+			for middle := range strings.SplitSeq(m[2], ",") {
+				path := m[1] + middle + m[3]
+				named++
+				if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix("/"+filepath.ToSlash(file), "/"+path) }) {
+					t.Errorf("%s names %s, which does not exist", page, path)
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no file is named")
+	}
+}
+
 var seriesEnd = regexp.MustCompile(`_(bucket|sum|count)$`)
 
 // listedMetrics returns the names of Dragoman's own metrics.
