@@ -133,6 +133,29 @@ func TestDocumentedFiles(t *testing.T) {
 	}
 }
 
+// Every fuzz target that `make test` runs exists: make would skip a name that does not.
+func TestFuzzedTargets(t *testing.T) {
+	list := regexp.MustCompile(`FUZZ='\^Fuzz\(([A-Za-z|]+)\)\$\$'`).FindStringSubmatch(testkit.ReadText(t, "Makefile"))
+	if list == nil {
+		t.Fatal("the Makefile has no list of fuzz targets")
+	}
+	var tests strings.Builder
+	for dir := range packages(t) {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			tests.WriteString(testkit.ReadText(t, file))
+		}
+	}
+	for name := range strings.SplitSeq(list[1], "|") {
+		if !strings.Contains(tests.String(), "\nfunc Fuzz"+name+"(") {
+			t.Errorf("the Makefile fuzzes Fuzz%s, which does not exist", name)
+		}
+	}
+}
+
 var seriesEnd = regexp.MustCompile(`_(bucket|sum|count)$`)
 
 // listedMetrics returns the names of Dragoman's own metrics.
