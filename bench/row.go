@@ -129,7 +129,7 @@ const (
 	memoryBoth   = "both"
 )
 
-// allocRow is what Dragoman allocates per call.
+// allocRow holds the allocations of a call.
 type allocRow struct {
 	Name    string  `json:"name"`
 	What    string  `json:"what"`

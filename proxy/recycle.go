@@ -113,7 +113,7 @@ func NewSlot() Slot {
 	return Slot(min(uint32(firstSlot)+nextSlot.Add(1)-1, uint32(slots)))
 }
 
-// Clearer is what a slot can hold. Clear resets it to its zero value, but may keep its memory.
+// Clearer is a value that a slot can hold. Clear resets it to its zero value, but may keep its memory.
 type Clearer interface{ Clear() }
 
 // Lend returns a zero T in a slot of the exchange, valid until its end. A second call for the same slot allocates.

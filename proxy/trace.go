@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Arrival is what the head of an HTTP request says of the request, besides the caller. It is immutable after the gates.
+// Arrival holds the facts about a request in its HTTP head, besides the caller. It is immutable after the gates.
 type Arrival struct {
 	// Given is the correlation id of the client's X-Request-Id; empty: it has sent no valid one.
 	Given string

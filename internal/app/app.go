@@ -24,7 +24,7 @@ import (
 	"dragoman/proxy/session"
 )
 
-// App is what lasts while configurations come and go. Each configuration makes a [Generation].
+// App holds the parts that outlive a configuration. Each configuration makes a [Generation].
 type App struct {
 	Log        zerolog.Logger
 	Metrics    *prometheus.Registry

@@ -76,5 +76,5 @@ func (g *Generation) serviceVersion(server string) string {
 	return service.Version(g.Cfg.Service.Version, info.Version)
 }
 
-// restSpeaks is what a probe says that a REST service speaks.
+// restSpeaks names the protocol of a REST service in the output of a probe.
 const restSpeaks = "the REST envelope, served to clients as a modern server"

@@ -73,7 +73,7 @@ type Config struct {
 	Tracing TracingConfig
 	// Monitoring concerns metrics and dependency checks.
 	Monitoring MonitoringConfig
-	// Dependencies are what the service depends on besides its upstreams, in the order in which they were named.
+	// Dependencies are the services needed besides the upstreams, in the order in which they were named.
 	Dependencies []*Dependency
 	// Timeouts bounds the silence of servers by kind of request.
 	Timeouts TimeoutsConfig
@@ -92,7 +92,7 @@ type Config struct {
 
 // Origin is where the values of a [Config] came from.
 type Origin struct {
-	// Loaded is what it was made from.
+	// Loaded holds the options that the Config was loaded with.
 	Loaded LoadOptions
 	// Seen is the [Fingerprint] of its files when they were read.
 	Seen string

@@ -30,7 +30,7 @@ type Upstream struct {
 	PolicyConfig
 }
 
-// ProtocolConfig is what is spoken with a server, and how its clients are kept apart.
+// ProtocolConfig selects the protocol spoken with a server and the isolation of its clients.
 type ProtocolConfig struct {
 	// Era is auto (default), modern or legacy.
 	Era string
@@ -127,7 +127,7 @@ type PolicyConfig struct {
 	Tools []*ToolConfig
 	// Prompts and Resources are the settings of single ones.
 	Prompts, Resources []*ThingConfig
-	// Access is what each principal may use.
+	// Access lists the rights of each principal.
 	Access []*GrantConfig
 }
 
@@ -202,11 +202,11 @@ const (
 // ThingConfig holds the settings of one prompt or resource of an upstream, or of all whose names or URIs begin alike.
 type ThingConfig struct {
 	Name    string // as the server gives it; a trailing * matches any ending
-	Rename  string // what clients call it; "" (default) is Name
+	Rename  string // its name for clients; "" (default) is Name
 	Enabled bool   // whether clients can see and use it; default true
 }
 
-// GrantConfig is what one principal may use of an upstream. The principal "*" stands for all without an entry of their
+// GrantConfig lists the tools, prompts and resources of an upstream that one principal may use. The principal "*" stands for all without an entry of their
 // own. Lists have names as the server gives them, or beginnings of names followed by a *. If the list of what is
 // allowed is empty, everything is allowed that is not denied.
 type GrantConfig struct {
@@ -313,7 +313,7 @@ type ToolConfig struct {
 	Timeout time.Duration
 	// Concurrency is how many calls of the tool run at a time; 0 (default) is any number.
 	Concurrency int
-	// Rename is what clients call it; "" (default) is Name.
+	// Rename is its name for clients; "" (default) is Name.
 	Rename string
 	// Enabled says whether clients can see and use the tool; default true.
 	Enabled bool

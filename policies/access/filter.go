@@ -16,7 +16,7 @@ import (
 // ending. Deny takes precedence over Allow. An empty Allow allows everything that is not denied.
 type Names struct{ Allow, Deny []string }
 
-// Grant is what a principal may use of one server.
+// Grant lists what a principal may use of one server.
 type Grant struct{ Tools, Prompts, Resources Names }
 
 // FilterOptions configures a [Filter]: what clients may use of one server, and under which names.
@@ -143,7 +143,7 @@ func (a *Filter) Policy() proxy.Policy {
 	}
 }
 
-// subject is what a request concerns, as far as the filtering of its replies depends on it.
+// subject is the object of a request, as far as the filtering of its replies depends on it.
 type subject int
 
 const (

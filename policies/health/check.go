@@ -148,7 +148,7 @@ func (h *Monitor) recordCheck(now, began time.Time, took time.Duration, err erro
 	h.warning = warning
 }
 
-// verdict is what an outcome says about the server.
+// verdict is the meaning of an outcome for the server's health.
 type verdict int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Events are what Links report.
+// Events holds the callbacks of Links.
 type Events struct {
 	Lost      func()                // a link is lost
 	Cancelled func(m *wire.Message) // the server sent notifications/cancelled, which ends a listen

@@ -316,7 +316,7 @@ func (s *Server) evictIdle() {
 	}
 }
 
-// turnAway answers a connection beyond MaxConns with 503 and closes it. What the client sends is not read.
+// turnAway answers a connection beyond MaxConns with 503 and closes it, without reading what the client sends.
 func (s *Server) turnAway(c *conn, shown net.Conn) {
 	s.mu.Lock()
 	now := time.Now()

@@ -55,7 +55,7 @@ func (s *Socket) WriteNow(p *Parts) error {
 	return p.err
 }
 
-// State is what a look at an idle socket shows.
+// State is the state of an idle socket.
 type State uint8
 
 // States of a socket.

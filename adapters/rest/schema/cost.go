@@ -5,7 +5,7 @@ import (
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// fact is what the meter knows of a subschema.
+// fact holds the properties of a subschema that the meter needs.
 type fact struct {
 	weight  int          // steps of one visit: 1, and what the value is compared with
 	same    []*js.Schema // subschemas that apply to the same value
@@ -13,7 +13,7 @@ type fact struct {
 	pattern int          // instructions of pattern
 }
 
-// weight is what a visit of s costs, without its subschemas.
+// weight returns the cost of a visit of s, without its subschemas.
 func weight(s *js.Schema) int {
 	n := 1 + len(s.Required) + len(s.Dependencies) + len(s.DependentRequired)
 	if s.Const != nil {

@@ -139,7 +139,7 @@ func size(v any) int {
 	return n
 }
 
-// digits is what calculating with a long number costs beyond one step.
+// digits returns the cost of calculating with a long number, beyond one step.
 func digits(n json.Number) int {
 	if len(n) > 20 || strings.ContainsAny(string(n), "eE") {
 		return 20

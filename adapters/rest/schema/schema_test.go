@@ -125,6 +125,10 @@ func TestMessages(t *testing.T) {
 		{`{"items":{"propertyNames":{"pattern":"^a"}}}`, `[{"b":1},{"a":1},{}]`, `/0: the name "b" is not allowed: must match "^a" (propertyNames)`},
 		{`{"items":{"type":"string"}}`, `["",0,0,"",0,0,0,0,0,0,0]`, `/1: must be string, is number (type; and 8 more)`},
 		{`{"maximum":1e300}`, `1e301`, `at the top: must be at most 1e+300 (maximum)`},
+		{`{"contains":{"type":"number"}}`, `["a"]`, `at the top: no element matches, and one must (contains)`},
+		{`{"contains":{"type":"number"},"minContains":2}`, `["a",1]`, `at the top: 1 of the elements match, and at least 2 must (minContains)`},
+		{`{"contains":{"type":"number"},"maxContains":1}`, `[2,1]`, `at the top: 2 of the elements match, and at most 1 may (maxContains)`},
+		{`{"propertyNames":{"pattern":"^a"}}`, `{"c":1,"b":1}`, `at the top: the name "b" is not allowed: must match "^a" (propertyNames; and 1 more)`},
 	} {
 		for range 5 { // the order of maps must not matter
 			if got, err := c.Check([]byte(k.schema), []byte(k.instance)); err != nil || got == nil || got.String() != k.want {

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Violation is what is wrong with the arguments. Of several it is the deepest; the order is always the same.
+// Violation describes an error in the arguments. Of several it is the deepest; the order is always the same.
 type Violation struct {
 	Path    string // JSON Pointer (RFC 6901) to the value; "" is the arguments themselves; about 500 bytes at most
 	Rule    string // the keyword that is violated; "json", "duplicate", "depth" or "number" for what no schema can allow
@@ -216,7 +216,7 @@ func describe(k js.ErrorKind) (rule, message string) {
 	case *kind.AdditionalItems:
 		return "additionalItems", fmt.Sprintf("the last %d elements are not known", k.Count)
 	case *kind.Contains:
-		return "contains", "no element is what one has to be"
+		return "contains", "no element matches, and one must"
 	case *kind.Pattern:
 		return "pattern", "must match " + quote(k.Want)
 	}
@@ -226,9 +226,9 @@ func describe(k js.ErrorKind) (rule, message string) {
 func describeSize(k js.ErrorKind) (rule, message string) {
 	switch k := k.(type) {
 	case *kind.MinContains:
-		return "minContains", fmt.Sprintf("%d elements are what at least %d have to be", len(k.Got), k.Want)
+		return "minContains", fmt.Sprintf("%d of the elements match, and at least %d must", len(k.Got), k.Want)
 	case *kind.MaxContains:
-		return "maxContains", fmt.Sprintf("%d elements are what at most %d may be", len(k.Got), k.Want)
+		return "maxContains", fmt.Sprintf("%d of the elements match, and at most %d may", len(k.Got), k.Want)
 	case *kind.MinLength:
 		return "minLength", fmt.Sprintf("must have at least %d characters, has %d", k.Want, k.Got)
 	case *kind.MaxLength:

@@ -31,7 +31,7 @@ type profile struct {
 	features *features
 }
 
-// features are what a service has besides tools. They are immutable once they are part of a profile.
+// features lists the abilities of a service besides tools. They are immutable once they are part of a profile.
 type features struct {
 	at                           time.Time
 	resources, prompts, complete bool

@@ -70,7 +70,7 @@ func playSystemChild(name, arg string) int {
 	return 98
 }
 
-// escape gives a grandchild a process group of its own, and lets it leave the job if that is what comes then.
+// escape gives a grandchild a process group of its own, and lets it leave the job if then is "away".
 func escape(cmd *exec.Cmd, role, then string) string {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 	if then == "away" {

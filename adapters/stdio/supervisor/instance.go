@@ -191,7 +191,7 @@ func (c *instance) how(err error) string {
 }
 
 // crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
-// to it, whoever is first. err is what reading or writing returned.
+// to it, whoever is first. err is the error of that read or write.
 func (c *instance) crash(err error) *proxy.Error {
 	c.crashOnce.Do(func() { c.crashed = crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail()) })
 	return c.crashed

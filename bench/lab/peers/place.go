@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// place is what a contender is started with.
+// place holds the parameters that a contender is started with.
 type place struct {
 	settings *settings
 	dir      string   // its own directory

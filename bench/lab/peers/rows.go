@@ -4,7 +4,7 @@ package main
 
 import "dragoman/bench/measure"
 
-// leftover is what had to be killed after a contender got SIGTERM.
+// leftover counts the processes that had to be killed after a contender got SIGTERM.
 type leftover struct {
 	Contender string `json:"contender"`
 	Processes int    `json:"processes"`
@@ -66,7 +66,7 @@ func (row *rateRow) sum() {
 	}
 }
 
-// sessionRow is what a contender uses with this many open sessions, each with its connection.
+// sessionRow holds the memory of a contender with this many open sessions, each with its connection.
 type sessionRow struct {
 	Contender string   `json:"contender"`
 	What      string   `json:"what"`
@@ -97,7 +97,7 @@ type idleRow struct {
 // idleTarget is the goal for the memory of an idle session without its child, in bytes.
 const idleTarget = 8 << 10
 
-// abandonedRow is what a contender still has of abandoned sessions.
+// abandonedRow counts what a contender still holds of abandoned sessions.
 type abandonedRow struct {
 	Contender string   `json:"contender"`
 	What      string   `json:"what"`

@@ -23,7 +23,7 @@ import (
 	"dragoman/proxy"
 )
 
-// monitoring is what the health monitors of all upstreams share.
+// monitoring holds the parts that the health monitors of all upstreams share.
 type monitoring struct {
 	metrics   *health.Metrics
 	retries   *prometheus.CounterVec

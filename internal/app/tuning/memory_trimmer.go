@@ -42,7 +42,7 @@ func TrimMemory() (stop func()) {
 	return func() { close(quit); <-ended }
 }
 
-// memoryTrimmer is what is known of the heap from one look to the next.
+// memoryTrimmer keeps the state of the heap between two looks.
 type memoryTrimmer struct {
 	free    func()
 	asked   uint64 // bytes allocated from the start to the last look

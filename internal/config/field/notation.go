@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Notation is what may be written for a key. Errors, the reference and the schema are made of it.
+// Notation describes the valid values of a key. Errors, the reference and the schema are made from it.
 type Notation struct {
 	Kind    string // the type, in a word or two
 	Bounds  string // which values of that type; "" if all

@@ -32,7 +32,7 @@ var Tables = map[string]Table{
 	config.TracingHeadersKey:         {Doc: "Headers of every request to the collector."},
 	"tracing":                        {Doc: "Spans of requests, and the OpenTelemetry collector that they are sent to."},
 	"monitoring":                     {Doc: "Metrics and health checks."},
-	config.DependenciesKey:           {Doc: "What the service depends on besides its upstreams. Other keys of an entry are ignored.", Names: `.`},
+	config.DependenciesKey:           {Doc: "Services that this one depends on, besides its upstreams. Other keys of an entry are ignored.", Names: `.`},
 	config.UpstreamsKey:              {Doc: "The servers, each under a name.", Names: config.UpstreamName.String()},
 	"upstreams.NAME":                 {Doc: "One server. It has a `url` or a `command`."},
 	"upstreams.NAME.oauth":           {Doc: "Tokens that Dragoman gets for the server, by client credentials."},
@@ -43,5 +43,5 @@ var Tables = map[string]Table{
 	"upstreams.NAME.tools":           {Doc: "Single tools; a name that ends in `*` covers all tools that begin so.", Names: `^[^*]+\*?$|^\*$`},
 	"upstreams.NAME.prompts":         {Doc: "Single prompts; a name may end in `*`.", Names: `^[^*]+\*?$|^\*$`},
 	"upstreams.NAME.resources":       {Doc: "Single resources, by URI; a URI may end in `*`.", Names: `^[^*]+\*?$|^\*$`},
-	"upstreams.NAME.access":          {Doc: "What a principal may use. The entry `*` holds for everybody without an entry.", Names: `.`},
+	"upstreams.NAME.access":          {Doc: "Tools, prompts and resources that a principal may use. The entry `*` applies to everybody without an entry.", Names: `.`},
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Reading is what one Dragoman has at one time. Figures of memory are in bytes.
+// Reading holds the counts of one Dragoman at one time. Figures of memory are in bytes.
 type Reading struct {
 	Children   int   `json:"children"`     // living descendants and marked processes that are not Dragoman's own program
 	Helpers    int   `json:"helpers"`      // living descendants that run Dragoman's program
