@@ -4,6 +4,7 @@ package admin
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -23,10 +24,27 @@ type Check struct {
 	State string `json:"state,omitempty"`
 }
 
+// Readiness says whether clients should be sent here.
+type Readiness struct {
+	Ready  bool
+	Checks []Check
+}
+
+// word returns the readiness in a word: ok, degraded if it is ready although a check is not, or not ready.
+func (r Readiness) word() string {
+	switch {
+	case !r.Ready:
+		return "not ready"
+	case slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Ready }):
+		return "degraded"
+	}
+	return "ok"
+}
+
 // Options configure the admin handlers. Their functions are called for each request.
 type Options struct {
-	Service string                                // heading of the index
-	Checks  func() []Check                        // the conditions of readiness
+	Service string // heading of the index
+	Ready   func() Readiness
 	Metrics *prometheus.Registry                  // nil: no /metrics
 	Levels  Levels                                // behind /loglevel
 	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets
@@ -35,22 +53,15 @@ type Options struct {
 }
 
 // Register adds the handlers to a server, each for GET and HEAD. /healthz answers 200 while the process lives. /readyz answers 200 if
-// every check is ready, else 503, with the checks. /metrics is the registry in the Prometheus text format, /loglevel the log level,
+// clients should be sent here, else 503, with the checks. /metrics is the registry in the Prometheus text format, /loglevel the log level,
 // which PUT changes, /config the configuration in TOML or on request JSON, /debug/pprof/ profiles, and / the index.
 func Register(s httpserver.Registrar, opt Options) {
 	handle := func(path string, h fasthttp.RequestHandler) {
 		s.Handle(fasthttp.MethodGet, path, h)
 		s.Handle(fasthttp.MethodHead, path, h)
 	}
-	handle("/healthz", func(ctx *fasthttp.RequestCtx) { answer(ctx, true, nil) })
-	handle("/readyz", func(ctx *fasthttp.RequestCtx) {
-		checks := opt.Checks()
-		ready := true
-		for _, c := range checks {
-			ready = ready && c.Ready
-		}
-		answer(ctx, ready, checks)
-	})
+	handle("/healthz", func(ctx *fasthttp.RequestCtx) { answer(ctx, Readiness{Ready: true}) })
+	handle("/readyz", func(ctx *fasthttp.RequestCtx) { answer(ctx, opt.Ready()) })
 	if opt.Metrics != nil {
 		// Compression takes many times the memory of the text, and the scraper is near.
 		h := promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{DisableCompression: true})
@@ -74,7 +85,7 @@ func (opt *Options) index() string {
 	b.WriteString(opt.Service + `, for operators
 
 /healthz       200 while the process lives
-/readyz        200 if every server can be asked, else 503, with the reasons
+/readyz        200 if requests can be served, else 503; each server with its state
 `)
 	if opt.Metrics != nil {
 		b.WriteString("/metrics       for Prometheus\n")
@@ -114,16 +125,14 @@ func (opt *Options) config(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-func answer(ctx *fasthttp.RequestCtx, ok bool, checks []Check) {
-	status := "ok"
-	if !ok {
-		status = "not ready"
+func answer(ctx *fasthttp.RequestCtx, r Readiness) {
+	if !r.Ready {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
 	reply(ctx, struct {
 		Status string  `json:"status"`
 		Checks []Check `json:"checks,omitempty"`
-	}{status, checks})
+	}{r.word(), r.Checks})
 }
 
 func reply(ctx *fasthttp.RequestCtx, v any) {

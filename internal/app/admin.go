@@ -42,7 +42,7 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 	}
 	now := &g.App.Current
 	opt := admin.Options{Service: fmt.Sprintf("%s, dragoman %s", g.Cfg.Service.Name, ReadVersion().Version), Levels: levels{g.App},
-		Checks: func() []admin.Check { return now.Load().Checks() },
+		Ready: func() admin.Readiness { return now.Load().Readiness() },
 		Config: func(to io.Writer, asJSON bool) error {
 			if asJSON {
 				return now.Load().Cfg.PrintJSON(to)
@@ -63,17 +63,25 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 	return srv, nil
 }
 
-// Checks returns the readiness of each upstream, and of the service while it shuts down.
-func (g *Generation) Checks() []admin.Check {
-	out := make([]admin.Check, 0, len(g.Targets.All))
+// Readiness says whether clients should be sent to this process, with the state of each upstream. Several upstreams fail
+// apart from each other, and every replica loses the same one at the same time: one that is down takes no replica out of
+// service unless admin.ready is all.
+func (g *Generation) Readiness() admin.Readiness {
+	r := admin.Readiness{Checks: make([]admin.Check, 0, len(g.Targets.All)+1)}
+	serving := 0
 	for _, t := range g.Targets.All {
 		d := t.State()
-		out = append(out, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
+		if d.Connected {
+			serving++
+		}
+		r.Checks = append(r.Checks, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
 	}
+	r.Ready = serving == len(g.Targets.All) || serving > 0 && g.Cfg.Admin.Ready == config.ReadyAny
 	if state := g.service.Health().State; state == service.ShuttingDown {
-		out = append(out, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
+		r.Ready = false
+		r.Checks = append(r.Checks, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
 	}
-	return out
+	return r
 }
 
 // levels gives the admin listener access to the level of the log.

@@ -20,8 +20,10 @@ import (
 
 const healthLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` whether it is ready to serve
 (/readyz), or with --live whether the process is alive (/healthz). The exit code is
-0 if so, else 1, and standard error says what is not ready. It is for health checks
-of containers and probes of Kubernetes, and needs no shell.
+0 if so, else 1, and standard error says what is not ready. With several servers it
+is ready while one of them serves (admin.ready), and the line names those that are
+down. It is for health checks of containers and probes of Kubernetes, and needs no
+shell.
 
 The address is that of serve: --admin, DRAGOMAN_ADMIN_LISTEN, admin.listen of the
 file that --config or DRAGOMAN_CONFIG names, 127.0.0.1:9090. The rest of the
@@ -107,14 +109,17 @@ func askHealth(ctx context.Context, address string, live bool) (string, error) {
 	if json.Unmarshal(body, &said) != nil || said.Status == "" {
 		return "", fmt.Errorf("health: %s answers with status %d like no admin listener of a dragoman; fix: name it with --admin HOST:PORT", address, status)
 	}
-	if status == fasthttp.StatusOK {
-		return well, nil
-	}
 	var why []string
 	for _, c := range said.Checks {
 		if !c.Ready {
 			why = append(why, strings.TrimSuffix(strings.TrimSpace(c.Name+" "+c.State)+": "+c.Why, ": "))
 		}
+	}
+	if status == fasthttp.StatusOK {
+		if len(why) > 0 {
+			well += ", without " + strings.Join(why, "; ")
+		}
+		return well, nil
 	}
 	if len(why) == 0 {
 		why = append(why, fmt.Sprintf("status %d, %s", status, said.Status))

@@ -63,6 +63,8 @@ func TestHealth(t *testing.T) {
 		"/healthz": says(200, `{"status":"ok"}`)})
 	ill := adminTalk(t, map[string]func(*fasthttp.Response){"/healthz": says(200, `{"status":"ok"}`),
 		"/readyz": says(503, `{"status":"not ready","checks":[{"name":"upstream a","ready":true},{"name":"upstream b","ready":false,"why":"nobody is there","state":"ERROR"}]}`)})
+	part := adminTalk(t, map[string]func(*fasthttp.Response){
+		"/readyz": says(200, `{"status":"degraded","checks":[{"name":"upstream a","ready":true},{"name":"upstream b","ready":false,"why":"nobody is there","state":"ERROR"}]}`)})
 	draining := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(503, `{"status":"not ready"}`)})
 	other := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, "hello")})
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,6 +84,7 @@ func TestHealth(t *testing.T) {
 	f(ExitOK, "alive\n", nil, "--admin", well, "--live")
 	f(ExitOK, "alive\n", nil, "--admin", ill, "--live")
 	f(ExitFailed, "not ready: upstream b ERROR: nobody is there\n", nil, "--admin", ill)
+	f(ExitOK, "ready, without upstream b ERROR: nobody is there\n", nil, "--admin", part)
 	f(ExitFailed, "not ready: status 503", nil, "--admin", draining)
 	f(ExitFailed, "like no admin listener", nil, "--admin", other)
 	f(ExitFailed, "like no admin listener", nil, "--admin", other, "--live")

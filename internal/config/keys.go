@@ -22,6 +22,9 @@ const (
 	AllowRemoteKey = "admin.allow_remote"
 )
 
+// ReadyAny is the value of admin.ready by which one upstream that serves is enough.
+const ReadyAny = "any"
+
 // secretNames are parts of names whose values are likely to be secrets.
 const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,credential,api_key,private_key,access_key,cookie,session_id,otp,cvv"
 
@@ -76,6 +79,7 @@ func (c *Config) serviceKeys() []setting {
 
 func (c *Config) adminKeys() []setting {
 	return []setting{
+		{key: "admin.ready", std: ReadyAny, doc: "whether /readyz is 200 while any upstream serves, or only while all do", field: field.Enum{At: &c.Admin.Ready, Values: []string{ReadyAny, "all"}}},
 		{key: PprofKey, std: "false", doc: "serve profiles of the process on the admin listener, below /debug/pprof", field: field.Bool{At: &c.Admin.Pprof}},
 		{key: AllowRemoteKey, std: "false", doc: "serve /config, /loglevel and profiles although the admin listener is not loopback", field: field.Bool{At: &c.Admin.AllowRemote}},
 	}

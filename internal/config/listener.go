@@ -76,6 +76,8 @@ type AdminConfig struct {
 	// Listen is HOST:PORT (bounds as for the main listener) or "off"; default
 	// "127.0.0.1:9090". Whether a user asked for it: Source("admin.listen").Set().
 	Listen string
+	// Ready says when /readyz answers 200: while any upstream serves (default), or while all do.
+	Ready string
 	// Pprof serves profiles of the process below /debug/pprof; default false.
 	Pprof bool
 	// AllowRemote serves profiles and the configuration, and allows changes of the log level, on a listener that is not

@@ -62,7 +62,7 @@ func TestDefaults(t *testing.T) {
 	c = withoutOrigin(c)
 	want := &Config{
 		Service: ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
-		Admin:   AdminConfig{Listen: "127.0.0.1:9090"},
+		Admin:   AdminConfig{Listen: "127.0.0.1:9090", Ready: ReadyAny},
 		Profile: "development",
 		Log:     LogConfig{Level: "info", Format: "auto", Access: "errors"},
 		Audit: AuditConfig{Methods: []string{"tools/call"}, Arguments: "none", Redact: strings.Split(secretNames, ","),

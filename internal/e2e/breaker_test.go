@@ -142,7 +142,7 @@ func TestUpstreamDown(t *testing.T) {
 					t.Errorf("GET /health: %d", report.status)
 				}
 				mentions(t, report.body, `"state":"ERROR"`, `"consecutive_failures":3`, "refused")
-				if c := r.h.Checks()[0]; c.Ready || c.State != "ERROR" || c.Why == "" {
+				if c := r.h.Readiness().Checks[0]; c.Ready || c.State != "ERROR" || c.Why == "" {
 					t.Errorf("readiness: %+v", c)
 				}
 				m.restart()

@@ -328,19 +328,19 @@ func TestRESTUpstreamHealth(t *testing.T) {
 	if got := call(); !strings.Contains(got, "the service says that it is unavailable: store (gone away) (GET /health, HTTP 503)") {
 		t.Error(got)
 	}
-	if c := r.h.Checks()[0]; c.Ready || !strings.Contains(c.Why, "store (gone away)") {
+	if c := r.h.Readiness().Checks[0]; c.Ready || !strings.Contains(c.Why, "store (gone away)") {
 		t.Errorf("%+v", c)
 	}
 	service.be("degraded")
 	testkit.Eventually(t, "it serves again", func() bool { return strings.Contains(call(), `"running":0`) })
-	if c := r.h.Checks()[0]; !c.Ready || c.Why != "" {
+	if c := r.h.Readiness().Checks[0]; !c.Ready || c.Why != "" {
 		t.Errorf("%+v", c)
 	}
 	service.be("unavailable")
 	if got := call(); !strings.Contains(got, "gone away") || !strings.Contains(got, proxy.Overloaded.Name) {
 		t.Error(got)
 	}
-	if c := r.h.Checks()[0]; c.Ready || !strings.Contains(c.Why, "gone away") {
+	if c := r.h.Readiness().Checks[0]; c.Ready || !strings.Contains(c.Why, "gone away") {
 		t.Errorf("%+v", c)
 	}
 }
