@@ -34,6 +34,7 @@ type App struct {
 	level      *telemetry.Level    // of the log
 	fastLog    *telemetry.FastLine // its fast path for the access log; nil: it has none
 
+	logDropped  func() uint64                     // lines of the log that were dropped
 	noteRequest func()                            // called for each request; nil: not called
 	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
 	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
@@ -45,14 +46,18 @@ type App struct {
 	Retiring sync.WaitGroup  // closing of components that a generation has left behind
 }
 
-// newApp returns an App without a generation. lines, if not nil, is where log goes, as JSON.
-func newApp(log zerolog.Logger, lines *telemetry.BatchWriter) *App {
+// newApp returns an App without a generation. out, if not nil, is where log goes.
+func newApp(log zerolog.Logger, out *logging.Process) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	metrics := prometheus.NewRegistry()
-	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable())}
+	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable()),
+		logDropped: func() uint64 { return 0 }}
 	a.draining, a.Drain = context.WithCancel(context.Background())
-	if lines != nil {
-		a.fastLog = &telemetry.FastLine{Out: lines, Level: level}
+	if out != nil {
+		a.logDropped = out.Out.Dropped
+		if out.Lines != nil {
+			a.fastLog = &telemetry.FastLine{Out: out.Lines, Level: level}
+		}
 	}
 	return a
 }

@@ -46,6 +46,8 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		component.Gauge("dragoman_connections", "Connections of clients to the main listener.", "", server((*httpserver.Server).Conns)),
 		component.Gauge("dragoman_streams", "Event streams that are open to clients.", "", server((*httpserver.Server).Streams)),
 		component.NewMultiGauge("dragoman_sessions", "Sessions that legacy clients have open, by transport (streamable-http, sse, stdio).", sessions, "transport"),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_log_lines_dropped_total",
+			Help: "Lines of the log that were dropped, because they were not read in time or could not be written."}, func() float64 { return float64(a.logDropped()) }),
 		component.NewMultiGauge("dragoman_log_level", "1 for the level from which on lines are logged.", a.levelNow, "level"),
 		component.NewMultiGauge("dragoman_limit", "Bounds that are configured, by key; those that are off have none.", a.limitsNow, "limit"),
 		component.NewMultiGauge("dragoman_upstream_limit", "Bounds that are configured for a server, by key.", a.upstreamLimitsNow, "server", "limit"),

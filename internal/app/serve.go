@@ -25,22 +25,19 @@ import (
 
 // RunServe serves HTTP clients until ctx ends, then drains.
 func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
-	logs, lines := std.Err, logging.Batch(cfg.Log.Format, std.Err)
-	if lines != nil {
-		logs = lines
-		defer lines.Close()
-	}
-	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, logs)
+	out, err := logging.Open(cfg.Log.Level, cfg.Log.Format, std.Err, true)
 	if err != nil {
 		return err
 	}
+	defer out.Close()
+	log := out.Logger
 	warn(cfg, log)
 	ln, err := httpserver.Listen(cfg.Listen()) // first, since a second Dragoman at this address would start everything else in vain
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
 	defer ln.Close() // Serve closes it; this is for errors before that
-	g, err := newApp(log, lines).open(cfg, cfg.Upstreams)
+	g, err := newApp(log, out).open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
 	}
@@ -68,7 +65,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	if err != nil {
 		return err
 	}
-	banner(std.Err, cfg, ln.Addr(), opsLn, log)
+	banner(out.Out, cfg, ln.Addr(), opsLn, log)
 	go g.watchState(ctx)
 	go func() { failed <- clients.Serve(ln) }() // ends with Shutdown
 	if ops != nil {
@@ -247,15 +244,16 @@ const stdioInFlight = 256
 
 // RunStdio serves the client on std.In and std.Out until the client closes them or ctx ends.
 func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
-	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
+	out, err := logging.Open(cfg.Log.Level, cfg.Log.Format, std.Err, false)
 	if err != nil {
 		return err
 	}
+	defer out.Close()
 	up, err := cfg.Only()
 	if err != nil {
 		return err
 	}
-	g, err := Assemble(cfg, []*config.Upstream{up}, log)
+	g, err := newApp(out.Logger, out).open(cfg, []*config.Upstream{up})
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func newDemo(p *program) *cobra.Command {
 			return err
 		}
 		opt := DemoOptions{Era: *era, HTTP: *address, LogLevel: cfg.Log.Level, LogFormat: cfg.Log.Format}
+		p.serving = true
 		return ran(c.Context(), p.run.Demo(c.Context(), opt, p.std))
 	}
 	return c
@@ -80,13 +81,15 @@ func runDemo(ctx context.Context, opt DemoOptions, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(opt.LogLevel, opt.LogFormat, std.Err)
+	out, err := logging.Open(opt.LogLevel, opt.LogFormat, std.Err, false)
 	if err != nil {
 		return err
 	}
+	defer out.Close()
+	std.Err = out.Out
 	server := everything.New(everything.Options{Name: "dragoman-demo", Version: demoVersion})
 	defer func() { _ = server.Close() }()
-	g, err := app.AssembleHandler(cfg, everything.Only(opt.Era, server.Do), server.Do, log)
+	g, err := app.AssembleHandler(cfg, everything.Only(opt.Era, server.Do), server.Do, out.Logger)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,6 +44,7 @@ type program struct {
 	environ []string
 	run     Runners
 	only    string // the only command to build; "" means all
+	serving bool   // the command serves: its end does not depend on whether its messages are read
 }
 
 // usagef returns an error in the arguments.
@@ -74,7 +76,20 @@ func exitCode(err error) int {
 	return ExitUsage
 }
 
+// unreadTime is how long the last message of a command that serves waits for its reader.
+const unreadTime = time.Second
+
 // printError writes "dragoman: …", with the name coloured on a terminal.
+func (p *program) printError(err error) {
+	if !p.serving {
+		printError(p.std.Err, p.environ, err)
+		return
+	}
+	w := logging.NewWriter(p.std.Err)
+	printError(w, p.environ, err)
+	w.Flush(unreadTime)
+}
+
 func printError(w io.Writer, environ []string, err error) {
 	name := "dragoman:"
 	if logging.Colourful(w, environ) {

@@ -24,7 +24,7 @@ func Execute(ctx context.Context, args, environ []string, std app.Streams, run R
 		return ExitOK
 	}
 	if err.Error() != "" {
-		printError(std.Err, environ, err)
+		p.printError(err)
 	}
 	return exitCode(err)
 }

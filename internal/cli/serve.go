@@ -55,6 +55,7 @@ func newServe(p *program) *cobra.Command {
 		if err := cfg.CheckServe(); err != nil {
 			return err
 		}
+		p.serving = true
 		return ran(c.Context(), p.run.Serve(c.Context(), cfg, p.std))
 	}
 	return c

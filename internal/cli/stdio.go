@@ -37,6 +37,7 @@ func newStdio(p *program) *cobra.Command {
 		if _, err := cfg.Only(); err != nil {
 			return err
 		}
+		p.serving = true
 		return ran(c.Context(), p.run.Stdio(c.Context(), cfg, p.std))
 	}
 	return c

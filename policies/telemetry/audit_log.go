@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,11 +15,11 @@ import (
 
 // AuditLogOptions configures [OpenAuditLog].
 type AuditLogOptions struct {
-	File  string // lines are appended to it; it is created with mode 0600; empty: standard error
+	File  string // lines are appended to it; see openTrail; empty: standard error
 	Bytes int    // limit on the lines that wait to be written
 	Block bool   // requests wait for room; else their lines are dropped and counted
-	// Failed is called when lines cannot be written: the first time at once, then once a minute at most. lost is how
-	// many lines were lost since the last call.
+	// Failed is called when lines are dropped or cannot be written: the first time at once, then once a minute at most.
+	// lost is how many lines were lost since the last call. It must not block.
 	Failed func(err error, lost uint64)
 }
 
@@ -30,6 +29,15 @@ const (
 	lineDropped = "dropped" // there was no room
 	lineFailed  = "failed"  // the write failed
 )
+
+// errBehind is the reason for a dropped line.
+var errBehind = errors.New("audit.queue is full, because the file is written too slowly, or not read")
+
+// errHangs reports that Close gave up.
+var errHangs = errors.New("the file takes no more")
+
+// closeTime limits how long Close waits for a file that hangs.
+const closeTime = 3 * time.Second
 
 // AuditLog is the file of an audit trail. One goroutine writes all waiting lines with one write; only a full disk can
 // leave half a line. Lines go to the operating system at once, and are synced to the disk when the file is reopened or
@@ -43,11 +51,14 @@ type AuditLog struct {
 	mu      sync.Mutex
 	waiting []byte
 	lines   int           // waiting lines
+	writing int           // lines that are being written
 	room    chan struct{} // closed when there is room again; nil: nobody waits
 	reopen  bool
 	closed  bool
 
-	file     *os.File // this field and the next two belong to the writing goroutine
+	file *os.File // belongs to the writing goroutine
+
+	reports  sync.Mutex // guards the next two
 	reported time.Time
 	lost     uint64
 
@@ -80,17 +91,6 @@ func (t *AuditLog) queued() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting)
-}
-
-func openTrail(path string) (*os.File, error) {
-	if path == "" {
-		return os.Stderr, nil
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // G304: the file that the operator names
-	if err != nil {
-		return nil, fmt.Errorf("audit.file: %w", err)
-	}
-	return file, nil
 }
 
 // closeTrail syncs a file, unless it is a pipe or a device, and closes it.
@@ -148,7 +148,7 @@ func (t *AuditLog) Write(ctx context.Context, line []byte) {
 				successor.Write(ctx, line)
 				return
 			}
-			t.counts.WithLabelValues(lineDropped).Inc()
+			t.drop()
 			return
 		}
 		if t.room == nil {
@@ -159,10 +159,16 @@ func (t *AuditLog) Write(ctx context.Context, line []byte) {
 		select {
 		case <-room:
 		case <-ctx.Done():
-			t.counts.WithLabelValues(lineDropped).Inc()
+			t.drop()
 			return
 		}
 	}
+}
+
+// drop counts a line for which there was no room.
+func (t *AuditLog) drop() {
+	t.counts.WithLabelValues(lineDropped).Inc()
+	t.failed(errBehind, 1)
 }
 
 // keptTrail is the largest buffer that is kept for later lines, in bytes.
@@ -174,7 +180,7 @@ func (t *AuditLog) run() {
 	for {
 		t.mu.Lock()
 		text, lines, reopen, closed := t.waiting, t.lines, t.reopen, t.closed
-		t.waiting, t.lines, t.reopen = spare[:0], 0, false
+		t.waiting, t.lines, t.reopen, t.writing = spare[:0], 0, false, lines
 		if t.room != nil {
 			close(t.room)
 			t.room = nil
@@ -230,19 +236,45 @@ func (t *AuditLog) replaceFile() {
 
 // failed reports a failure, once a minute at most.
 func (t *AuditLog) failed(err error, lines int) {
+	t.reports.Lock()
 	t.lost += uint64(lines) //nolint:gosec // a number of lines
 	if time.Since(t.reported) < time.Minute {
+		t.reports.Unlock()
 		return
 	}
-	t.opt.Failed(err, t.lost)
+	lost := t.lost
 	t.reported, t.lost = time.Now(), 0
+	t.reports.Unlock()
+	t.opt.Failed(err, lost)
 }
 
-// Close writes the waiting lines and ends the trail. Later lines go to the trail named by HandOver, or are dropped.
+// Close writes the waiting lines and ends the trail. Later lines go to the trail named by HandOver, or are dropped. A
+// file that hangs delays it by 3 s; the lines that wait then are lost, counted and reported.
 func (t *AuditLog) Close() {
 	t.mu.Lock()
 	t.closed = true
+	if t.room != nil {
+		close(t.room) // who waits for room goes on
+		t.room = nil
+	}
 	t.mu.Unlock()
 	t.notify()
-	<-t.ended
+	late := time.NewTimer(closeTime)
+	defer late.Stop()
+	select {
+	case <-t.ended:
+		return
+	case <-late.C:
+	}
+	t.mu.Lock()
+	lost := t.lines + t.writing
+	t.waiting, t.lines = nil, 0
+	t.mu.Unlock()
+	if lost > 0 {
+		t.counts.WithLabelValues(lineFailed).Add(float64(lost))
+	}
+	t.reports.Lock()
+	t.reported = time.Time{} // there is no later report
+	t.reports.Unlock()
+	t.failed(errHangs, lost)
 }

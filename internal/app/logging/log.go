@@ -78,7 +78,7 @@ func clock(value any) string {
 
 // Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }
 
