@@ -14,13 +14,17 @@ import (
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Everything is tried with the binary that `make build` has made.
@@ -52,7 +56,8 @@ func run(t *testing.T, name string, args ...string) string {
 func decode(t *testing.T, from, text string) (all []runtime.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), policyv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), policyv1.AddToScheme(scheme),
+		autoscalingv2.AddToScheme(scheme), monitoringv1.AddToScheme(scheme), gatewayv1.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
@@ -87,7 +92,9 @@ func judge(t *testing.T, from string, objects []runtime.Object) {
 		case *appsv1.Deployment:
 			d = o
 		case *corev1.Service:
-			s = o
+			if o.Labels["app.kubernetes.io/component"] == "" {
+				s = o
+			}
 		}
 	}
 	if d == nil || s == nil {
@@ -109,9 +116,66 @@ func judge(t *testing.T, from string, objects []runtime.Object) {
 			selects(o.Name, o.Spec.Selector.MatchLabels)
 		case *networkingv1.NetworkPolicy:
 			selects(o.Name, o.Spec.PodSelector.MatchLabels)
+		case *autoscalingv2.HorizontalPodAutoscaler:
+			if r := o.Spec.ScaleTargetRef; r.Kind != "Deployment" || r.APIVersion != "apps/v1" || r.Name != d.Name {
+				t.Errorf("%s: the autoscaler scales %+v, not the Deployment", from, r)
+			}
 		}
 	}
+	judgeWays(t, from, objects)
 	judgePod(t, from, &d.Spec.Template.Spec, s.Spec.Ports[0].TargetPort.StrVal)
+}
+
+// judgeWays follows what points to a Service: routes from outside, and the monitor by its labels.
+func judgeWays(t *testing.T, from string, objects []runtime.Object) {
+	t.Helper()
+	services := map[string]*corev1.Service{}
+	for _, o := range objects {
+		if s, ok := o.(*corev1.Service); ok {
+			services[s.Name] = s
+		}
+	}
+	leads := func(who, service string, matches func(corev1.ServicePort) bool) {
+		if s := services[service]; s == nil || !slices.ContainsFunc(s.Spec.Ports, matches) {
+			t.Errorf("%s: %s leads to %q, which is no Service, or to a port that it does not have", from, who, service)
+		}
+	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *networkingv1.Ingress:
+			if len(o.Spec.Rules) == 0 {
+				t.Errorf("%s: an Ingress without rules", from)
+			}
+			for _, r := range o.Spec.Rules {
+				b := r.HTTP.Paths[0].Backend.Service
+				leads("the Ingress", b.Name, func(p corev1.ServicePort) bool { return p.Name == b.Port.Name })
+			}
+		case *gatewayv1.HTTPRoute:
+			for _, b := range o.Spec.Rules[0].BackendRefs {
+				leads("the HTTPRoute", string(b.Name), func(p corev1.ServicePort) bool { return p.Port == *b.Port })
+			}
+		case *monitoringv1.ServiceMonitor:
+			found := 0
+			for _, s := range services {
+				if metav1.HasLabel(s.ObjectMeta, "app.kubernetes.io/component") && matched(o.Spec.Selector.MatchLabels, s.Labels) {
+					leads("the ServiceMonitor", s.Name, func(p corev1.ServicePort) bool { return p.Name == o.Spec.Endpoints[0].Port })
+					found++
+				}
+			}
+			if found != 1 {
+				t.Errorf("%s: the ServiceMonitor selects %d Services of %d", from, found, len(services))
+			}
+		}
+	}
+}
+
+func matched(want, labels map[string]string) bool {
+	for k, v := range want {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
 }
 
 func judgePod(t *testing.T, from string, p *corev1.PodSpec, port string) {
@@ -160,7 +224,11 @@ func TestManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		judge(t, file, decode(t, file, string(data)))
+		objects := decode(t, file, string(data))
+		if strings.HasSuffix(file, "gateway.yaml") {
+			objects = append(objects, additions(t)...)
+		}
+		judge(t, file, objects)
 	}
 	const wrong = "apiVersion: v1\nkind: Pod\nmetadata: { name: a }\nspec: { containers: [{ name: a, image: b, readinesProbe: {} }] }\n"
 	scheme := runtime.NewScheme()
@@ -169,6 +237,23 @@ func TestManifests(t *testing.T) {
 	if _, _, err := strict.Decode([]byte(wrong), nil, nil); err == nil {
 		t.Error("a misspelt field is not noticed")
 	}
+}
+
+// additions are the objects that a gateway may have besides.
+func additions(t *testing.T) (all []runtime.Object) {
+	t.Helper()
+	files, _ := filepath.Glob("../kubernetes/gateway/*.yaml")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, decode(t, file, string(data))...)
+	}
+	if len(all) < 5 {
+		t.Fatalf("%d objects in %q", len(all), files)
+	}
+	return all
 }
 
 // The chart, by Helm itself: every set of values under ci/ renders, is what Kubernetes takes, and holds a configuration that Dragoman
@@ -200,6 +285,11 @@ func TestChart(t *testing.T) {
 				t.Errorf("%s: the trial of the chart checks %q, not %s", file, p.Spec.Containers[0].Args, config)
 			}
 		}
+		for _, o := range objects {
+			if d, ok := o.(*appsv1.Deployment); ok && (d.Spec.Replicas == nil) != strings.Contains(out, "kind: HorizontalPodAutoscaler") {
+				t.Errorf("%s: the Deployment has %v replicas, and who sets them is not clear", file, d.Spec.Replicas)
+			}
+		}
 		t.Logf("%s: %d objects", filepath.Base(file), len(objects))
 	}
 	for want, set := range map[string]string{
@@ -208,6 +298,9 @@ func TestChart(t *testing.T) {
 		"apiKeys names an entry":  "apiKeys=k.toml,config.upstreams.a.url=http://a.example",
 		"additional properties":   "replica=2",
 		"at '/server/image'":      "mode=sidecar,secret=a,apiKeys=k.toml",
+		"set admin.expose":        "config.security.allow_anonymous=true,config.upstreams.a.url=http://a.example,serviceMonitor.enabled=true",
+		"at '/ingress/hosts'":     "ingress.enabled=true",
+		"at '/httpRoute/parent":   "httpRoute.enabled=true",
 		"kubeVersion: >=1.29.0-0": "config.security.allow_anonymous=true,config.upstreams.a.url=http://a.example",
 	} {
 		args := []string{"template", "one", chart, "--set", set, "--kube-version", "1.30.0"}
