@@ -144,7 +144,7 @@ matrix: build packages ## all conformance tests in the long form; writes conform
 	@status=0; \
 	conformance/cells.sh --results conformance/results.tsv || status=1; \
 	conformance/client-suite.sh --results conformance/results.tsv || status=1; \
-	./dragoman conformance --matrix || status=1; \
+	go run ./conformance/matrix || status=1; \
 	exit $$status
 
 servers: build packages ## real stdio servers from npm, PyPI and Go, which must leave nothing behind; ARGS='--short SERVER_RE'

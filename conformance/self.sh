@@ -23,9 +23,9 @@ one() {
 
 fronts=(--front 'http://{listen}/mcp' --front 'http://{listen}/sse' --front 'http://{listen}')
 serve=("$dragoman" serve --listen '{listen}' --admin off --log-level error)
-one urls --proxy "${fronts[@]}" --jobs 8 -- "${serve[@]}" '{upstream}'
-one commands --proxy "${fronts[@]}" --jobs 8 -- "${serve[@]}" -- '{command}'
-one stdio --proxy --jobs 8 -- "$dragoman" stdio --log-level error '{upstream}'
+one urls --intermediary "${fronts[@]}" --jobs 8 -- "${serve[@]}" '{upstream}'
+one commands --intermediary "${fronts[@]}" --jobs 8 -- "${serve[@]}" -- '{command}'
+one stdio --intermediary --jobs 8 -- "$dragoman" stdio --log-level error '{upstream}'
 one official --official --official-command "$node22 $HERE/node_modules/@modelcontextprotocol/conformance/dist/index.js" -- "$dragoman" demo --log-level error
 SUITE_CLIENT=v2-modern-http one client-v2-modern --client --face modern-http -- "$node22" "$HERE/clients/suite-client.mjs"
 SUITE_CLIENT=v2-legacy-http one client-v2-legacy --client --face legacy-http --expected-failures "$HERE/expected-clients.txt" -- "$node22" "$HERE/clients/suite-client.mjs"

@@ -40,6 +40,7 @@ func (d *Difference) Word() string {
 type Comparison struct {
 	Differences []Difference
 	Notes       []string // differences that make the reports hard to compare
+	loops       bool     // one is of a closed loop, the other of an open one
 }
 
 // Compare compares the runs of the same name by the medians of their rounds.
@@ -53,6 +54,11 @@ func Compare(before, now *Report) *Comparison {
 	note("the machine", fmt.Sprint(before.Machine), fmt.Sprint(now.Machine))
 	note("the way to the server", before.Face+" "+before.Revision, now.Face+" "+now.Revision)
 	note("the load", before.Load.line(), now.Load.line())
+	if (before.Load.Rate > 0) != (now.Load.Rate > 0) {
+		c.Notes = append(c.Notes, "one was measured in a closed loop, the other in an open loop (--rate): only memory and allocations are compared. Throughput "+
+			"is the server's in one and the load's in the other, and latency counts from when a call was sent in one and from when it was due in the other")
+		c.loops = true
+	}
 	for i := range now.Runs {
 		found := false
 		for j := range before.Runs {
@@ -72,7 +78,7 @@ func Compare(before, now *Report) *Comparison {
 func (c *Comparison) add(before, now *Run) {
 	figure := func(name string, more bool, show func(float64) string, of func(Round) float64) {
 		d := Difference{Run: now.Name, Figure: name, Old: before.Spread(of), New: now.Spread(of), show: show, more: more}
-		if d.Old.Rounds > 0 && d.New.Rounds > 0 {
+		if d.Old.Rounds > 0 && d.New.Rounds > 0 && !c.loops {
 			c.Differences = append(c.Differences, d)
 		}
 	}

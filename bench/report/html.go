@@ -28,7 +28,7 @@ func (r *Report) HTML(w io.Writer, old *Report) error {
 	if r.Ended != "" {
 		fmt.Fprintf(&b, "<p class=\"wrong\">The run was ended before its time: %s.</p>\n", escape(r.Ended))
 	}
-	r.htmlTable(&b)
+	r.htmlTables(&b)
 	r.htmlVerdicts(&b)
 	b.WriteString("<div class=\"plots\">\n")
 	for _, p := range r.plots() {
@@ -78,7 +78,8 @@ type column struct {
 	show func(float64) string
 }
 
-func columns() []column {
+// columns returns the columns of the tables: answers, then what they cost. Both together are wider than most screens.
+func columns() [][]column {
 	at := func(name string) func(*Run) string {
 		return func(r *Run) string { return text(r.Latency.Percentiles[name]) }
 	}
@@ -104,7 +105,7 @@ func columns() []column {
 		}
 		return number(float64(n))
 	}
-	return []column{
+	return [][]column{{
 		{"answers/s", func(r *Run) string { return number(r.RPS) }, func(x Round) float64 { return x.RPS }, number},
 		{"mean", func(r *Run) string { return text(r.Latency.Mean) }, func(x Round) float64 { return x.Mean }, text},
 		{"p50", at("p50"), func(x Round) float64 { return x.P50 }, text}, {"p90", at("p90"), nil, nil},
@@ -112,6 +113,7 @@ func columns() []column {
 		{"max", func(r *Run) string { return text(r.Latency.Max) }, nil, nil},
 		{"errors", func(r *Run) string { return number(float64(r.Errors)) }, nil, nil},
 		{"not sent", func(r *Run) string { return some(r.Unsent) }, nil, nil},
+	}, {
 		{"CPU/answer", process(func(p *Process) string { return text(p.CPU + p.Children) }), nil, nil},
 		{"of children", process(func(p *Process) string {
 			if p.Children == 0 {
@@ -122,13 +124,21 @@ func columns() []column {
 		{"memory, most", process(func(p *Process) string { return size(float64(p.RSSPeak)) }), nil, nil},
 		{"allocations", allocs(func(a *Allocs) string { return digits(a.Objects) }), nil, nil},
 		{"bytes", allocs(func(a *Allocs) string { return size(a.Bytes) }), nil, nil},
+	}}
+}
+
+func (r *Report) htmlTables(b *strings.Builder) {
+	for _, table := range columns() {
+		shown := slices.DeleteFunc(table, func(c column) bool {
+			return !slices.ContainsFunc(r.Runs, func(one Run) bool { return c.of(&one) != "" })
+		})
+		if len(shown) > 0 {
+			r.htmlTable(b, shown)
+		}
 	}
 }
 
-func (r *Report) htmlTable(b *strings.Builder) {
-	shown := slices.DeleteFunc(columns(), func(c column) bool {
-		return !slices.ContainsFunc(r.Runs, func(one Run) bool { return c.of(&one) != "" })
-	})
+func (r *Report) htmlTable(b *strings.Builder, shown []column) {
 	head := []string{""}
 	for _, c := range shown {
 		head = append(head, c.name)
@@ -149,7 +159,7 @@ func (r *Report) htmlTable(b *strings.Builder) {
 			spread = append(spread, cell)
 		}
 		row(b, "td", cells...)
-		if len(one.Rounds) > 1 {
+		if len(one.Rounds) > 1 && slices.ContainsFunc(shown, func(c column) bool { return c.over != nil }) {
 			b.WriteString("</tbody><tbody class=\"dim\">")
 			row(b, "td", spread...)
 			b.WriteString("</tbody><tbody>")

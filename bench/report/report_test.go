@@ -233,6 +233,21 @@ func TestCompare(t *testing.T) {
 	if len(c.Notes) != 2 || !strings.Contains(strings.Join(c.Notes, "\n"), "has no run one & only") {
 		t.Errorf("%v", c.Notes)
 	}
+	closed := sample(1)
+	closed.Load.Rate = 0
+	for _, c := range []*Comparison{Compare(closed, sample(1)), Compare(sample(1), closed)} {
+		for _, d := range c.Differences {
+			if d.Figure != "RSS at most" && d.Figure != "allocations" {
+				t.Errorf("an open loop against a closed one: %s is compared", d.Figure)
+			}
+		}
+		if len(c.Differences) == 0 || !strings.Contains(strings.Join(c.Notes, "\n"), "only memory and allocations are compared") {
+			t.Errorf("an open loop against a closed one: %v, %v", c.Differences, c.Notes)
+		}
+	}
+	if c := Compare(closed, closed); len(c.Differences) < 4 || len(c.Notes) > 0 {
+		t.Errorf("two closed loops: %v", c)
+	}
 }
 
 func TestProgress(t *testing.T) {

@@ -21,7 +21,7 @@ func (o *options) test(ctx context.Context, s *server, file string) error {
 	if err != nil {
 		return err
 	}
-	argv := []string{o.dragoman, "conformance", "--official", "--official-command", command, "--timeout", answerTime, "--json", file}
+	argv := []string{o.dragoman, "conformance", "--official", "--official-command", command, "--timeout", answerTime, "--json=" + file}
 	if s.stdio() {
 		return finish(ctx, append(append(argv, "--"), strings.Fields(s.command)...), file)
 	}

@@ -1,4 +1,4 @@
-package matrix
+package main
 
 import (
 	"bufio"
@@ -61,31 +61,31 @@ func Read(r io.Reader) ([]Result, error) {
 		text := strings.TrimSuffix(lines.Text(), "\r")
 		if at == 1 {
 			if text != Header {
-				return nil, fmt.Errorf("matrix: line 1: the header is %q, not %q", text, Header)
+				return nil, fmt.Errorf("line 1: the header is %q, not %q", text, Header)
 			}
 			continue
 		}
 		if at > maxLines {
-			return nil, fmt.Errorf("matrix: line %d: more than %d lines", at, maxLines)
+			return nil, fmt.Errorf("line %d: more than %d lines", at, maxLines)
 		}
 		one, err := parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("matrix: line %d%w", at, err)
+			return nil, fmt.Errorf("line %d%w", at, err)
 		}
 		key := [3]string{one.Client, one.Server, one.Feature}
 		if before := seen[key]; before > 0 {
-			return nil, fmt.Errorf("matrix: line %d, column feature: %s of %s at %s stands on line %d already", at, one.Feature, one.Client, one.Server, before)
+			return nil, fmt.Errorf("line %d, column feature: %s of %s at %s stands on line %d already", at, one.Feature, one.Client, one.Server, before)
 		}
 		seen[key] = at
 		out = append(out, one)
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("matrix: line %d: longer than %d bytes", at+1, maxLine)
+		return nil, fmt.Errorf("line %d: longer than %d bytes", at+1, maxLine)
 	case err != nil:
-		return nil, fmt.Errorf("matrix: line %d: %w", at+1, err)
+		return nil, fmt.Errorf("line %d: %w", at+1, err)
 	case at == 0:
-		return nil, fmt.Errorf("matrix: line 1: the header %q is missing", Header)
+		return nil, fmt.Errorf("line 1: the header %q is missing", Header)
 	}
 	return out, nil
 }

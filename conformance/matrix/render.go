@@ -1,4 +1,4 @@
-package matrix
+package main
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // occurrence. Equal results give equal bytes.
 func Render(results []Result) []byte {
 	var b strings.Builder
-	b.WriteString("# Every client at every server\n\nMade by `dragoman conformance --matrix` of what a run wrote down; a change by hand is lost.\n")
+	b.WriteString("# Every client at every server\n\nMade by `make matrix` of what a run wrote down; a change by hand is lost.\n")
 	if len(results) == 0 {
 		b.WriteString("\nNothing was run.\n")
 		return []byte(b.String())

@@ -24,7 +24,7 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-var errNoReport = errors.New("is no report that `dragoman conformance --json FILE` has written")
+var errNoReport = errors.New("is no report that `dragoman conformance --json=FILE` has written")
 
 // Read reads a report that was written as JSON.
 func Read(in io.Reader) (*Report, error) {

@@ -22,11 +22,11 @@ func (r *Report) Markdown(w io.Writer) error {
 	if r.Ended != "" {
 		fmt.Fprintf(&b, "\nThe run was ended before its time: %s.\n", r.Ended)
 	}
-	fmt.Fprintf(&b, "\n| face | revision | passed | failed | warnings | notes | skipped | broken | expected | %s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|\n", r.lastColumn())
+	fmt.Fprintf(&b, "\n| face | revision | passed | failed | warnings | notes | skipped | broken | expected | %s | time |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n", r.lastColumn())
 	for _, p := range r.Places {
 		c := p.Totals
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %s |\n", p.Face, orDash(p.Revision), c.Passed, c.Failed, c.Warnings, c.Notes, c.Skipped,
-			c.Broken, c.Expected, cell(p.last()))
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %s | %s |\n", p.Face, orDash(p.Revision), c.Passed, c.Failed, c.Warnings, c.Notes, c.Skipped,
+			c.Broken, c.Expected, cell(p.last()), took(p.TookMS))
 	}
 	for i, s := range r.Stale {
 		if i == 0 {

@@ -65,6 +65,7 @@ type Place struct {
 	Behind   string `json:"behind,omitempty"`   // an intermediary: the kind of server; or the scenario that a client was in
 	Server   string `json:"server,omitempty"`   // its name and version there
 	Totals   Totals `json:"totals"`
+	TookMS   int64  `json:"tookMs"` // all checks together, of which several run at a time
 }
 
 // Name is face@revision, and what is behind.
@@ -189,9 +190,9 @@ func tell(f *suite.Finding, hide *strings.Replacer) Finding {
 
 // count marks the findings that fail the run, and counts.
 func (r *Report) count() {
-	places := make(map[string]*Totals)
+	places := make(map[string]*Place)
 	for i := range r.Places {
-		places[r.Places[i].Name()] = &r.Places[i].Totals
+		places[r.Places[i].Name()] = &r.Places[i]
 	}
 	r.OK = r.Ended == "" && len(r.Stale) == 0 && len(r.Findings) > 0
 	for i := range r.Findings {
@@ -199,8 +200,9 @@ func (r *Report) count() {
 		f.Fails = f.Expected == nil && (f.Outcome == suite.Failed || f.Outcome == suite.Broken || f.Outcome == suite.Warned && r.Strict)
 		r.OK = r.OK && !f.Fails
 		r.Totals.add(f)
-		if t := places[f.Place()]; t != nil {
-			t.add(f)
+		if p := places[f.Place()]; p != nil {
+			p.Totals.add(f)
+			p.TookMS += f.TookMS
 		}
 	}
 	r.Totals.Stale = len(r.Stale)

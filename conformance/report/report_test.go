@@ -110,7 +110,7 @@ func TestTotals(t *testing.T) {
 // writers are the formats of a report.
 func writers(r *Report) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
-		"json": r.JSON, "junit": r.JUnit, "sarif": r.SARIF, "markdown.md": r.Markdown, "badge": r.Badge, "badge.svg": r.BadgeSVG,
+		"json": r.JSON, "junit": r.JUnit, "sarif": r.SARIF, "markdown.md": r.Markdown, "page.html": r.HTML, "badge": r.Badge, "badge.svg": r.BadgeSVG,
 		"terminal.txt": func(w io.Writer) error { return r.Terminal(w, Style{}) },
 		"verbose.txt":  func(w io.Writer) error { return r.Terminal(w, Style{Verbose: true}) },
 		"colour.txt":   func(w io.Writer) error { return r.Terminal(w, Style{Colour: true}) },
@@ -226,7 +226,7 @@ func TestBehind(t *testing.T) {
 	if len(r.Places) != 2 || r.Findings[0].Key() == r.Findings[1].Key() || r.Places[1].Name() != "modern-http@2026-07-28 (modern-http)" || r.Places[1].Totals.Failed != 1 {
 		t.Errorf("%+v", r.Places)
 	}
-	if text := written(t, writers(r)["terminal.txt"]); !strings.Contains(text, "WITH\n") || !strings.Contains(text, "  legacy-stdio\n") {
+	if text := written(t, writers(r)["terminal.txt"]); !strings.Contains(text, "WITH ") || !strings.Contains(text, "  legacy-stdio  ") {
 		t.Errorf("%s", text)
 	}
 	if text := written(t, r.JUnit); !strings.Contains(text, `name="modern-http@2026-07-28 (legacy-stdio)"`) {
@@ -254,9 +254,14 @@ func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&b)
 	p.Say("looking")
-	p.Done(1, 2, &suite.Finding{Check: made("a.b", suite.Must), Face: peer.SSE, Revision: peer.R2411, Outcome: suite.Failed})
+	failed := &suite.Finding{Check: made("a.b", suite.Must), Face: peer.SSE, Revision: peer.R2411, Outcome: suite.Failed}
+	runs := &suite.Finding{Check: made("a.c", suite.Must), Face: peer.SSE, Revision: peer.R2411}
+	p.Done(suite.Step{Done: 1, Total: 4, Ended: failed, Running: runs})
+	p.began = time.Now().Add(-10 * time.Second)
+	p.Done(suite.Step{Done: 2, Total: 4, Ended: runs, Running: failed})
+	p.Done(suite.Step{Done: 4, Total: 4, Ended: runs})
 	p.End()
-	if got, want := b.String(), "\r\x1b[Klooking\r\x1b[K1 of 2, 1 failed  sse@2024-11-05  a.b\r\x1b[K"; got != want {
+	if got, want := b.String(), "\r\x1b[Klooking\r\x1b[K1 of 4, 1 failed  sse@2024-11-05  a.c\r\x1b[K2 of 4, 1 failed, about 20s left  sse@2024-11-05  a.b\r\x1b[K4 of 4, 1 failed\r\x1b[K"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	silent := NewProgress(nil)

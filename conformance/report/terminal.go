@@ -1,11 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode/utf8"
 
 	"dragoman/conformance/suite"
@@ -52,6 +54,7 @@ func (r *Report) Terminal(w io.Writer, style Style) error {
 	if r.Ended != "" {
 		t.printf("The run was ended before its time: %s.\n", r.Ended)
 	}
+	t.slow(r)
 	colour := green
 	if !r.OK {
 		colour = red
@@ -59,6 +62,24 @@ func (r *Report) Terminal(w io.Writer, style Style) error {
 	t.printf("%s\n", t.paint(colour, r.Totals.Line()))
 	_, err := io.WriteString(w, t.b.String())
 	return err
+}
+
+// slowCheck is how long a check takes that the report names as slow, and mostSlow how many it names.
+const (
+	slowCheck = 2 * time.Second
+	mostSlow  = 3
+)
+
+// slow names the checks that took longest, so that a long run can be made shorter by --skip, or a server quicker.
+func (t *terminal) slow(r *Report) {
+	slow := slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.TookMS < slowCheck.Milliseconds() })
+	slices.SortStableFunc(slow, func(a, b Finding) int { return cmp.Compare(b.TookMS, a.TookMS) })
+	for i, f := range slow[:min(mostSlow, len(slow))] {
+		if i == 0 {
+			t.printf("Took %s; longest:\n", took(r.TookMS))
+		}
+		t.printf("  %s  %s  %s\n", f.Check, f.Place(), took(f.TookMS))
+	}
 }
 
 type terminal struct {
@@ -80,10 +101,10 @@ func (t *terminal) head(r *Report) {
 		t.printf("%s\n", t.paint(bold, clean(target)))
 	}
 	tw := tabwriter.NewWriter(&t.b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(tw, "\nFACE\tREVISION\tPASSED\tFAILED\tWARNINGS\tNOTES\tSKIPPED\tBROKEN\t%s\n", strings.ToUpper(r.lastColumn())) // into memory
+	_, _ = fmt.Fprintf(tw, "\nFACE\tREVISION\tPASSED\tFAILED\tWARNINGS\tNOTES\tSKIPPED\tBROKEN\t%s\tTIME\n", strings.ToUpper(r.lastColumn())) // into memory
 	for _, p := range r.Places {
 		c := p.Totals
-		_, _ = fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", p.Face, orDash(p.Revision), c.Passed, c.Failed, c.Warnings, c.Notes, c.Skipped, c.Broken, p.last())
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Face, orDash(p.Revision), c.Passed, c.Failed, c.Warnings, c.Notes, c.Skipped, c.Broken, p.last(), took(p.TookMS))
 	}
 	_ = tw.Flush()
 	for i, why := range r.Tried {
@@ -245,6 +266,7 @@ func (r *Report) skips() (out []*skip) {
 type Progress struct {
 	w     io.Writer
 	wrong int
+	began time.Time // when the first trial of a run had ended
 }
 
 // NewProgress returns a progress display. If w is nil, nothing is shown.
@@ -257,16 +279,28 @@ func (p *Progress) Say(text string) {
 	}
 }
 
-// Done shows the end of a trial; it is suite.Options.Progress.
-func (p *Progress) Done(done, total int, f *suite.Finding) {
-	if f.Outcome == suite.Failed || f.Outcome == suite.Broken {
+// leastLeft is the time that a run must still take to be shown.
+const leastLeft = 2 * time.Second
+
+// Done shows the state after a trial: how many are done and have failed, about how long the others will take, and the one that
+// has been running longest. It is suite.Options.Progress.
+func (p *Progress) Done(s suite.Step) {
+	if s.Ended.Outcome == suite.Failed || s.Ended.Outcome == suite.Broken {
 		p.wrong++
 	}
-	line := fmt.Sprintf("%d of %d", done, total)
+	line := fmt.Sprintf("%d of %d", s.Done, s.Total)
 	if p.wrong > 0 {
 		line += fmt.Sprintf(", %d failed", p.wrong)
 	}
-	p.Say(line + "  " + placeName(string(f.Face), f.Revision, f.Behind) + "  " + f.Check.ID)
+	if s.Done == 1 {
+		p.began = time.Now()
+	} else if left := time.Since(p.began) * time.Duration(s.Total-s.Done) / time.Duration(s.Done-1); left >= leastLeft {
+		line += fmt.Sprintf(", about %s left", left.Round(time.Second))
+	}
+	if f := s.Running; f != nil {
+		line += "  " + placeName(string(f.Face), f.Revision, f.Behind) + "  " + f.Check.ID
+	}
+	p.Say(line)
 }
 
 // End removes the line.

@@ -31,7 +31,14 @@ type Options struct {
 	// it is nil, messages.shape is not judged.
 	Shape func(revision string, raw []byte, answers string) []ShapeProblem
 	// Progress is called after each trial, never concurrently. It may be nil.
-	Progress func(done, total int, f *Finding)
+	Progress func(Step)
+}
+
+// Step is the state of a run after a trial.
+type Step struct {
+	Done, Total int
+	Ended       *Finding // of the trial
+	Running     *Finding // of the trial that has been running longest; nil if there is none
 }
 
 // Run runs each check at each of its offers. The findings are in the order of the offers, then of the checks; messages.shape is the last
@@ -85,20 +92,17 @@ type run struct {
 	shapes  map[*Offer]*shapes // made before the trials begin
 	total   int
 
-	mu   sync.Mutex
-	done int
+	mu      sync.Mutex
+	done    int
+	running []*Finding // in the order of their beginnings
 }
 
 // try runs a trial in its own goroutine, which Fatal and Skip end.
 func (r *run) try(ctx context.Context, f *Finding, offer *Offer) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.done++
-		if r.options.Progress != nil {
-			r.options.Progress(r.done, r.total, f)
-		}
-	}()
+	r.mu.Lock()
+	r.running = append(r.running, f)
+	r.mu.Unlock()
+	defer r.ended(f)
 	if why := offer.missing(f.Check.Needs); why != "" {
 		f.Outcome, f.Reason = Skipped, why
 		return
@@ -124,6 +128,21 @@ func (r *run) try(ctx context.Context, f *Finding, offer *Offer) {
 	if f.Outcome == Passed && ctx.Err() != nil {
 		f.Outcome, f.Reason = Broken, "the run was ended"
 	}
+}
+
+func (r *run) ended(f *Finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	r.running = slices.DeleteFunc(r.running, func(one *Finding) bool { return one == f })
+	if r.options.Progress == nil {
+		return
+	}
+	s := Step{Done: r.done, Total: r.total, Ended: f}
+	if len(r.running) > 0 {
+		s.Running = r.running[0]
+	}
+	r.options.Progress(s)
 }
 
 // settle fills in the finding of the trial.

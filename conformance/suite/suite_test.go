@@ -109,14 +109,31 @@ func TestOutcomes(t *testing.T) {
 	}
 	want := []Outcome{Passed, Failed, Warned, Noted, Skipped, Broken, Failed, Broken, Failed, Skipped}
 	var mu sync.Mutex
-	steps := 0
-	findings := Run(t.Context(), target, offers, Options{Checks: all, Progress: func(done, total int, _ *Finding) {
+	steps, over := 0, map[*Finding]bool{}
+	findings := Run(t.Context(), target, offers, Options{Checks: all, Progress: func(s Step) {
 		mu.Lock()
 		defer mu.Unlock()
-		if steps++; done != steps || total != len(want) {
-			t.Errorf("%d of %d, want %d of %d", done, total, steps, len(want))
+		if steps++; s.Done != steps || s.Total != len(want) {
+			t.Errorf("%d of %d, want %d of %d", s.Done, s.Total, steps, len(want))
+		}
+		if over[s.Ended] = true; over[s.Running] || s.Done == s.Total && s.Running != nil {
+			t.Errorf("after %d: %s runs", s.Done, s.Running.Key())
 		}
 	}})
+	running := (*Finding)(nil)
+	last := make(chan struct{})
+	Run(t.Context(), target, offers, Options{Jobs: 2, Checks: []*Check{
+		{ID: "long", Level: Must, Faces: []peer.Face{peer.ModernHTTP}, Run: func(*Trial) { <-last }},
+		{ID: "short", Level: Must, Faces: []peer.Face{peer.ModernHTTP}, Run: func(*Trial) {}},
+	}, Progress: func(s Step) {
+		if s.Done == 1 {
+			running = s.Running
+			close(last)
+		}
+	}})
+	if running == nil || running.Check.ID != "long" {
+		t.Errorf("beside the short one runs %v", running)
+	}
 	if len(findings) != len(want) || steps != len(want) || ends != 1 {
 		t.Fatalf("%d findings, %d steps, %d ends", len(findings), steps, ends)
 	}

@@ -40,7 +40,7 @@ const benchExample = `  dragoman bench http://127.0.0.1:8080/mcp
   dragoman bench --tool echo --arguments '{"message":"{n}"}' -- dragoman demo
   dragoman bench --rate 500 --fail 'p99<20ms' --fail 'errors<0.1%' http://127.0.0.1:8080/mcp
   dragoman bench --sessions 1,100,1000 --pid-of-port --face legacy-http http://127.0.0.1:8080/mcp
-  dragoman bench --mix calls.json --json now.json --compare before.json http://127.0.0.1:8080/mcp`
+  dragoman bench --mix calls.json --json=now.json --compare before.json http://127.0.0.1:8080/mcp`
 
 // benchFlags holds the values of the flags: those that are options as they stand, and those that are parsed.
 type benchFlags struct {
@@ -99,7 +99,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	flags.StringArrayVar(&f.fail, "fail", nil, "exit with 1 unless `'METRIC<VALUE'` holds, or METRIC>VALUE; repeatable")
 	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be @FILE, file:/PATH or env:NAME; repeatable")
 	flags.StringVar(&f.caFile, "ca-file", "", "PEM `FILE` of the roots to trust instead of the system's")
-	flags.StringVar(&f.JSON, "json", "", "write the report as JSON into `FILE`, - is standard output")
+	jsonReport(flags, &f.JSON)
 	flags.StringVar(&f.HTML, "html", "", "write the report as a page with charts into `FILE`")
 	flags.StringVar(&f.Compare, "compare", "", "compare with the report in `FILE` that --json has written")
 	_ = c.RegisterFlagCompletionFunc("face", cobra.FixedCompletions(faces, cobra.ShellCompDirectiveNoFileComp))

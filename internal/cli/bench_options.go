@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -81,7 +82,7 @@ const (
 func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (*BenchOptions, error) {
 	opt := &f.BenchOptions
 	opt.Colour = func(w io.Writer) bool { return logging.Colourful(w, p.environ) }
-	if err := opt.target(c, args); err != nil {
+	if err := cmp.Or(misplacedFile(f.JSON, args), opt.target(c, args)); err != nil {
 		return nil, err
 	}
 	for _, check := range []func(*pflag.FlagSet) error{f.bounds, f.fits, f.calls, f.files} {
@@ -318,7 +319,7 @@ func (f *benchFlags) files(*pflag.FlagSet) error {
 		_ = in.Close()
 	}
 	if err != nil {
-		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.Compare, value.Reason(err)))
+		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json=FILE`", f.Compare, value.Reason(err)))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func benchLine(t *testing.T, ctx context.Context, args ...string) (code int, r *
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
-	args = append([]string{"bench", "--json", file, "--connections", "3", "--timeout", "10s"}, args...)
+	args = append([]string{"bench", "--json=" + file, "--connections", "3", "--timeout", "10s"}, args...)
 	code = Execute(ctx, args, []string{"THE_TOKEN=Bearer s3cret-of-the-variable"}, app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, Assembled())
 	if in, err := os.Open(file); err == nil {
 		defer func() { _ = in.Close() }()

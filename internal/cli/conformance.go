@@ -30,17 +30,13 @@ Failures that it lists do not fail the run; entries without a failure do (STALE)
 With --client the COMMAND is a client. It is started once for each scenario, with the
 URL of a server made for it as its last argument or in place of {url}, or, over
 stdio, with the command of the server in place of {command}. It must list the tools
-and call each. With --proxy the COMMAND is an intermediary, with {listen} in place
+and call each. With --intermediary the COMMAND is an intermediary, with {listen} in place
 of its HOST:PORT, and {upstream} (a URL) or {command} in place of the server behind
 it. It must conform as far as that server does by itself.
 
 Reports contain what a server sends, except for the values of --header and of the
 URL. Checks call tools and read resources that the server offers: do not test a
 server whose data must not change.
-
---matrix tests nothing: it makes the document of every kind of client at every kind
-of server behind Dragoman from the results of conformance/cells.sh, lines of client,
-server, feature, result and note, separated by tabs.
 
 Exit codes: 0 success, 1 something fails, 2 wrong usage, 3 no server answers
 or none that speaks MCP, 130 a second interrupt.`
@@ -51,11 +47,11 @@ const conformanceExample = `  dragoman conformance https://example.com/mcp
   dragoman conformance --only 'tools.*' --revision 2025-11-25 https://example.com/mcp
   dragoman conformance --client -- node my-client.js
   dragoman conformance --client -- node my-client.js --stdio {command}
-  dragoman conformance --proxy -- dragoman serve --listen {listen} --admin off {upstream}
+  dragoman conformance --intermediary -- dragoman serve --listen {listen} --admin off {upstream}
   dragoman conformance --list --only session
   dragoman conformance --explain request.version-mismatch
-  dragoman conformance --diff before.json after.json
-  dragoman conformance --matrix --check`
+  dragoman conformance --json=after.json https://example.com/mcp
+  dragoman conformance --diff before.json after.json`
 
 // exitNobody is the exit code of a test that found no server.
 const exitNobody = 3
@@ -69,12 +65,13 @@ const (
 // conformanceFlags holds the values of the flags: those that are options as they stand, and those that are parsed.
 type conformanceFlags struct {
 	ConformanceOptions
-	list, diff, matrix, check            bool
-	officialCommand                      string
-	explain, results, out                string
-	face, revision, only, skip, header   []string
-	caFile                               string
-	json, junit, sarif, markdown, badged string
+	list, diff                         bool
+	officialCommand                    string
+	explain                            string
+	face, revision, only, skip, header []string
+	caFile                             string
+	json, junit, sarif, markdown, html string
+	badged                             string
 }
 
 func newConformance(p *program) *cobra.Command {
@@ -91,8 +88,6 @@ func newConformance(p *program) *cobra.Command {
 			return err
 		}
 		switch {
-		case f.matrix:
-			return p.conformanceMatrix(f, args)
 		case f.diff:
 			return p.conformanceDiff(f, args)
 		case f.explain != "" || f.list:
@@ -121,23 +116,20 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Second, "how long an answer may take, `DURATION`")
 	flags.IntVar(&f.Jobs, "jobs", 4, "run `N` checks at a time")
 	flags.BoolVar(&f.Verbose, "verbose", false, "show all messages where something failed, and what was skipped")
-	flags.StringVar(&f.json, "json", "", "write the report as JSON into `FILE`, - is standard output (here and below, once)")
-	flags.StringVar(&f.junit, "junit", "", "as JUnit XML into `FILE`")
+	jsonReport(flags, &f.json)
+	flags.StringVar(&f.junit, "junit", "", "write the report as JUnit XML into `FILE`, - is standard output (here and below, once)")
 	flags.StringVar(&f.sarif, "sarif", "", "as SARIF 2.1.0 into `FILE`")
 	flags.StringVar(&f.markdown, "markdown", "", "as Markdown into `FILE`")
+	flags.StringVar(&f.html, "html", "", "as a page with all details into `FILE`")
 	flags.StringVar(&f.badged, "badge", "", "a badge into `FILE`: an image if its name ends in .svg, else JSON for shields.io's endpoint")
 	flags.BoolVar(&f.Client, "client", false, "test the COMMAND as a client")
-	flags.BoolVar(&f.Proxy, "proxy", false, "test the COMMAND as an intermediary")
-	flags.StringArrayVar(&f.Fronts, "front", nil, "with --proxy: `URL` at which clients reach it, with {listen} (default http://{listen}/mcp); repeatable")
+	flags.BoolVar(&f.Intermediary, "intermediary", false, "test the COMMAND as an intermediary")
+	flags.StringArrayVar(&f.Fronts, "front", nil, "with --intermediary: `URL` at which clients reach it, with {listen} (default http://{listen}/mcp); repeatable")
 	flags.BoolVar(&f.Official, "official", false, "run the official suite too, from npm; over stdio and HTTP+SSE through a Dragoman")
 	flags.StringVar(&f.officialCommand, "official-command", "", "the `WORDS` that start the official suite (default npx and the package)")
 	flags.BoolVar(&f.list, "list", false, "list the checks instead, as text, --json or --markdown; --markdown DIRECTORY/ writes a page for each")
 	flags.StringVar(&f.explain, "explain", "", "explain the check `ID` instead")
 	flags.BoolVar(&f.diff, "diff", false, "compare two reports that --json has written instead: OLD.json NEW.json")
-	flags.BoolVar(&f.matrix, "matrix", false, "make the document of conformance/cells.sh instead")
-	flags.BoolVar(&f.check, "check", false, "with --matrix: write nothing, and fail if the document is out of date")
-	flags.StringVar(&f.results, "results", resultsFile, "with --matrix: `FILE` with the results, or - for standard input")
-	flags.StringVar(&f.out, "out", matrixFile, "with --matrix: `FILE` for the document, or - for standard output")
 	complete := func(name string, words []string) { // fails only if there is no such flag
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -152,19 +144,18 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 
 // modeFlags lists the flags that each mode accepts, besides its own.
 var modeFlags = map[string][]string{
-	"matrix":  {"check", "results", "out"},
 	"diff":    {"json", "markdown"},
 	"list":    {"json", "markdown", "face", "revision", "only", "skip"},
 	"explain": {},
-	"client":  {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "badge"},
-	"proxy": {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "badge",
+	"client":  {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "html", "badge"},
+	"intermediary": {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "html", "badge",
 		"header", "ca-file", "jobs", "front"},
 }
 
 // agree refuses flags that exclude each other.
 func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
 	mode := ""
-	for _, name := range []string{"matrix", "diff", "list", "explain", "client", "proxy"} {
+	for _, name := range []string{"diff", "list", "explain", "client", "intermediary"} {
 		if !flags.Changed(name) || flags.Lookup(name).Value.String() == "false" {
 			continue
 		}
@@ -177,26 +168,13 @@ func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
 	flags.Visit(func(g *pflag.Flag) {
 		switch {
 		case err != nil || g.Name == mode || g.Name == "help":
-		case mode == "" && slices.Contains(modeFlags["matrix"], g.Name):
-			err = usagef("--%s is for --matrix; fix: leave it out, or write `dragoman conformance --matrix`", g.Name)
 		case mode == "" && g.Name == "front":
-			err = usagef("--front is for --proxy; fix: leave it out, or write `dragoman conformance --proxy -- COMMAND`")
+			err = usagef("--front is for --intermediary; fix: leave it out, or write `dragoman conformance --intermediary -- COMMAND`")
 		case mode != "" && !slices.Contains(modeFlags[mode], g.Name):
 			err = usagef("--%s means nothing with --%s; fix: leave one out", g.Name, mode)
 		}
 	})
 	return err
-}
-
-// conformanceMatrix writes the matrix document.
-func (p *program) conformanceMatrix(f *conformanceFlags, args []string) error {
-	switch {
-	case len(args) > 0:
-		return usagef("unexpected argument %q; fix: name files with --results and --out", value.Shorten(args[0]))
-	case f.check && f.out == "-":
-		return usagef("--check compares with a file; fix: name it with --out FILE")
-	}
-	return failed(makeMatrix(p.std, f.results, f.out, f.check))
 }
 
 // allChecks returns the checks of servers, then those of clients.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -29,11 +30,11 @@ import (
 
 // ConformanceOptions are the checked options of `dragoman conformance`.
 type ConformanceOptions struct {
-	// URLs are the server's addresses. If there are none, Command is run: a server, with Client a client, with Proxy an
-	// intermediary.
-	URLs          []string
-	Command       []string
-	Client, Proxy bool
+	// URLs are the server's addresses. If there are none, Command is run: a server, with Client a client, with Intermediary
+	// an intermediary.
+	URLs                 []string
+	Command              []string
+	Client, Intermediary bool
 	// Official runs the official suite too. OfficialCommand starts it; nil means npx.
 	Official        bool
 	OfficialCommand []string
@@ -72,7 +73,7 @@ func (f *conformanceFlags) reportFiles() (files []conformanceReport, err error) 
 	}
 	taken := make(map[string]string)
 	for _, one := range []conformanceReport{{f.json, "json", (*suitereport.Report).JSON}, {f.junit, "junit", (*suitereport.Report).JUnit}, {f.sarif, "sarif", (*suitereport.Report).SARIF},
-		{f.markdown, "markdown", (*suitereport.Report).Markdown}, {f.badged, "badge", badge}} {
+		{f.markdown, "markdown", (*suitereport.Report).Markdown}, {f.html, "html", (*suitereport.Report).HTML}, {f.badged, "badge", badge}} {
 		if one.path == "" {
 			continue
 		}
@@ -90,7 +91,7 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 	opt := &f.ConformanceOptions
 	opt.OfficialCommand = strings.Fields(f.officialCommand)
 	opt.Colour = func(w io.Writer) bool { return logging.Colourful(w, p.environ) }
-	if err := opt.target(c, args); err != nil {
+	if err := cmp.Or(misplacedFile(f.json, args), opt.target(c, args)); err != nil {
 		return nil, err
 	}
 	switch {
@@ -116,7 +117,7 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 			return nil, usagef("%w", err)
 		}
 	}
-	if opt.Proxy {
+	if opt.Intermediary {
 		if err := opt.behind(); err != nil {
 			return nil, err
 		}
@@ -153,11 +154,11 @@ func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
 		return err
 	}
 	path := c.CommandPath()
-	if o.Client || o.Proxy {
+	if o.Client || o.Intermediary {
 		return usagef("the COMMAND to be tested is missing; fix: write it after --, as in `%s --client -- COMMAND`", path)
 	}
 	if len(urls) == 0 {
-		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`; for the document of a run fix: write `%s --matrix`", path, path, path)
+		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`", path, path)
 	}
 	for i, text := range urls {
 		if err := checkDoor(text, path); err != nil {
@@ -198,7 +199,7 @@ func checkHTTP(text, others string) error {
 
 // linesOnly reports whether nothing is reached over HTTP: only a command, or sockets.
 func (o *ConformanceOptions) linesOnly() bool {
-	return !o.Proxy && !slices.ContainsFunc(o.URLs, func(u string) bool { _, _, socket := (&config.Upstream{URL: u}).Socket(); return !socket })
+	return !o.Intermediary && !slices.ContainsFunc(o.URLs, func(u string) bool { _, _, socket := (&config.Upstream{URL: u}).Socket(); return !socket })
 }
 
 // behind checks the command of an intermediary, and sets the server behind it: the built-in one.

@@ -33,7 +33,7 @@ func runConformance(ctx context.Context, opt *ConformanceOptions, std app.Stream
 	switch {
 	case opt.Client:
 		test = t.client
-	case opt.Proxy:
+	case opt.Intermediary:
 		test = t.intermediary
 	}
 	run.Began = time.Now()
@@ -97,7 +97,7 @@ func newTester(opt *ConformanceOptions, std app.Streams) (*tester, error) {
 	for _, url := range opt.URLs {
 		t.doors = append(t.doors, &door{name: value.RedactURL(url), url: url, Target: opt.reach(url)})
 	}
-	if len(opt.URLs) == 0 && !opt.Client && !opt.Proxy {
+	if len(opt.URLs) == 0 && !opt.Client && !opt.Intermediary {
 		t.doors = []*door{{name: suitereport.Arguments(opt.Command), Target: &suitepeer.Target{Program: suitepeer.Command{Argv: opt.Command}, Timeout: opt.Timeout}}}
 	}
 	if opt.Expected != "" {
@@ -160,7 +160,7 @@ func (t *tester) meets(f suitepeer.Face) bool {
 	if t.Client {
 		return mock.Tests(t.Command, t.choice.faces, f)
 	}
-	return t.Proxy || slices.ContainsFunc(t.doors, func(d *door) bool { return f.Stdio() == (d.Program != nil) })
+	return t.Intermediary || slices.ContainsFunc(t.doors, func(d *door) bool { return f.Stdio() == (d.Program != nil) })
 }
 
 // discoverySteps limits the discovery of a face, as a multiple of the time for one answer.

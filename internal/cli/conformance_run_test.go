@@ -93,7 +93,7 @@ func TestConformancePasses(t *testing.T) {
 	url, dir := demoServer(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	code, out, errs := conformanceLine(t, url, url+"x", "--face", "modern-http", "--only", "request.version-mismatch,request.method-mismatch,request.name-*",
-		"--skip", "request.name-bad*", "--jobs", "2", "--json", file("r.json"), "--junit", file("r.xml"), "--sarif", file("r.sarif"), "--markdown", file("r.md"), "--badge", file("r.svg"))
+		"--skip", "request.name-bad*", "--jobs", "2", "--json="+file("r.json"), "--junit", file("r.xml"), "--sarif", file("r.sarif"), "--markdown", file("r.md"), "--badge", file("r.svg"))
 	if code != ExitOK || errs != "" || !regexp.MustCompile(`^[2-9] passed, 0 failed, 0 warnings, 0 notes, 0 skipped, 0 broken$`).MatchString(lastLine(out)) {
 		t.Fatalf("%d\n%s\n%s", code, out, errs)
 	}
@@ -136,7 +136,7 @@ func TestConformancePasses(t *testing.T) {
 	}
 	// A command, and a report on standard output.
 	self := testkit.Executable(t)
-	code, out, errs = conformanceLine(t, "--only", "request.params-missing", "--json", "-", "--", "env", testkit.AsDragoman+"=main", "GORACE=atexit_sleep_ms=0", self, "demo", "--log-level", "error")
+	code, out, errs = conformanceLine(t, "--only", "request.params-missing", "--json", "--", "env", testkit.AsDragoman+"=main", "GORACE=atexit_sleep_ms=0", self, "demo", "--log-level", "error")
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK || len(r.Findings) != 1 || r.Findings[0].Face != "modern-stdio" || lastLine(errs) != "1 passed, 0 failed, 0 warnings, 0 notes, 0 skipped, 0 broken" {
 		t.Errorf("%d, %v\n%s\n%s", code, err, out, errs)
 	}
@@ -157,8 +157,8 @@ func TestConformanceFails(t *testing.T) {
 	}
 	const both = "0 passed, 2 failed, 0 warnings, 0 notes, 0 skipped, 0 broken"
 	var files []string
-	for _, name := range []string{"json", "junit", "sarif", "markdown", "badge"} {
-		files = append(files, "--"+name, filepath.Join(dir, name))
+	for _, name := range []string{"json", "junit", "sarif", "markdown", "html", "badge"} {
+		files = append(files, "--"+name+"="+filepath.Join(dir, name))
 	}
 	out, errs := f(ExitFailed, both, append(files, "--verbose")...)
 	for _, want := range []string{"FAIL  request.version-mismatch  MUST  modern-http@2026-07-28", "  required  ", "  page      ", "  expected  ", "  got       ", "  evidence  --> HTTP", "  fix       ", "/mcp?(hidden)", "Not found there:"} {
@@ -167,8 +167,9 @@ func TestConformanceFails(t *testing.T) {
 		}
 	}
 	texts := map[string]string{"stdout": out, "stderr": errs}
-	for i := 1; i < len(files); i += 2 {
-		texts[files[i-1]] = testkit.ReadText(t, files[i])
+	for _, flag := range files {
+		name, file, _ := strings.Cut(flag, "=")
+		texts[name] = testkit.ReadText(t, file)
 	}
 	for name, text := range texts {
 		if strings.Contains(text, "s3cret") || strings.Contains(text, "queried-secret") {
@@ -196,7 +197,7 @@ func TestConformanceDiff(t *testing.T) {
 	sound, sloppy, dir := demoServer(t), sloppyServer(t), t.TempDir()
 	before, after := filepath.Join(dir, "before.json"), filepath.Join(dir, "after.json")
 	for file, url := range map[string]string{before: sound, after: sloppy} {
-		_, out, errs := conformanceLine(t, "--only", "request.version-mismatch", "--json", file, url)
+		_, out, errs := conformanceLine(t, "--only", "request.version-mismatch", "--json="+file, url)
 		if errs != "" {
 			t.Fatal(out, errs)
 		}
@@ -211,7 +212,7 @@ func TestConformanceDiff(t *testing.T) {
 	f(ExitFailed, "\n1 newly failing, 0 newly passing, 0 changed, 0 new, 0 gone, 0 as before\n", before, after)
 	f(ExitOK, "0 newly failing, 1 newly passing", after, before)
 	f(ExitOK, "0 newly failing, 0 newly passing, 0 changed, 0 new, 0 gone, 1 as before", after, after)
-	f(ExitFailed, `"newlyFailing": [`, before, after, "--json", "-")
+	f(ExitFailed, `"newlyFailing": [`, before, after, "--json")
 	f(ExitFailed, "## Newly failing", before, after, "--markdown", "-")
 	f(ExitUsage, "--diff takes two reports, and 1 are given", before)
 	f(ExitFailed, "none.json cannot be read: no such file", before, filepath.Join(dir, "none.json"))
@@ -235,7 +236,7 @@ func TestConformanceWithoutAServer(t *testing.T) {
 	f(exitNobody, "not found: install it", "--", "no-such-command-anywhere")
 	f(exitNobody, "does the command run by itself", "--", "false")
 	f(exitNobody, "/mcp/tools?(hidden)", "http://"+testkit.HeldAddress(t)+"/mcp?api_key=queried-secret")
-	f(ExitFailed, "cannot be written: no such file", "--json", filepath.Join(t.TempDir(), "none", "x.json"), plain.URL)
+	f(ExitFailed, "cannot be written: no such file", "--json="+filepath.Join(t.TempDir(), "none", "x.json"), plain.URL)
 	f(ExitFailed, "known.txt cannot be read", "--expected-failures", "known.txt", plain.URL)
 	f(ExitFailed, "--header Authorization: the environment variable \"NOT_SET\" it refers to is not set; fix: set the variable", "--header", "Authorization: env:NOT_SET", plain.URL)
 	f(ExitFailed, "cannot be read", "--header", "Authorization: @no-such-file", plain.URL)
@@ -319,10 +320,10 @@ func TestConformanceUsage(t *testing.T) {
 	f("--header is not NAME: VALUE", "--header", "hunter2", url)
 	f("--header is for URLs", "--header", "A: hunter2", "--", "x")
 	f("--ca-file is for URLs", "--ca-file", "x", "--", "x")
-	f("both --json and --junit write to -", "--json", "-", "--junit", "-", url)
-	f("both --matrix and --list", "--matrix", "--list")
+	f("fix: write --json=x.json", "--json", "x.json", url)
+	f("both --json and --junit write to -", "--json", "--junit", "-", url)
+	f("both --diff and --list", "--diff", "--list")
 	f("--strict means nothing with --list", "--list", "--strict")
-	f("--results is for --matrix", "--results", "x", url)
 	f("--junit means nothing with --diff", "--diff", "a", "b", "--junit", "x")
 	f("did you mean request.version-mismatch?", "--explain", "request.version-mismach")
 	f("unexpected argument", "--list", url)
@@ -331,12 +332,12 @@ func TestConformanceUsage(t *testing.T) {
 	f("--header is for URLs", "--header", "A: hunter2", "unix:/x.sock")
 	f("is not followed by an absolute path", "unix:x.sock")
 	f("has no port of 1 to 65535", "tcp://localhost")
-	f("both --client and --proxy", "--client", "--proxy", "--", "x")
+	f("both --client and --intermediary", "--client", "--intermediary", "--", "x")
 	f("the COMMAND to be tested is missing", "--client")
-	f("the COMMAND to be tested is missing", "--proxy", url)
+	f("the COMMAND to be tested is missing", "--intermediary", url)
 	f("--header means nothing with --client", "--client", "--header", "A: b", "--", "x")
-	f("--front is for --proxy", "--front", "http://{listen}/", url)
-	f("write {upstream} where its URL belongs", "--proxy", "--", "x")
+	f("--front is for --intermediary", "--front", "http://{listen}/", url)
+	f("write {upstream} where its URL belongs", "--intermediary", "--", "x")
 	f(`--only: "request.version-mismatch" is not known`, "--client", "--only", "request.version-mismatch", "--", "x")
 }
 
@@ -357,7 +358,7 @@ func TestConformanceOfClientsAndProxies(t *testing.T) {
 	self := testkit.Executable(t)
 	proxy := func(args ...string) (code int, out, errs string) {
 		var stdout, stderr bytes.Buffer
-		c := testkit.Self(t, "main", append([]string{"conformance", "--proxy", "--face", "modern-http", "--only", "request.version-mismatch"}, args...)...)
+		c := testkit.Self(t, "main", append([]string{"conformance", "--intermediary", "--face", "modern-http", "--only", "request.version-mismatch"}, args...)...)
 		c.Stdout, c.Stderr = &stdout, &stderr
 		_ = c.Run() // its exit code is checked
 		return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
@@ -446,7 +447,7 @@ func TestConformanceLists(t *testing.T) {
 	if lines := strings.Count(out, "\n"); lines != len(allChecks())+1 || !strings.Contains(out, "\nclient.") || !strings.Contains(out, "request.version-mismatch") {
 		t.Errorf("%d lines:\n%s", lines, out)
 	}
-	_, out, _ = conformanceLine(t, "--list", "--only", "request", "--face", "modern-stdio", "--json", "-")
+	_, out, _ = conformanceLine(t, "--list", "--only", "request", "--face", "modern-stdio", "--json")
 	var list struct {
 		Checks []struct{ ID, Level, Statement, URL string }
 	}

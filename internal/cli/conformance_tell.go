@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"dragoman/conformance/matrix"
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
@@ -66,7 +64,7 @@ func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
 	for i, path := range args {
 		in, err := os.Open(path)
 		if err != nil {
-			return failed(fmt.Errorf("conformance: %s cannot be read: %v; fix: write one with `dragoman conformance --json FILE`", path, value.Reason(err)))
+			return failed(fmt.Errorf("conformance: %s cannot be read: %v; fix: write one with `dragoman conformance --json=FILE`", path, value.Reason(err)))
 		}
 		both[i], err = suitereport.Read(in)
 		_ = in.Close()
@@ -95,6 +93,33 @@ func (p *program) tell(f *conformanceFlags, text, asJSON, asMarkdown func(io.Wri
 	}
 	_, err := writeReports(p.std, reportFile{f.json, asJSON}, reportFile{f.markdown, asMarkdown})
 	return err
+}
+
+// jsonReport adds --json[=FILE]. Without a FILE it means what it means for every command: JSON on standard output.
+func jsonReport(flags *pflag.FlagSet, path *string) {
+	flags.VarPF(optionalFile{path}, "json", "", "the report as JSON: on standard output, or `[=FILE]`").NoOptDefVal = "true"
+}
+
+// misplacedFile returns an error if the file of --json stands apart from it, where it would be taken for a URL.
+func misplacedFile(path string, args []string) error {
+	if len(args) > 0 && path == "-" && strings.HasSuffix(args[0], ".json") {
+		return usagef("%s is no URL, and --json takes its file behind a =; fix: write --json=%s", mistaken(args[0]), value.Shorten(args[0]))
+	}
+	return nil
+}
+
+// optionalFile is a flag whose value may be left out. pflag's help shows no default for a bool.
+type optionalFile struct{ path *string }
+
+func (f optionalFile) String() string { return "" }
+func (f optionalFile) Type() string   { return "bool" }
+
+func (f optionalFile) Set(text string) error {
+	*f.path = text
+	if text == "true" {
+		*f.path = "-"
+	}
+	return nil
 }
 
 // reportFile is a report to write, to standard output if path is "-". An empty path means that it is not wanted.
@@ -137,60 +162,4 @@ func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s cannot be written: %v; fix: name a file in a directory that there is", path, value.Reason(err))
 	}
 	return nil
-}
-
-// Default paths of the results and the document, relative to the repository's root.
-const (
-	resultsFile = "conformance/results.tsv"
-	matrixFile  = "conformance/MATRIX.md"
-)
-
-// makeMatrix reads results and writes the document, or with check compares it with the existing one.
-func makeMatrix(std app.Streams, results, out string, check bool) error {
-	in := std.In
-	if results != "-" {
-		f, err := os.Open(results)
-		if err != nil {
-			return fmt.Errorf("conformance: %s cannot be read: %v; fix: run conformance/cells.sh, or name another with --results", results, value.Reason(err))
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	lines, err := matrix.Read(in)
-	if err != nil {
-		return fmt.Errorf("conformance: %s: %w", results, err)
-	}
-	document := matrix.Render(lines)
-	switch {
-	case check:
-		return compare(std.Out, out, document, matrix.Count(lines))
-	case out == "-":
-		_, err = std.Out.Write(document)
-		return err
-	}
-	if err := os.WriteFile(out, document, 0o644); err != nil { //nolint:gosec // a public document
-		return fmt.Errorf("conformance: %s cannot be written: %v", out, value.Reason(err))
-	}
-	_, err = fmt.Fprintf(std.Out, "%s: %s\n", out, matrix.Count(lines))
-	return err
-}
-
-// errStale reports that the existing document is out of date.
-var errStale = errors.New("is not what the results give; fix: run `dragoman conformance --matrix`")
-
-func compare(w io.Writer, path string, want []byte, totals matrix.Totals) error {
-	have, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("conformance: %s cannot be read: %v; fix: run `dragoman conformance --matrix`", path, value.Reason(err))
-	}
-	if bytes.Equal(have, want) {
-		_, err = fmt.Fprintf(w, "%s: %s\n", path, totals)
-		return err
-	}
-	h, l := bytes.Split(have, []byte("\n")), bytes.Split(want, []byte("\n"))
-	at := 0
-	for at < len(h) && at < len(l) && bytes.Equal(h[at], l[at]) {
-		at++
-	}
-	return fmt.Errorf("conformance: %s:%d: the document %w", path, at+1, errStale)
 }

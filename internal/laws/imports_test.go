@@ -79,7 +79,6 @@ var layers = map[string]int{
 	"conformance/everything/calls":     4,
 	"conformance/everything/changes":   4,
 	"conformance/everything/content":   3,
-	"conformance/matrix":               5,
 	"conformance/shape":                0, // knows messages only
 	"conformance/peer":                 6, // uses only the framing of the adapters
 	"conformance/suite":                7,
