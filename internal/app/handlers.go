@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -102,13 +103,23 @@ func (g *Generation) gates() []proxy.Gate {
 	return []proxy.Gate{
 		telemetry.Correlate(g.telemetry.tracing != nil),
 		access.TrustProxies(trusted),
-		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: slices.Concat(origins, publicOrigin(c.Auth.JWT.Resource))}),
 		access.CORS(origins, forwardedHeaders(g.Cfg)...),
 		g.limiters.rate.Gate(),
 		g.identity.auth.Gate(),
 		g.identity.forward,
 		g.limiters.rate.Where(),
 	}
+}
+
+// publicOrigin returns the origin of the main listener as clients know it, which differs from the one that it sees behind
+// a proxy that ends TLS; nil if it is not configured.
+func publicOrigin(resource string) []string {
+	u, err := url.Parse(resource)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{strings.ToLower(u.Scheme + "://" + u.Host)}
 }
 
 // gateway combines the gates that are on into the form that a listener takes.

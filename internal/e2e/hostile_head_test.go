@@ -180,10 +180,12 @@ func TestHostsAndOriginsOfPages(t *testing.T) {
 			t.Errorf("Host %q: %v %v", host, res, err)
 		}
 	}
-	for _, origin := range []string{"http://localhost:3000", "HTTP://LOCALHOST", "https://127.0.0.1", "http://[::1]:5"} {
+	for _, origin := range []string{"http://localhost", "HTTP://LOCALHOST", "http://localhost:80"} {
 		f(local, "localhost", origin, 200)
 	}
-	for _, origin := range []string{"null", "NULL", "http://evil.example", "http://localhost.evil.example", "http://localhost:80@evil.example", "file://", "file://localhost", "chrome-extension://localhost", "http://localhost.", "//localhost", "localhost",
+	f(local, "127.0.0.1:8080", "http://127.0.0.1:8080", 200)
+	f(local, "[::1]:5", "http://[::1]:5", 200)
+	for _, origin := range []string{"http://localhost:3000", "https://localhost", "https://127.0.0.1", "http://127.0.0.1", "http://[::1]:5", "null", "NULL", "http://evil.example", "http://localhost.evil.example", "http://localhost:80@evil.example", "file://", "file://localhost", "chrome-extension://localhost", "http://localhost.", "//localhost", "localhost",
 		"http://", "http://xn--lcalhost-54a", "http://127.0.0.1.nip.io", "*", "https://app.example", "http://evil.example#http://localhost"} {
 		f(local, "localhost", origin, 403)
 	}

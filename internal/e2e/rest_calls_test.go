@@ -153,7 +153,9 @@ func TestRestGates(t *testing.T) {
 	if res := r.must("DELETE", "/tools", ""); res.header.Get("Allow") == "" {
 		t.Error("no Allow")
 	}
-	if res := r.must("GET", "/tools", "", "Origin", "http://localhost:3000"); res.status != 200 {
+	f(403, "GET", "/tools", "", "Origin", "http://localhost:3000")
+	f(415, "POST", "/call-tool", "{}", "Origin", r.base)
+	if res := r.must("GET", "/tools", "", "Origin", r.base); res.status != 200 {
 		t.Errorf("%d %s", res.status, res.body)
 	}
 	if res := r.must("POST", "/mcp/sse", "{}"); res.status != 405 || !strings.HasPrefix(res.body, `{"jsonrpc"`) {

@@ -2,8 +2,8 @@ package access
 
 import (
 	"bytes"
+	"mime"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,29 +17,39 @@ import (
 type OriginOptions struct {
 	Loopback bool     // the listener is bound to a loopback address
 	Hosts    []string // Host values accepted besides the listener's own, lower case, with or without port
-	Origins  []string // browser origins accepted besides the listener's own
+	Origins  []string // browser origins accepted besides the listener's own, lower case
 }
 
-// Origin returns the gate against DNS rebinding (2026-07-28 streamable HTTP, Security & Endpoint): a web page that
-// points its own host name at this machine still sends that name as Host and Origin. A loopback listener accepts
-// loopback names and the configured hosts. Any other listener accepts every Host unless some are configured. A request
-// without Origin does not come from a browser.
+// Origin returns the gate against web pages that use a listener through its user's browser (2026-07-28 streamable HTTP,
+// Security & Endpoint).
+//
+// By DNS rebinding a page points its own host name at this machine, and sends that name as Host and Origin. A loopback
+// listener accepts loopback names and the configured hosts. Any other listener accepts every Host unless some are
+// configured.
+//
+// A page on another port of this machine is as foreign as one from elsewhere. An Origin is accepted if scheme, host and
+// port are those of the request itself, or if it is configured. Requests for which browsers send no Origin (images,
+// scripts, frames) are judged by Sec-Fetch-Site (Fetch Metadata Request Headers). What a page sends has to be declared as
+// JSON, which no page can send to another origin without asking first (Fetch, CORS-safelisted request-header). A request
+// with neither header does not come from a browser.
 func Origin(opt OriginOptions) proxy.Gate {
 	var known atomic.Pointer[string] // the Host allowed last, which most requests repeat
 	return func(h *proxy.Head) *proxy.Error {
-		if last := known.Load(); last != nil && *last == string(h.Host) {
-			if len(h.Origin) == 0 {
-				return nil
+		if last := known.Load(); last == nil || *last != string(h.Host) {
+			host := string(h.Host)
+			if !hostAllowed(host, opt) {
+				return proxy.Errf(proxy.ForbiddenOrigin, "Host %q is not served here; add it to security.allowed_hosts if it should be", h.Host)
 			}
-		} else if host := string(h.Host); hostAllowed(host, opt) {
 			known.Store(&host)
-		} else {
-			return proxy.Errf(proxy.ForbiddenOrigin, "Host %q is not served here; add it to security.allowed_hosts if it should be", h.Host)
 		}
-		if len(h.Origin) > 0 && !originAllowed(string(h.Origin), string(h.Host), opt) {
-			return proxy.Errf(proxy.ForbiddenOrigin, "Origin %q may not ask here; add it to security.allowed_origins if it should", h.Origin)
+		site := h.Fields.Peek(fetchSite)
+		if len(h.Origin) == 0 && len(site) == 0 {
+			return nil
 		}
-		return nil
+		if err := fromPage(h, site, opt.Origins); err != nil {
+			return err
+		}
+		return declared(h)
 	}
 }
 
@@ -55,19 +65,74 @@ func hostAllowed(host string, opt OriginOptions) bool {
 	return len(opt.Hosts) == 0
 }
 
-func originAllowed(origin, host string, opt OriginOptions) bool {
-	origin = strings.ToLower(origin)
-	if slices.Contains(opt.Origins, origin) {
+// Request headers that browsers set and pages cannot (Fetch Metadata Request Headers).
+const (
+	fetchSite = "Sec-Fetch-Site"
+	fetchMode = "Sec-Fetch-Mode"
+	fetchDest = "Sec-Fetch-Dest"
+)
+
+// fromPage judges where in a browser a request comes from. origins are the configured ones.
+func fromPage(h *proxy.Head, site []byte, origins []string) *proxy.Error {
+	origin := strings.ToLower(string(h.Origin))
+	once := len(h.Fields.PeekAll("Origin")) <= 1
+	switch {
+	case once && slices.Contains(origins, origin):
+		return nil
+	case !once || origin != "" && !sameOrigin(origin, h):
+		return proxy.Errf(proxy.ForbiddenOrigin, "Origin %q may not ask here; add it to security.allowed_origins if it should", h.Origin)
+	case !siteAllowed(h, site):
+		return proxy.Errf(proxy.ForbiddenOrigin, "a page of another origin may not ask here (Sec-Fetch-Site: %s); add its origin to security.allowed_origins if it should, and have it use fetch", site)
+	}
+	return nil
+}
+
+// sameOrigin reports whether an origin, in lower case, has the scheme, host and port of the request (RFC 6454 §5).
+func sameOrigin(origin string, h *proxy.Head) bool {
+	own := "http"
+	if h.Secure {
+		own = "https"
+	}
+	scheme, host, ok := strings.Cut(origin, "://")
+	return ok && scheme == own && host != "" && withoutPort(host, own) == withoutPort(strings.ToLower(string(h.Host)), own)
+}
+
+// withoutPort removes the port that a scheme has by default.
+func withoutPort(host, scheme string) string {
+	if scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
+	}
+	return strings.TrimSuffix(host, ":80")
+}
+
+// siteAllowed reports whether Sec-Fetch-Site, absent or of a request without a foreign Origin, is acceptable. What a user
+// has typed or bookmarked comes from no page. Other pages may only link to /docs.
+func siteAllowed(h *proxy.Head, site []byte) bool {
+	reads := string(h.Method) == "GET" || string(h.Method) == "HEAD"
+	switch string(site) {
+	case "", "same-origin":
 		return true
+	case "none":
+		return reads || len(h.Origin) > 0
 	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return false // "null" included
+	return reads && string(h.Fields.Peek(fetchMode)) == "navigate" && string(h.Fields.Peek(fetchDest)) == "document" &&
+		bytes.HasSuffix(h.Path, []byte("/docs"))
+}
+
+// declared refuses a page's request that acts and is not declared as JSON. DELETE has no body, and is never sent to
+// another origin unasked.
+func declared(h *proxy.Head) *proxy.Error {
+	switch string(h.Method) {
+	case "GET", "HEAD", "OPTIONS", "DELETE":
+		return nil
 	}
-	if opt.Loopback && proxy.IsLoopbackHost(hostname(u.Host)) {
-		return true
+	all := h.Fields.PeekAll("Content-Type")
+	if len(all) == 1 {
+		if kind, _, err := mime.ParseMediaType(string(all[0])); err == nil && kind == "application/json" {
+			return nil
+		}
 	}
-	return u.Host == strings.ToLower(host)
+	return proxy.Errf(proxy.BadMediaType, "Content-Type of a page's request is %q; send application/json", bytes.Join(all, []byte(", ")))
 }
 
 func hostname(host string) string {
