@@ -39,6 +39,15 @@ type Sink interface {
 // Dial opens a link without sending anything. sink receives what the server sends outside calls, perhaps before Dial returns.
 type Dial func(ctx context.Context, sink Sink) (Link, error)
 
+// ownedKey is the context key of Owned.
+type ownedKey struct{}
+
+// Owned returns the context of a Dial whose link serves one caller alone, from its beginning to its end.
+func Owned(ctx context.Context) context.Context { return context.WithValue(ctx, ownedKey{}, true) }
+
+// IsOwned reports whether a context is one of Owned.
+func IsOwned(ctx context.Context) bool { return ctx.Value(ownedKey{}) != nil }
+
 // Wires holds the ways to reach one server. A server that speaks lines has a Dial for each era, which starts a process or opens a
 // connection, and no SSE.
 type Wires struct {

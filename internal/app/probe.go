@@ -45,6 +45,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	quiet := *cfg
+	quiet.Attended = true
 	quiet.Audit.Enabled = false // there are no calls to audit, and the file may be another user's
 	g, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
 	if err != nil {

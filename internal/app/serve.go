@@ -253,7 +253,9 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	if err != nil {
 		return err
 	}
-	g, err := newApp(out.Logger, out).open(cfg, []*config.Upstream{up})
+	attended := *cfg
+	attended.Attended = true
+	g, err := newApp(out.Logger, out).open(&attended, []*config.Upstream{up})
 	if err != nil {
 		return err
 	}

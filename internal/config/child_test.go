@@ -88,7 +88,7 @@ func TestMisplacedKeys(t *testing.T) {
 	const web, unix, tcp = "https://a.example/mcp", "unix:/run/a.sock", "tcp://127.0.0.1:9000"
 	for _, row := range new(Upstream).keys() {
 		value := map[string]string{"cwd": `"/"`, "env": `{A = "b"}`, "env_inherit": `["A"]`, "env_file": `"x"`, "spares": "1", "max_processes": "1",
-			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`}[row.key]
+			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`, "stderr_to_clients": "true"}[row.key]
 		if (row.needs == CommandKey) != (value != "") {
 			t.Errorf("%s: needs %q, tried with %q", row.key, row.needs, value)
 		}

@@ -31,6 +31,8 @@ type Config struct {
 	// TransportType is the server scaffold's transport_type: "HTTP", "STDIO" or
 	// "" (default: the command decides). [Config.CheckServe] refuses "STDIO".
 	TransportType string
+	// Attended says that the one client is the operator: errors may say all. Commands set it; it has no key.
+	Attended bool
 	// Log configures the log on stderr.
 	Log LogConfig
 	// Audit is the audit trail.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"dragoman/adapters/rules"
+	"dragoman/adapters/stdio/process"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 	"dragoman/policies/access"
+	"dragoman/proxy/redact"
 )
 
 // Upstream is one MCP server: exactly one of URL and Command is set.
@@ -110,6 +112,9 @@ type ProcessConfig struct {
 	CrashPause time.Duration
 	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
 	Stderr string
+	// StderrToClients says whether errors show the end of a child's standard error to the caller that the child serves
+	// alone; default false.
+	StderrToClients bool
 	// StopGrace is how long a child may take from the end of its stdin to
 	// SIGTERM, KillGrace from SIGTERM to SIGKILL. 0 to 5 min, defaults 5 s and 2 s.
 	StopGrace, KillGrace time.Duration
@@ -162,6 +167,19 @@ func (u *Upstream) Environ() []string {
 		vars = append(vars, v.Name+"="+v.Value.Reveal())
 	}
 	return vars
+}
+
+// Secrets returns the values that the configuration keeps for the server: variables, header fields and the OAuth secret.
+func (u *Upstream) Secrets() *redact.Secrets {
+	var values []string
+	for _, v := range slices.Concat(u.FileEnv, u.Env, u.Headers) {
+		values = append(values, v.Value.Reveal())
+	}
+	for _, v := range process.Inherited(u.EnvInherit) {
+		_, text, _ := strings.Cut(v, "=")
+		values = append(values, text)
+	}
+	return redact.New(append(values, u.OAuth.ClientSecret.Reveal())...)
 }
 
 // Isolated parses Isolation: kind is "session", "principal", "pool" or "shared", and n the size of a pool, 1 to 1000,

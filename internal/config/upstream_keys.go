@@ -75,6 +75,8 @@ func (u *Upstream) childKeys() []setting {
 		{key: "crash_pause", std: "30s", doc: "how long no child starts after crash_limit", needs: CommandKey, field: field.Duration{At: &u.CrashPause, Least: time.Second, Most: time.Hour}},
 		{key: "stderr", std: "info", doc: "level at which a child's standard error is logged", needs: CommandKey,
 			field: field.Enum{At: &u.Stderr, Values: []string{field.Off, "debug", "info", "warn"}}},
+		{key: "stderr_to_clients", std: "false", doc: "errors show the last lines of a child's standard error to the caller that it serves alone", needs: CommandKey,
+			field: field.Bool{At: &u.StderrToClients}},
 		{key: "stop_grace", std: "5s", doc: "time from the end of a child's stdin to SIGTERM", field: field.Duration{At: &u.StopGrace, Least: time.Millisecond, Most: 5 * time.Minute, Zero: "at once"}},
 		{key: "kill_grace", std: "2s", doc: "time from SIGTERM to SIGKILL", field: field.Duration{At: &u.KillGrace, Least: time.Millisecond, Most: 5 * time.Minute, Zero: "at once"}},
 	}

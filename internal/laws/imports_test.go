@@ -14,6 +14,7 @@ import (
 // layers is the layer of each package. Imports go down: never up, and never to the same layer.
 var layers = map[string]int{
 	"proxy/wire":                       0,
+	"proxy/redact":                     0,
 	"proxy":                            1,
 	"proxy/session":                    2,
 	"adapters/eventstream":             2,

@@ -39,7 +39,7 @@ func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
 		dial = x.server.Wires.SSE
 	}
 	r := &relay{x: x, session: ex.Session, open: make(map[string]*relayCall)}
-	link, err := x.quota.Dial(ex, dial, ex.Caller.Principal, r.sink())
+	link, err := x.quota.Dial(transport.Owned(ex), dial, ex.Caller.Principal, r.sink())
 	if err != nil {
 		return nil, r.fault(err)
 	}

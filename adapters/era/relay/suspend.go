@@ -139,7 +139,7 @@ func (r *relay) suspendIdle() {
 func (r *relay) resume(w *resuming) {
 	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.server.HandshakeTimeout())
 	defer cancel()
-	link, err := r.x.quota.Dial(ctx, r.x.server.Wires.Legacy, r.session.Caller.Principal, r.sink())
+	link, err := r.x.quota.Dial(transport.Owned(ctx), r.x.server.Wires.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
 		if err = r.repeatHandshake(ctx, link); err != nil {
 			_ = link.Close()

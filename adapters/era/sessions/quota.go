@@ -39,8 +39,12 @@ func NewQuota(server *transport.Server, opt Options, evict func(principal string
 }
 
 // Dial opens a link for a principal within the limits. At a limit it evicts the session that has been idle for longest, since most
-// clients leave without ending theirs. If all are in use, the error is TooManySessions.
+// clients leave without ending theirs. If all are in use, the error is TooManySessions. Without a principal several callers use the
+// link, unless ctx says otherwise.
 func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string, sink transport.Sink) (transport.Link, error) {
+	if principal != "" {
+		ctx = transport.Owned(ctx)
+	}
 	if !q.counts() {
 		return dial(ctx, sink)
 	}

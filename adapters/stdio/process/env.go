@@ -33,6 +33,12 @@ var hints = map[string]string{
 // they are exported shell functions, which a shell started by the child might run.
 func BaseEnv(allow []string) []string { return filterEnv(os.Environ(), allow) }
 
+// Inherited returns the variables of [BaseEnv] that only allow lets through.
+func Inherited(allow []string) []string {
+	usual := BaseEnv(nil)
+	return slices.DeleteFunc(BaseEnv(allow), func(entry string) bool { return slices.Contains(usual, entry) })
+}
+
 func filterEnv(env, allow []string) []string {
 	names := slices.Concat(baseNames, allow)
 	if runtime.GOOS == "windows" {

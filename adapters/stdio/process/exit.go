@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"dragoman/proxy/redact"
 )
 
 const (
@@ -26,7 +28,7 @@ type ExitError struct {
 	Command    string        // as configured, without the arguments, which may hold secrets
 	Code       int           // exit code; -1 if a signal ended it
 	Signal     string        // the signal's name, SIGKILL for instance; empty if it exited by itself
-	StderrTail []string      // last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8
+	StderrTail []string      // last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8 without Command.Secrets
 	Uptime     time.Duration // from start to exit
 	Stopped    bool          // Stop was called before the exit
 	Lost       bool          // the reaper process ended, and the child with it in an unknown way
@@ -103,6 +105,8 @@ func startError(c Command, path string, err error) error {
 
 // tail keeps the last lines of stderr, within the limits above.
 type tail struct {
+	secrets *redact.Secrets
+
 	mu   sync.Mutex
 	kept []string
 	size int
@@ -124,10 +128,15 @@ func (t *tail) add(line []byte) {
 	}
 }
 
+// lines returns the kept lines without the secrets.
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]string(nil), t.kept...)
+	all := make([]string, 0, len(t.kept))
+	for _, line := range t.kept {
+		all = append(all, t.secrets.Hide(line))
+	}
+	return all
 }
 
 // printable returns a line for error messages and logs: valid UTF-8 without terminal escapes and control characters, at

@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/stdio/lines"
 	"dragoman/adapters/stdio/pipe"
 	"dragoman/adapters/stdio/reaper"
+	"dragoman/proxy/redact"
 	"dragoman/proxy/wire"
 )
 
@@ -53,6 +54,8 @@ type Command struct {
 	// lines (the last ones are kept for ExitError in any case). It runs on a goroutine of the Process, so a slow callback
 	// slows down the child's stderr. The callback limits the rate itself.
 	Stderr func(line []byte)
+	// Secrets are hidden in the last lines on stderr.
+	Secrets *redact.Secrets
 	// Reaper, if not nil, starts the child and ends all its descendants, including those that have left its process
 	// group, and also when the proxy is killed. While no reaper is available, the child is started directly.
 	Reaper *reaper.Reaper
@@ -111,6 +114,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		name:      c.Argv[0],
 		stopGrace: grace(c.StopGrace),
 		killGrace: grace(c.KillGrace),
+		tail:      tail{secrets: c.Secrets},
 		pumped:    make(chan struct{}),
 		done:      make(chan struct{}),
 		gone:      make(chan struct{}),

@@ -47,7 +47,7 @@ func words(tail []string) string {
 	return "; last on stderr: " + strings.Join(lines, " | ")
 }
 
-// crashed returns the error of the calls that a child's end has interrupted.
+// crashed returns the error of the calls that a child's end has interrupted. tail are the lines on stderr that it shows.
 func crashed(name, how string, exit *process.ExitError, tail []string) *proxy.Error {
 	e := &proxy.Error{Fault: proxy.Lost, Message: upstream.Called(name) + " has ended: it " + how + words(tail)}
 	if exit != nil {
@@ -57,7 +57,7 @@ func crashed(name, how string, exit *process.ExitError, tail []string) *proxy.Er
 	return e
 }
 
-// faultData returns error.data for programs, with the members code, retryable, exitCode, signal and stderr.
+// faultData returns error.data for programs, with the members code, retryable, exitCode, signal and, if lines are shown, stderr.
 func faultData(f proxy.Fault, exit *process.ExitError, tail []string) []byte {
 	data := wire.AppendText([]byte(`{"code":`), f.Name)
 	data = strconv.AppendBool(append(data, `,"retryable":`...), f.Retryable)
@@ -66,6 +66,9 @@ func faultData(f proxy.Fault, exit *process.ExitError, tail []string) []byte {
 	}
 	if exit != nil && exit.Signal != "" {
 		data = wire.AppendText(append(data, `,"signal":`...), exit.Signal)
+	}
+	if len(tail) == 0 {
+		return append(data, '}')
 	}
 	data = append(data, `,"stderr":[`...)
 	for i, line := range tail[max(0, len(tail)-lastWords):] {

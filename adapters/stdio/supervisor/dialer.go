@@ -15,7 +15,10 @@ import (
 	"dragoman/proxy"
 )
 
-const defaultStartTimeout = time.Minute
+const (
+	defaultStartTimeout = time.Minute
+	noiseLine           = 4 << 10 // reported bytes of a line that is no message
+)
 
 // Options configure how a stdio server is run. The zero value of every field but Command is usable.
 type Options struct {
@@ -32,15 +35,30 @@ type Options struct {
 	// request within StartTimeout, or ends by itself within 10 s.
 	CrashLimit int
 	CrashPause time.Duration // 0 means 30 s
-	// Stderr, if not nil, is called with the lines that a child writes to its standard error: 50 at once, then 10 a
-	// second. dropped is how many lines before this one were left out; at the child's end line may be nil.
+	// Stderr, if not nil, is called with the lines that a child writes to its standard error, without Command.Secrets: 50
+	// at once, then 10 a second. dropped is how many lines before this one were left out; at the child's end line may be
+	// nil.
 	Stderr func(pid int, line []byte, dropped int)
+	// Reveal says which errors show the last of these lines.
+	Reveal Reveal
 	// Noise, if not nil, is called with lines on a child's standard output that are not messages: the server's first
 	// five, then one a minute. skipped is how many were left out before this one.
 	Noise func(pid int, line []byte, err error, skipped int)
 	// Changed, if not nil, is called when the circuit opens, half-opens or closes. It must not block.
 	Changed func(Health)
 }
+
+// Reveal says whose errors show what a child has written to its standard error. Nothing tells for whom it wrote a line.
+type Reveal uint8
+
+const (
+	// ToNobody shows it in no error.
+	ToNobody Reveal = iota
+	// ToOwner shows it to the caller that a child serves alone (transport.Owned).
+	ToOwner
+	// ToAll shows it in all errors: those who see them are the operator.
+	ToAll
+)
 
 // Dialer makes links to one stdio server: each Dial starts a process, or takes a spare.
 type Dialer struct {
@@ -51,6 +69,7 @@ type Dialer struct {
 	prewarmed prewarmed
 	noises    upstream.Sampler
 	goodAge   time.Duration // healthyAge; shorter in tests
+	reports   bool          // Options.Stderr is set
 
 	running                         atomic.Int64
 	starts, crashes, noisy, dropped atomic.Uint64
@@ -69,7 +88,8 @@ type Stats struct {
 
 // NewDialer returns a Dialer. After Warm, the caller must call Close in the end.
 func NewDialer(opt Options) *Dialer {
-	if opt.Stderr == nil {
+	reports := opt.Stderr != nil
+	if !reports {
 		opt.Stderr = func(int, []byte, int) {}
 	}
 	if opt.Noise == nil {
@@ -84,7 +104,7 @@ func NewDialer(opt Options) *Dialer {
 	if opt.CrashPause <= 0 {
 		opt.CrashPause = defaultCrashPause
 	}
-	d := &Dialer{opt: opt, goodAge: healthyAge}
+	d := &Dialer{opt: opt, goodAge: healthyAge, reports: reports}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.sup = newCircuit(&d.opt, d.ctx.Done())
 	return d
@@ -108,7 +128,7 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	}
 	defer d.prewarmed.group.Done()
 	for c := d.spare(); c != nil; c = d.spare() {
-		if l := c.adopt(server, sink); l != nil {
+		if l := c.adopt(server, sink, transport.IsOwned(ctx)); l != nil {
 			d.used()
 			return d.unlessClosed(l)
 		}
@@ -121,6 +141,7 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	if err != nil {
 		return nil, err
 	}
+	c.owned = transport.IsOwned(ctx)
 	l := c.first(server, sink)
 	go c.read() // ends with the child
 	return d.unlessClosed(l)
@@ -164,8 +185,16 @@ func temporary(err error) bool {
 func (d *Dialer) noise(pid int, line []byte, err error) {
 	d.noisy.Add(1)
 	if tell, skipped := d.noises.Take(time.Now()); tell {
-		d.opt.Noise(pid, line, err, skipped)
+		d.opt.Noise(pid, []byte(d.opt.Command.Secrets.Hide(string(line[:min(len(line), noiseLine)]))), err, skipped)
 	}
+}
+
+// revealed returns the last lines on stderr for a text that all callers may see: none, unless they are the operator.
+func (d *Dialer) revealed(tail []string) string {
+	if d.opt.Reveal == ToAll {
+		return words(tail)
+	}
+	return ""
 }
 
 // Health returns how the server's starts go.

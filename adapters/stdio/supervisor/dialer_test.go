@@ -19,6 +19,7 @@ import (
 	"dragoman/adapters/transport"
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
+	"dragoman/proxy/redact"
 	"dragoman/proxy/wire"
 )
 
@@ -30,11 +31,11 @@ func TestCrashInACall(t *testing.T) {
 		withoutLog bool
 	}{
 		{role: "fall=tools/call", how: "it exited with code 3 after ", data: `"exitCode":3,"stderr":["two","three","out of memory"]}`, more: []string{"last on stderr: two | three | out of memory"}},
-		{role: "kill=tools/call", how: "it was ended by SIGKILL after ", data: `"signal":"SIGKILL","stderr":[]}`},
-		{role: "close", how: "it closed its output after ", data: `"retryable":false,"stderr":[]}`},
+		{role: "kill=tools/call", how: "it was ended by SIGKILL after ", data: `"signal":"SIGKILL"}`},
+		{role: "close", how: "it closed its output after ", data: `"retryable":false}`},
 	} {
 		t.Run(c.role, func(t *testing.T) {
-			d := dialer(t, c.role, nil)
+			d := dialer(t, c.role, func(o *Options) { o.Reveal = ToAll })
 			sink := newListener()
 			l := dial(t, d, sink)
 			if c.role != "close" {
@@ -42,7 +43,7 @@ func TestCrashInACall(t *testing.T) {
 			}
 			e := fault(t, l, "tools/call", proxy.Lost)
 			has(t, e.Message, append(c.more, `the upstream server "files" has ended: `, c.how)...)
-			has(t, string(e.Data), `{"code":"upstream_lost","retryable":false,`, c.data)
+			has(t, string(e.Data), `{"code":"upstream_lost","retryable":false`, c.data)
 			if _, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"error":%s}`, e.AppendJSON(nil))); err != nil {
 				t.Errorf("%v: %s", err, e.AppendJSON(nil))
 			}
@@ -67,6 +68,83 @@ func TestCrashInACall(t *testing.T) {
 		})
 	}
 }
+
+// Nothing tells for whom a child writes to its standard error. Errors show it to the operator, and if he allows it, to a
+// caller that the child serves alone. The log has it without secrets, unless it is off.
+func TestWhoSeesStderr(t *testing.T) {
+	for _, c := range []struct {
+		reveal        Reveal
+		owned, spares bool
+		sees          bool
+	}{
+		{ToNobody, true, false, false}, {ToNobody, false, false, false}, {ToOwner, false, false, false}, {ToOwner, false, true, false},
+		{ToOwner, true, false, true}, {ToOwner, true, true, true}, {ToAll, false, false, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			var logged lockedText
+			d := dialer(t, "fall=tools/call", func(o *Options) {
+				o.Reveal, o.Command.Secrets = c.reveal, redact.New("memory")
+				o.Stderr = func(_ int, line []byte, _ int) { logged.add(string(line)) }
+				if c.spares {
+					o.Spares = 1
+				}
+			})
+			if c.spares {
+				d.Warm()
+				testkit.Eventually(t, "a spare", func() bool { return d.Stats().Spares == 1 })
+			}
+			ctx := t.Context()
+			if c.owned {
+				ctx = transport.Owned(ctx)
+			}
+			open, err := d.Dial(proxy.Legacy)(ctx, newListener())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := open.(*link)
+			t.Cleanup(func() { _ = l.Close() })
+			mustCall(t, l, "ping")
+			e := fault(t, l, "tools/call", proxy.Lost)
+			if sees := strings.Contains(e.Message, "two | three | out of (hidden)"); sees != c.sees || strings.Contains(string(e.Data), "three") != c.sees || strings.Contains(l.LastWords(), "three") != c.sees {
+				t.Errorf("%s %s %q", e.Message, e.Data, l.LastWords())
+			}
+			if !c.sees && (strings.Contains(e.Message, "stderr") || strings.Contains(string(e.Data), "stderr")) {
+				t.Errorf("%s %s", e.Message, e.Data)
+			}
+			if !strings.Contains(e.Cause.Error(), "out of (hidden)") {
+				t.Errorf("cause: %v", e.Cause)
+			}
+			if last := d.Health().Last; strings.Contains(last, "three") != (c.reveal == ToAll) {
+				t.Errorf("the last failure: %s", last)
+			}
+			testkit.Eventually(t, "the log", func() bool {
+				return strings.Contains(logged.text(), "three") && strings.Contains(logged.text(), "(hidden)")
+			})
+			if strings.Contains(logged.text()+e.Message+string(e.Data)+e.Cause.Error(), "memory") {
+				t.Errorf("a secret: %s, %v, %v", logged.text(), e, e.Cause)
+			}
+		})
+	}
+	d := dialer(t, "fall=tools/call", nil)
+	e := fault(t, dial(t, d, newListener()), "tools/call", proxy.Lost)
+	if strings.Contains(e.Cause.Error(), "memory") || !strings.Contains(e.Cause.Error(), "code 3") {
+		t.Errorf("off: %v", e.Cause)
+	}
+}
+
+// lockedText gathers lines.
+type lockedText struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lockedText) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all.WriteString(line + "\n")
+}
+
+func (l *lockedText) text() string { l.mu.Lock(); defer l.mu.Unlock(); return l.all.String() }
 
 // Waiting calls fail as soon as the exit is known, without the wait for the reason of the exit.
 func TestCrashIsReportedAtOnce(t *testing.T) {
@@ -224,7 +302,7 @@ func TestCrashLoop(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := dialer(t, "die-while="+flag, func(o *Options) { o.CrashLimit, o.CrashPause = 3, 500*time.Millisecond })
+	d := dialer(t, "die-while="+flag, func(o *Options) { o.CrashLimit, o.CrashPause, o.Reveal = 3, 500*time.Millisecond, ToAll })
 	for range 3 {
 		l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
 		if err != nil {
@@ -263,7 +341,7 @@ func TestCrashLoop(t *testing.T) {
 }
 
 func TestStartTimeout(t *testing.T) {
-	d := dialer(t, "mute", func(o *Options) { o.StartTimeout = time.Hour })
+	d := dialer(t, "mute", func(o *Options) { o.StartTimeout, o.Reveal = time.Hour, ToAll })
 	sink := newListener()
 	l := dial(t, d, sink)
 	failed := make(chan error, 1)

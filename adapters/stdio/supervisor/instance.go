@@ -30,6 +30,7 @@ type instance struct {
 	reader chan struct{} // closed when the reader, and with it the process, has ended
 	link   atomic.Pointer[link]
 	ready  atomic.Bool // it has sent a message
+	owned  bool        // it serves one caller alone; set before it is behind a link
 
 	crashOnce sync.Once
 	crashed   *proxy.Error // made by crash
@@ -84,7 +85,7 @@ func (c *instance) stderrSink(pid <-chan int) func([]byte) {
 			c.d.dropped.Add(1)
 			return
 		}
-		c.d.opt.Stderr(n(), line, dropped)
+		c.d.opt.Stderr(n(), []byte(c.d.opt.Command.Secrets.Hide(string(line))), dropped)
 	}
 }
 
@@ -97,12 +98,13 @@ func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 }
 
 // adopt puts a spare behind a new link; nil if the spare has ended or is ending.
-func (c *instance) adopt(server proxy.Era, sink transport.Sink) *link {
+func (c *instance) adopt(server proxy.Era, sink transport.Sink, owned bool) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead || c.closed || c.proc.Exit() != nil {
 		return nil
 	}
+	c.owned = owned
 	return c.first(server, sink)
 }
 
@@ -193,7 +195,7 @@ func (c *instance) how(err error) string {
 // crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
 // to it, whoever is first. err is the error of that read or write.
 func (c *instance) crash(err error) *proxy.Error {
-	c.crashOnce.Do(func() { c.crashed = crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail()) })
+	c.crashOnce.Do(func() { c.crashed = crashed(c.d.opt.Name, c.how(err), c.logged(c.proc.Exit()), c.shown()) })
 	return c.crashed
 }
 
@@ -218,7 +220,7 @@ func (c *instance) ended(err error) {
 	if !stopped && fault == nil {
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
-		c.judge(c.how(err)+words(c.proc.StderrTail()), l == nil, probed && !c.ready.Load())
+		c.judge(c.how(err), l == nil, probed && !c.ready.Load())
 	}
 	if l != nil && fault != nil {
 		l.Fail(fault)
@@ -239,7 +241,7 @@ func (c *instance) judge(how string, spare, byProbe bool) {
 	case byProbe:
 		c.ticket.drop()
 	case spare || time.Since(c.ticket.began) < c.d.goodAge:
-		c.ticket.fail(how)
+		c.ticket.fail(how + c.d.revealed(c.proc.StderrTail()))
 	default:
 		c.ticket.succeed()
 	}
@@ -304,11 +306,11 @@ func (c *instance) overdue() {
 		return
 	}
 	limit := c.d.opt.StartTimeout
-	fault := silent(c.d.opt.Name, limit, c.proc.StderrTail())
+	fault := silent(c.d.opt.Name, limit, c.shown())
 	c.expired = fault
 	l := c.link.Load()
 	c.mu.Unlock()
-	c.ticket.fail("did not answer its first request within " + upstream.Duration(limit) + words(c.proc.StderrTail()))
+	c.ticket.fail("did not answer its first request within " + upstream.Duration(limit) + c.d.revealed(c.proc.StderrTail()))
 	l.Fail(fault) // requests come from a link, so there is one
 	c.proc.Stop()
 }
@@ -357,8 +359,27 @@ func (l *link) Close() error {
 	return nil
 }
 
-// LastWords returns the child's last lines on stderr, as the end of a sentence; empty if there are none.
-func (l *link) LastWords() string { return words(l.c.proc.StderrTail()) }
+// shown returns the last lines on stderr, if errors of the calls to this child may show them; otherwise nil.
+func (c *instance) shown() []string {
+	if c.d.opt.Reveal == ToAll || c.d.opt.Reveal == ToOwner && c.owned {
+		return c.proc.StderrTail()
+	}
+	return nil
+}
+
+// logged returns how the child ended for the log, which has its lines on stderr only if they are reported at all.
+func (c *instance) logged(exit *process.ExitError) *process.ExitError {
+	if exit == nil || c.d.reports {
+		return exit
+	}
+	bare := *exit
+	bare.StderrTail = nil
+	return &bare
+}
+
+// LastWords returns the child's last lines on stderr, as the end of a sentence; empty if there are none, or if the link's
+// callers may not see them.
+func (l *link) LastWords() string { return words(l.c.shown()) }
 
 // PID returns the child's process id.
 func (l *link) PID() int { return l.c.proc.PID() }

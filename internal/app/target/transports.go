@@ -87,10 +87,10 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
-	return supervisor.NewDialer(supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
-		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
+	opt := supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
+		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, Reveal: b.reveal(up),
 		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
-			MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
+			Secrets: up.Secrets(), MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
 				log.WithLevel(level).Int("pid", pid).Int("lines", dropped).Msg("the server writes too much to standard error; lines were dropped")
@@ -108,7 +108,22 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 				t.Monitor.Look()
 			}
 		},
-	})
+	}
+	if level == zerolog.Disabled {
+		opt.Stderr = nil
+	}
+	return supervisor.NewDialer(opt)
+}
+
+// reveal says whose errors show what a child has written to its standard error.
+func (b *Builder) reveal(up *config.Upstream) supervisor.Reveal {
+	switch {
+	case b.Config.Attended:
+		return supervisor.ToAll
+	case up.StderrToClients:
+		return supervisor.ToOwner
+	}
+	return supervisor.ToNobody
 }
 
 // processMetrics returns the metrics of an upstream's child processes.
