@@ -97,7 +97,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	flags.BoolVar(&f.PIDOfPort, "pid-of-port", false, "watch the process that listens on the port of the URL, on this machine")
 	flags.StringVar(&f.Metrics, "metrics", "", "`URL` with the metrics of a Go program: its allocations (Prometheus, /debug/vars, /debug/pprof/heap?debug=1)")
 	flags.StringArrayVar(&f.fail, "fail", nil, "exit with 1 unless `'METRIC<VALUE'` holds, or METRIC>VALUE; repeatable")
-	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be @FILE, file:/PATH or env:NAME; repeatable")
+	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be env:NAME, file:/path or @FILE; --header @FILE reads such lines; repeatable")
 	flags.StringVar(&f.caFile, "ca-file", "", "PEM `FILE` of the roots to trust instead of the system's")
 	jsonReport(flags, &f.JSON)
 	flags.StringVar(&f.HTML, "html", "", "write the report as a page with charts into `FILE`")

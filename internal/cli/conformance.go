@@ -111,7 +111,7 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.skip, "skip", nil, "not these checks: `ID|AREA`, with * for anything; repeatable")
 	flags.StringVar(&f.Expected, "expected-failures", "", "`FILE` of what is known to fail: check-id[@face[@revision]] # reason")
 	flags.BoolVar(&f.Strict, "strict", false, "a violated SHOULD fails the run")
-	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be @FILE, file:/PATH or env:NAME; repeatable")
+	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be env:NAME, file:/path or @FILE; --header @FILE reads such lines; repeatable")
 	flags.StringVar(&f.caFile, "ca-file", "", "PEM `FILE` of the roots to trust instead of the system's")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Second, "how long an answer may take, `DURATION`")
 	flags.IntVar(&f.Jobs, "jobs", 4, "run `N` checks at a time")

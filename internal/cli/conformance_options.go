@@ -131,8 +131,12 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 
 // access returns how URLs are reached: with the headers of --header, and the roots of --ca-file.
 func (p *program) access(headers []string, caFile string) (fields suitepeer.Fields, roots *tls.Config, err error) {
-	for _, text := range headers {
-		field, err := p.headerField(text)
+	named, err := headerFields(headers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range named {
+		field, err := p.resolve(one)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -215,28 +219,16 @@ func (o *ConformanceOptions) behind() error {
 	return nil
 }
 
-// headerField parses "NAME: VALUE". Its errors never repeat the value.
-func (p *program) headerField(text string) (suitepeer.Field, error) {
-	name, content, ok := strings.Cut(text, ":")
-	name, content = strings.TrimSpace(name), strings.TrimSpace(content)
-	if !ok || !httpguts.ValidHeaderFieldName(name) {
-		return suitepeer.Field{}, usagef("--header is not NAME: VALUE; fix: write it like --header 'Authorization: @token.txt'")
-	}
-	var err error
-	if file, named := strings.CutPrefix(content, "@"); named {
-		if file, err = filepath.Abs(file); err == nil {
-			content, err = value.ReadSecret(file)
-		}
-	} else {
-		content, err = value.ResolveSecret(content, p.lookup)
-	}
+// resolve returns a header field with its value. Its errors never repeat the value.
+func (p *program) resolve(field headerField) (suitepeer.Field, error) {
+	content, err := value.ResolveSecret(field.value, p.lookup)
 	if err != nil {
-		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", name, config.FullText(err)))
+		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", field.name, config.FullText(err)))
 	}
 	if !httpguts.ValidHeaderFieldValue(content) {
-		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
+		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", field.name))
 	}
-	return suitepeer.Field{Name: name, Value: content}, nil
+	return suitepeer.Field{Name: field.name, Value: content}, nil
 }
 
 // trusting returns a TLS configuration that trusts the roots in a file.

@@ -364,7 +364,7 @@ func TestConformanceOfClientsAndProxies(t *testing.T) {
 		return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
 	}
 	code, out, errs = proxy("--", self, "serve", "--listen", "{listen}", "--admin", "off", "--log-level", "error", "{upstream}")
-	if code != ExitOK || errs != "" || lastLine(out) != "2 passed, 0 failed, 0 warnings, 0 notes, 0 skipped, 0 broken" || !strings.Contains(out, "legacy-http\n") {
+	if code != ExitOK || errs != "" || lastLine(out) != "2 passed, 0 failed, 0 warnings, 0 notes, 0 skipped, 0 broken" || !strings.Contains(out, "  legacy-http  ") {
 		t.Errorf("%d\n%s\n%s", code, out, errs)
 	}
 	if code, _, errs = proxy("--front", "http://{listen}/nowhere", "--", self, "serve", "--listen", "{listen}", "--admin", "off", "--log-level", "error", "{upstream}"); code != exitNobody || !strings.Contains(errs, "nothing of MCP answers in front") {

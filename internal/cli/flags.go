@@ -3,10 +3,13 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
@@ -99,13 +102,17 @@ func (f *settingFlag) assignments() ([]config.Assignment, error) {
 		return []config.Assignment{{Path: path, Value: values[len(values)-1:], Name: "--" + f.Name}}, nil
 	}
 	given := make([]config.Assignment, 0, len(values))
+	if f.Divider == ":" {
+		fields, err := headerFields(values)
+		for _, field := range fields {
+			given = append(given, config.Assignment{Path: append(path[:len(path):len(path)], field.name), Value: []string{field.value}, Name: "--" + f.Name})
+		}
+		return given, err
+	}
 	for _, text := range values {
 		name, value, ok := strings.Cut(text, f.Divider)
 		if !ok { // the value is not repeated: it may be a secret
 			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.Arg)
-		}
-		if f.Divider == ":" {
-			value = strings.TrimSpace(value)
 		}
 		given = append(given, config.Assignment{Path: append(path[:len(path):len(path)], name), Value: []string{value}, Name: "--" + f.Name})
 	}
@@ -203,4 +210,70 @@ func (p *program) lookup(name string) (value string, set bool) {
 		}
 	}
 	return value, set
+}
+
+// headerField is a value of --header: the field's name, and its value or a reference to it ("env:NAME", "file:/path").
+type headerField struct{ name, value string }
+
+// headerFields parses the values of --header, for every command that has it: "NAME: VALUE", or "@FILE" for the lines of a
+// file, as for curl. A VALUE of "@FILE" becomes a reference to the file. Errors never repeat a value, which may be a secret.
+func headerFields(texts []string) (fields []headerField, err error) {
+	for _, text := range texts {
+		file, named := strings.CutPrefix(text, "@")
+		if !named {
+			field, err := parseHeader(text)
+			if err != nil {
+				return nil, err
+			}
+			fields = append(fields, field)
+			continue
+		}
+		lines, err := readHeaders(file)
+		if err != nil {
+			return nil, failed(fmt.Errorf("--header @%s: %s", file, config.FullText(err)))
+		}
+		fields = append(fields, lines...)
+	}
+	return fields, nil
+}
+
+// readHeaders returns the fields of a file, a line each. Empty lines and lines that begin with # are left out.
+func readHeaders(file string) (fields []headerField, err error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	text, err := value.ReadSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	for line := range strings.Lines(text) {
+		at++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		field, err := parseHeader(line)
+		if err != nil {
+			return nil, &value.Problem{What: fmt.Sprintf("line %d is not NAME: VALUE", at), Fix: "write a header field in each line"}
+		}
+		fields = append(fields, field)
+	}
+	return fields, nil
+}
+
+func parseHeader(text string) (headerField, error) {
+	name, content, ok := strings.Cut(text, ":")
+	name, content = strings.TrimSpace(name), strings.TrimSpace(content)
+	if !ok || !httpguts.ValidHeaderFieldName(name) {
+		return headerField{}, usagef("--header is not NAME: VALUE; fix: write it like --header 'Authorization: @token.txt', or name a file of such lines, --header @FILE")
+	}
+	if file, named := strings.CutPrefix(content, "@"); named {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return headerField{}, failed(fmt.Errorf("--header %s: %w", name, err))
+		}
+		content = "file:" + path
+	}
+	return headerField{name, content}, nil
 }

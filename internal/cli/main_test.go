@@ -62,6 +62,9 @@ func TestUsage(t *testing.T) {
 		if code != wantCode || !strings.Contains(errs, wantErr) {
 			t.Errorf("%q: code %d, stderr %q; want %d and %q", args, code, errs, wantCode, wantErr)
 		}
+		if strings.Contains(errs+out, "hunter2") {
+			t.Errorf("%q: a secret is repeated: %s%s", args, errs, out)
+		}
 		if code != ExitOK && (!strings.HasPrefix(errs, "dragoman: ") || strings.Contains(errs+out, "Usage:")) {
 			t.Errorf("%q: stderr %q, stdout %q", args, errs, out)
 		}
@@ -84,7 +87,9 @@ func TestUsage(t *testing.T) {
 	f(2, "choose a port of 1024 to 65535", "serve", "http://a", "--listen", "127.0.0.1:80")
 	f(2, `did you mean "modern"?`, "serve", "--era", "modrn", "http://a")
 	f(2, "fix: write auto, http, sse or rest", "serve", "--transport", "stdio", "http://a")
-	f(2, "--header: the value has no \":\"", "serve", "http://a", "--header", "hunter2")
+	f(2, "--header is not NAME: VALUE", "serve", "http://a", "--header", "hunter2")
+	f(1, "cannot be read", "serve", "http://a", "--header", "@no-such-file")
+	f(1, "line 2 is not NAME: VALUE", "serve", "http://a", "--header", "@"+testkit.WriteFile(t, "headers", "A: b\nhunter2\n"))
 	f(2, "concerns one upstream, but 2 are configured", "serve", "--config", file, "--era", "modern")
 	f(2, "add --upstream with a or b", "probe", "--config", file)
 	f(2, "there is no upstream \"c\"; fix: choose a or b", "stdio", "--config", file, "--upstream", "c")
@@ -153,6 +158,10 @@ func TestTarget(t *testing.T) {
 	f(func(u *config.Upstream, _ *config.Config) bool {
 		return len(u.Headers) == 2 && u.Headers[0].Value.Reveal() == "Bearer a:b" && u.Headers[1].Name == "X-B"
 	}, "stdio", "http://a", "--header", "Authorization: Bearer a:b", "--header", "X-B:1")
+	token := testkit.WriteFile(t, "token", "Bearer c")
+	f(func(u *config.Upstream, _ *config.Config) bool {
+		return len(u.Headers) == 3 && u.Headers[0].Value.Reveal() == "Bearer c" && u.Headers[1].Value.Reveal() == "2" && u.Headers[2].Value.Reveal() == "Bearer c"
+	}, "serve", "http://a", "--header", "@"+testkit.WriteFile(t, "headers", "# ours\n\nAuthorization: @"+token+"\r\nX-B: 2\n"), "--header", "X-C: @"+token)
 	f(func(u *config.Upstream, _ *config.Config) bool {
 		return len(u.Environ()) == 2 && u.Environ()[0] == "A=b=c" && u.Environ()[1] == "B=" && u.Cwd == "/"
 	}, "probe", "--env", "A=b=c", "--env", "B=", "--cwd", "/", "--", "child")
@@ -207,7 +216,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("serve --help lacks %q:\n%s", want, out)
 		}
 	}
-	if _, code, out, _ := runLine(t, nil, nil); code != 0 || !strings.Contains(out, "Available Commands") {
+	if _, code, out, _ := runLine(t, nil, nil); code != 0 || !strings.Contains(out, "\nServe:\n  serve ") || strings.Contains(out, "Additional Commands") {
 		t.Errorf("no command: %d %s", code, out)
 	}
 }

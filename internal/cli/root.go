@@ -37,6 +37,10 @@ Settings come from flags, DRAGOMAN_... and MCP_... variables, a file (--config) 
 in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
+Other variables: DRAGOMAN_CONFIG names the file; HTTPS_PROXY, HTTP_PROXY and NO_PROXY the
+proxy to servers; SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb
+turn colours off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
+
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server to test, 130 a second interrupt.`
 
 const rootExample = `  dragoman serve -- npx -y @modelcontextprotocol/server-everything
@@ -61,9 +65,13 @@ func newRoot(p *program) *cobra.Command {
 	parent(root)
 	p.versionFlag(root)
 	root.SetFlagErrorFunc(flagError)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g, Title: g + ":"})
+	}
 	for _, c := range commands() {
 		if p.only == "" || p.only == c.name {
 			made := c.make(p)
+			made.GroupID = c.group
 			for _, one := range append(made.Commands(), made) {
 				one.DisableFlagsInUseLine = true // Use says where they belong
 			}
@@ -73,6 +81,8 @@ func newRoot(p *program) *cobra.Command {
 	if p.only != "" {
 		return root
 	}
+	root.SetCompletionCommandGroupID(groupOther)
+	root.SetHelpCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -90,15 +100,30 @@ func newRoot(p *program) *cobra.Command {
 	return root
 }
 
+// Groups of commands in the help.
+const (
+	groupServe = "Serve"
+	groupRun   = "Run and configure"
+	groupTest  = "Look at servers"
+	groupOther = "Other"
+)
+
+var groups = []string{groupServe, groupRun, groupTest, groupOther}
+
 // command is a direct subcommand of the program.
 type command struct {
-	name string
-	make func(*program) *cobra.Command
+	name  string
+	group string // "" for a hidden command
+	make  func(*program) *cobra.Command
 }
 
 func commands() []command {
-	return []command{{"serve", newServe}, {"stdio", newStdio}, {"probe", newProbe}, {"health", newHealth}, {"config", newConfig}, {"demo", newDemo},
-		{"conformance", newConformance}, {"bench", newBench}, {"errors", newErrors}, {"key", newKey}, {"version", newVersion}, {reaper.Command, newReaper}}
+	return []command{
+		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
+		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
+		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
+	}
 }
 
 // versionFlag adds --version. cobra's own flag uses a template, and with templates the linker must keep every method of

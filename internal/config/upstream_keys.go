@@ -35,7 +35,7 @@ func (u *Upstream) serverKeys() []setting {
 		{key: "asks_on_call", std: "false", doc: "whether the legacy server sends its requests on the stream of the call that they belong to", field: field.Bool{At: &u.PushesOnCall}},
 		{key: "isolation", std: field.PerSession, doc: "who shares an upstream session or child of a legacy server", arg: "session|principal|pool(N)|shared", flag: "isolation", on: OnServe,
 			field: field.Isolation(&u.Isolation)},
-		{key: headersKey, doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onTarget, needs: UrlKey, secret: true,
+		{key: headersKey, doc: "header sent with every request; VALUE may be env:NAME, file:/path or @FILE; --header @FILE reads such lines", arg: "'NAME: VALUE'", flag: "header", on: onTarget, needs: UrlKey, secret: true,
 			open: secrets(&u.Headers, true, upstreamHeader)},
 		{key: forwardKey, doc: "headers of clients that are passed on to the upstream: the client's name of each, and the upstream's", needs: UrlKey,
 			open: &table{fold: true, names: u.forwarded, entry: u.forwardEntry}},
