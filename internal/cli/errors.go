@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -20,6 +21,11 @@ import (
 //go:embed error_templates.json
 var errorTemplates string
 
+// errorHelp holds the cause and the remedy of each row, from docs/troubleshooting.md. TestErrorTemplatesInTheGuide compares them.
+//
+//go:embed error_help.json
+var errorHelp string
+
 // errorRow is one row of the printed error table (seed 003, McpErrorMapping).
 type errorRow struct {
 	InternalCode string             `json:"internalCode"` // error.data.code
@@ -29,6 +35,7 @@ type errorRow struct {
 	RESTStatus   int                `json:"envelopeStatus"` // to REST callers
 	Retryable    bool               `json:"retryable"`
 	Blame        string             `json:"blame"` // client, upstream or dragoman
+	Help         string             `json:"help"`  // cause and remedy
 	Templates    []string           `json:"messageTemplates"`
 	DataSchema   json.RawMessage    `json:"dataSchema,omitempty"` // of error.data
 }
@@ -36,7 +43,8 @@ type errorRow struct {
 // errorRows returns the whole table.
 func errorRows() ([]errorRow, error) {
 	var templates map[string][]string
-	if err := json.Unmarshal([]byte(errorTemplates), &templates); err != nil {
+	var help map[string]string
+	if err := cmp.Or(json.Unmarshal([]byte(errorTemplates), &templates), json.Unmarshal([]byte(errorHelp), &help)); err != nil {
 		return nil, fmt.Errorf("errors: %w", err)
 	}
 	var rows []errorRow
@@ -46,7 +54,7 @@ func errorRows() ([]errorRow, error) {
 			status = modern.Status(f.Code)
 		}
 		row := errorRow{InternalCode: f.Name, JSONRPCCode: f.Code, HTTPStatus: status, EnvelopeCode: f.Envelope, RESTStatus: f.RESTStatus(),
-			Retryable: f.Retryable, Blame: f.Blame, Templates: templates[f.Name]}
+			Retryable: f.Retryable, Blame: f.Blame, Help: help[f.Name], Templates: templates[f.Name]}
 		if schema := f.DataSchema(); schema != "" {
 			row.DataSchema = json.RawMessage(schema)
 		}
@@ -61,10 +69,10 @@ func newErrors(p *program) *cobra.Command {
 		Short: "Print every error, and how each kind of client sees it",
 		Long: `Print the error table: every failure of Dragoman's own or of the way to a server, with its name (error.data.code),
 JSON-RPC code, HTTP status, the code and status of the REST envelope, whether the same request may be sent again, and
-who is at fault. With names, it prints those rows with their messages and the schema of error.data.`,
+who is at fault. With names, it prints those rows with cause and remedy, their messages and the schema of error.data.`,
 		Example: "  dragoman errors\n  dragoman errors upstream_lost\n  dragoman errors --json",
 	}
-	asJSON := c.Flags().Bool("json", false, "print JSON, with messages and schemas of error.data")
+	asJSON := c.Flags().Bool("json", false, "print JSON, with causes, messages and schemas of error.data")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		rows, err := errorRows()
 		if err != nil {
@@ -128,7 +136,7 @@ func describeErrors(w io.Writer, rows []errorRow) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s\n  JSON-RPC %d, HTTP %d; envelope %s, HTTP %d; retryable: %s; fault of: %s\n  messages:\n", r.InternalCode, r.JSONRPCCode,
+		fmt.Fprintf(&b, "%s\n  %s\n\n  JSON-RPC %d, HTTP %d; envelope %s, HTTP %d; retryable: %s; fault of: %s\n  messages:\n", r.InternalCode, strings.ReplaceAll(r.Help, "\n", "\n  "), r.JSONRPCCode,
 			r.HTTPStatus, r.EnvelopeCode, r.RESTStatus, yesNo(r.Retryable), r.Blame)
 		for _, m := range r.Templates {
 			fmt.Fprintf(&b, "    %s\n", m)

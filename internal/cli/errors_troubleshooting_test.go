@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -10,10 +12,16 @@ import (
 	"github.com/goccy/go-json"
 )
 
-const guideFile = "docs/troubleshooting.md"
+const (
+	guideFile = "docs/troubleshooting.md"
+	helpFile  = "internal/cli/error_help.json" // which errorHelp embeds
+)
 
 // ownWords is a message without a fixed part.
 const ownWords = "{…}"
+
+// markdownLink is a link, which a terminal shows as its text.
+var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 var messagesOf = regexp.MustCompile(`(?s)### .([a-z_]+).\n(.*?)<!-- messages of ([a-z_]+) -->\n(.*?)<!-- end -->\n`)
 
@@ -39,7 +47,7 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 	for _, r := range rows {
 		want[r.InternalCode] = guideRow(r, templates[r.InternalCode])
 	}
-	seen := map[string]bool{}
+	seen, help := map[string]bool{}, map[string]string{}
 	fresh := messagesOf.ReplaceAllStringFunc(string(guide), func(text string) string {
 		m := messagesOf.FindStringSubmatch(text)
 		name := m[1]
@@ -49,6 +57,7 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 		if seen[name] = true; len(strings.TrimSpace(m[2])) < 20 {
 			t.Errorf("%s: %s lacks a cause or a fix", guideFile, name)
 		}
+		help[name] = strings.TrimSpace(markdownLink.ReplaceAllString(m[2], "$1"))
 		return strings.Replace(text, m[4]+"<!-- end -->", want[name]+"<!-- end -->", 1)
 	})
 	for name := range want {
@@ -56,11 +65,19 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 			t.Errorf("%s lacks %s: write a section ### `%s` with cause and fix, and below it\n<!-- messages of %s -->\n<!-- end -->", guideFile, name, name, name)
 		}
 	}
+	helpText, err := json.MarshalIndentWithOption(help, "", "  ", json.DisableHTMLEscape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	helpText = append(helpText, '\n')
+	embedded, readErr := os.ReadFile(helpFile)
 	switch {
 	case *updateTemplates:
-		if err := os.WriteFile(guideFile, []byte(fresh), 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(guideFile, []byte(fresh), 0o644), os.WriteFile(helpFile, helpText, 0o644)); err != nil {
 			t.Fatal(err)
 		}
+	case readErr != nil || !bytes.Equal(embedded, helpText):
+		t.Errorf("%s differs from %s (%v); write it anew with: go test ./internal/cli -run TestErrorTemplates -update-templates", helpFile, guideFile, readErr)
 	case fresh != string(guide):
 		t.Errorf("%s differs from the messages of the code; rewrite them with: go test ./internal/cli -run TestErrorTemplates -update-templates", guideFile)
 	}
