@@ -16,6 +16,9 @@ type Arrival struct {
 	// Trace has the fields traceparent, tracestate and baggage unchanged; nil: none, or there is no tracing.
 	Trace   *Trace
 	Address netip.Addr // of the client, as Head.Address
+	// Departures returns when the exchanges of all clients that have left before the call are cancelled, as far as the system tells; nil:
+	// it does not.
+	Departures func()
 }
 
 // Correlate sets the client's id, or generates one if that is empty.

@@ -10,11 +10,11 @@ import (
 // Only lists are paginated: a cursor member in other requests and results passes unchanged.
 func TestCursorsOfListsOnly(t *testing.T) {
 	u := newPooled(t, &fakeServer{}, 10, time.Hour)
-	session, err := u.pool.Acquire(modernExchange(t, "p", `{"name":"n"}`, "{}"), false, 0)
+	session, err := u.pool.Acquire(modernExchange(t, "p", `{"name":"n"}`, "{}"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Release(false)
+	defer session.Release()
 	f := func(method string, want bool) {
 		t.Helper()
 		ex := modernExchange(t, "p", `{"name":"n"}`, "{}")

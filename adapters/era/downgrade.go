@@ -36,11 +36,11 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if method == "server/discover" {
-		s, err := u.pool.Acquire(ex, false, 0)
+		s, err := u.pool.Acquire(ex, 0)
 		if err != nil {
 			return nil, err
 		}
-		defer s.Release(false)
+		defer s.Release()
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discoverResult(s))), nil
 	}
 	mayAsk := rules.Askable(method) && u.opt.Sessions.Isolation.Asks(u.opt.Sessions.DeclareAll)
@@ -154,17 +154,18 @@ func (c *downCall) begin() error {
 // session if the server may ask.
 func (c *downCall) interactive() error {
 	lease := c.asks && !c.u.opt.AsksOnCall
-	s, err := c.u.pool.Acquire(c.ex, lease, c.page)
+	turn, err := c.u.pool.Turn(c.ex, lease, c.page)
 	if err != nil {
 		return err
 	}
-	c.session = s
-	d, err := c.u.calls.Begin(c.ex, input.Start{Session: s, Lease: lease, Asks: c.asks,
+	defer c.ex.Detach(turn)
+	c.session = turn.Session()
+	d, err := c.u.calls.Begin(c.ex, input.Start{Turn: turn, Asks: c.asks,
 		Send: func(s *sessions.Session, ex *proxy.Exchange) (proxy.Replies, error) {
 			return c.u.callLegacy(s, ex, c.task)
 		}})
 	if err != nil {
-		s.Release(lease)
+		turn.End()
 		return err
 	}
 	c.Replies = d.Attach(c.ex)
@@ -173,7 +174,7 @@ func (c *downCall) interactive() error {
 
 // plain begins a call without questions.
 func (c *downCall) plain() error {
-	s, err := c.u.pool.Acquire(c.ex, false, c.page)
+	s, err := c.u.pool.Acquire(c.ex, c.page)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (c *downCall) plain() error {
 // release releases the session. c.session stays set, since the session may have to be discarded.
 func (c *downCall) release() {
 	if c.held {
-		c.session.Release(false)
+		c.session.Release()
 		c.held = false
 	}
 }

@@ -295,6 +295,9 @@ func (a *answer) Close(sent bool) {
 		go a.drain() // ends with the session or the cap at the latest
 		return
 	}
+	if a.n.Leaves && !a.done { // while the watch still counts: the client's next request may follow closely
+		a.ex.Leave()
+	}
 	a.release(sent)
 }
 

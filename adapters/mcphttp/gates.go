@@ -71,7 +71,7 @@ func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return scratchOf(ctx).
 // arrived records the client's address and sets the request id in the answer, including a refusal.
 func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	if h.Arrival != nil {
-		h.Arrival.Address = h.Address
+		h.Arrival.Address, h.Arrival.Departures = h.Address, httpserver.DeparturesOf(ctx)
 		var room [64]byte
 		ctx.Response.Header.SetCanonical(requestIDName, h.Arrival.AppendID(room[:0]))
 	}

@@ -81,7 +81,14 @@ func TestQuestionsAtOnce(t *testing.T) {
 			echoing(u)
 			u.forget()
 			const n = 4
-			var group sync.WaitGroup
+			var group, came sync.WaitGroup
+			came.Add(n)
+			asking := u.answers["tools/call"][0]
+			u.on("tools/call", func(c *call) {
+				came.Done()
+				came.Wait() // all run at once, before the first is asked
+				asking(c)
+			})
 			asked := make([]*response, n)
 			for i := range n {
 				group.Go(func() {
@@ -106,6 +113,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 			if all, leased := r.h.Targets.All[0].Sessions(); leased != 0 || r.h.Pending().Suspended() != 0 {
 				t.Errorf("afterwards %d sessions, %d leased, %d suspended", all, leased, r.h.Pending().Suspended())
 			}
+			u.on("tools/call", asking)
 			before := len(u.all("initialize"))
 			for i := range 10 {
 				res := r.must("POST", "/mcp", asksCall("1", "again", ""), modernHeaders("tools/call", "again")...)
@@ -164,11 +172,13 @@ func TestLeaseWait(t *testing.T) {
 			u := newUpstream(t, "legacy")
 			u.getOpen = true
 			r := startRig(t, "[questions]\nlease_wait = \""+patience+"\"\n"+u.toml("max_sessions = 3"), true)
-			echoing(u)
-			var asked []*response
-			for range 2 {
-				asked = append(asked, r.must("POST", "/mcp", asksCall("1", "a", ""), modernHeaders("tools/call", "a")...))
+			running := hanging(u, 0)
+			f := newHTTPTestClient(r)
+			for i := range 2 {
+				f.send(fmt.Sprint(i), asksCall("1", "a", ""))
+				testkit.Receive(t, "a call that runs", running)
 			}
+			echoing(u)
 			done := make(chan *response, 1)
 			go func() {
 				done <- r.must("POST", "/mcp", asksCall("3", "late", ""), modernHeaders("tools/call", "late")...)
@@ -182,11 +192,8 @@ func TestLeaseWait(t *testing.T) {
 			if res := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{`+asksMeta+`}}`, modernHeaders("prompts/list", "")...); !strings.Contains(res.body, `"code":-32601`) {
 				t.Errorf("a call that cannot be asked: %s", res.body)
 			}
-			res := r.must("POST", "/mcp", answerTo(t, "2", "a", asked[0], "x"), modernHeaders("tools/call", "a")...)
-			if !strings.Contains(res.body, `"a x"`) {
-				t.Errorf("%s", res.body)
-			}
-			res = testkit.Receive(t, "the question of the call that waited", done)
+			f.leave("0")
+			res := testkit.Receive(t, "the question of the call that waited", done)
 			res = r.must("POST", "/mcp", answerTo(t, "4", "late", res, "y"), modernHeaders("tools/call", "late")...)
 			if !strings.Contains(res.body, `"late y"`) {
 				t.Errorf("%s", res.body)

@@ -21,12 +21,11 @@ import (
 
 // Bounds of one call.
 const (
-	MaxOpen        = 64                     // questions open at a time
-	queuedMessages = 1024                   // replies queued while a request is attached
-	queuedBytes    = 8 << 20                // of these
-	heldMessages   = 256                    // replies queued while the call is suspended
-	heldBytes      = 1 << 20                // of these
-	strayTime      = 250 * time.Millisecond // between the end of a cancelled call and the next call of its session in which the server may ask
+	MaxOpen        = 64      // questions open at a time
+	queuedMessages = 1024    // replies queued while a request is attached
+	queuedBytes    = 8 << 20 // of these
+	heldMessages   = 256     // replies queued while the call is suspended
+	heldBytes      = 1 << 20 // of these
 )
 
 // question is a question of the legacy server.
@@ -46,7 +45,7 @@ type question struct {
 type Call struct {
 	x       *Calls
 	session *sessions.Session
-	lease   bool
+	turn    *sessions.Turn
 	asks    bool // the server may ask in it
 	binding [32]byte
 	inner   *proxy.Exchange // the call upstream
@@ -85,17 +84,15 @@ func NewCalls(name string, declareAll bool, store *Store, group *work.Group) *Ca
 
 // Start describes how a call begins.
 type Start struct {
-	Session *sessions.Session
-	Lease   bool // the call has the session leased
-	Asks    bool // the server may ask in it
+	Turn *sessions.Turn // in which the call runs
+	Asks bool           // the server may ask in it
 	// Send sends the call in the session.
 	Send func(s *sessions.Session, ex *proxy.Exchange) (proxy.Replies, error)
 }
 
-// Begin begins the call of a request; the caller attaches the request next. The call releases the session when it ends,
-// unless Begin fails.
+// Begin begins the call of a request; the caller attaches the request next. The call ends its turn, unless Begin fails.
 func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
-	s := by.Session
+	s := by.Turn.Session()
 	if err := s.WantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
 		return nil, ex.Err()
 	}
@@ -109,11 +106,11 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Inherit(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message with a shorter life
-	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, binding: seal.Binding(ex, x.name), inner: inner,
+	d := &Call{x: x, session: s, turn: by.Turn, asks: by.Asks, binding: seal.Binding(ex, x.name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(transport.Along{Inner: inner}) // until Attach
 	defer ex.Detach(transport.Along{Inner: inner})
-	s.Join(d, d.asks)
+	d.turn.Join(d, d.asks)
 	if d.replies, err = by.Send(s, inner); err != nil {
 		s.Leave(d)
 		return nil, err
@@ -146,7 +143,7 @@ func (c *Call) pump() {
 		}
 		if m.IsResponse() { // released before the client has the response, so that its next call finds the session free
 			c.session.Leave(c)
-			c.session.Release(c.lease)
+			c.turn.End()
 			c.put(m)
 			_ = c.replies.Close()
 			return
@@ -155,13 +152,13 @@ func (c *Call) pump() {
 	}
 	_ = c.replies.Close()
 	c.session.Leave(c)
-	if c.lease && c.inner.Err() != nil { // until the server has received the cancellation, its questions would be taken for the next call's
+	if c.turn.Leased() && c.inner.Err() != nil {
 		select {
-		case <-time.After(strayTime):
+		case <-time.After(sessions.RestTime):
 		case <-c.x.work.Context().Done():
 		}
 	}
-	c.session.Release(c.lease)
+	c.turn.End()
 }
 
 // put queues a reply. Beyond the bounds the oldest reply is dropped, never the response.
@@ -295,6 +292,7 @@ func (c *Call) giveUp(cause error) {
 	open := c.open
 	c.err, c.open = cause, nil
 	c.mu.Unlock()
+	c.turn.Abort() // at once: the client's next call may follow closely
 	c.inner.Cancel(cause)
 	work.Signal(c.wake)
 	c.rejectQuestions(open, "has been given up")

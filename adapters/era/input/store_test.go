@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 )
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newCall returns a call of a principal at a server that can be suspended.
 func newCall(x *Calls, who string) *Call {
-	return &Call{x: x, inner: &proxy.Exchange{Caller: proxy.Caller{Principal: who}}, wake: make(chan struct{}, 1)}
+	return &Call{x: x, inner: &proxy.Exchange{Caller: proxy.Caller{Principal: who}}, wake: make(chan struct{}, 1), turn: new(sessions.Turn)}
 }
 
 // The store is bounded in total and per principal. Each call is taken once, which makes room.

@@ -63,6 +63,7 @@ func (x *Calls) resume(ex *proxy.Exchange, h Handle) (proxy.Replies, error) {
 		return nil, BadState() // taken by another retry
 	}
 	ex.Continues = d.inner.OutgoingTrace()
+	d.turn.Resume()
 	a := d.Attach(ex) // first: the result may follow the answer at once
 	for _, raw := range d.takeAnswers(&ex.Msg) {
 		x.work.Answer(ex, d.session.Link(), raw)
@@ -168,6 +169,7 @@ func (w *Waiter) suspend() (*wire.Message, error) {
 	result := d.inputRequired(state)
 	w.over, w.asked, d.suspended, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()
+	d.turn.Suspend() // before the client has the questions, so that its next call finds the session free
 	w.ex.Detach(w)
 	m := proxy.ResultMessage(w.ex.Msg.Of(w.ex.Msg.ID), result)
 	return &m, nil

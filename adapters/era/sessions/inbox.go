@@ -26,10 +26,16 @@ type Receiver interface {
 	Withdraw(m *wire.Message)
 }
 
+// attached is a call that receives messages, with its turn.
+type attached struct {
+	Receiver
+	turn *Turn
+}
+
 // inbox delivers messages of a session that belong to no single call. It holds the calls that may receive such messages, and the
 // questions that wait for a call. The session's mutex guards it.
 type inbox struct {
-	calls         []Receiver
+	calls         []attached
 	early         []wire.Message // questions that arrived before there was a call in which the server may ask
 	hadAskingCall bool           // there has been such a call: a question between two calls may be a stray of the first
 	refusal       *time.Timer    // of early
@@ -45,10 +51,11 @@ func (b *inbox) stop() {
 
 // Join adds a call that receives messages from outside calls. If the server may ask in it, it receives the questions that arrived
 // before: many servers ask for the roots right after the handshake, and an empty answer would be false.
-func (s *Session) Join(c Receiver, asks bool) {
+func (t *Turn) Join(c Receiver, asks bool) {
+	s := t.s
 	s.mu.Lock()
 	b := &s.inbox
-	b.calls = append(b.calls, c)
+	b.calls = append(b.calls, attached{c, t})
 	if !asks {
 		s.mu.Unlock()
 		return
@@ -66,23 +73,23 @@ func (s *Session) Join(c Receiver, asks bool) {
 func (s *Session) Leave(c Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inbox.calls = slices.DeleteFunc(s.inbox.calls, func(o Receiver) bool { return o == c })
+	s.inbox.calls = slices.DeleteFunc(s.inbox.calls, func(o attached) bool { return o.Receiver == c })
 }
 
-// only returns the only call that accepts a message, nil if there are none or several, and the number of them.
-func (s *Session) only(m *wire.Message) (found Receiver, count int) {
+// only returns the only call that accepts a message; nil if there are none or several.
+func (s *Session) only(m *wire.Message) (found Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.inbox.calls {
-		if c.Accepts(m) {
-			found = c
-			count++
+		switch {
+		case !c.Accepts(m):
+		case found != nil:
+			return nil
+		default:
+			found = c.Receiver
 		}
 	}
-	if count > 1 {
-		found = nil
-	}
-	return found, count
+	return found
 }
 
 // Message implements transport.Sink: a message outside calls goes to the only call that accepts it, a change notice to the listens.
@@ -102,7 +109,7 @@ func (s *Session) Message(m *wire.Message) bool {
 			c.Withdraw(m)
 		}
 	case m.Is("notifications/progress"), m.Is("notifications/message"):
-		c, _ := s.only(m)
+		c := s.only(m)
 		if c == nil {
 			return false // the call that it belongs to is unknown
 		}
@@ -115,7 +122,7 @@ func (s *Session) Message(m *wire.Message) bool {
 
 // question handles a question that names no call.
 func (s *Session) question(m *wire.Message) {
-	c, asking := s.only(m)
+	c, asking := s.asked(m)
 	if c != nil {
 		c.Receive(m, false)
 		return

@@ -44,11 +44,11 @@ func (r rig) close(t *testing.T) {
 // session is a session of a client with the given capabilities, in which nothing runs.
 func (r rig) session(t *testing.T, caps string) *Session {
 	t.Helper()
-	s, err := r.Acquire(&proxy.Exchange{Caller: proxy.Caller{Principal: "p"}, Client: proxy.Client{Info: []byte(`{"name":"n"}`), Caps: []byte(caps)}}, false, 0)
+	s, err := r.Acquire(&proxy.Exchange{Caller: proxy.Caller{Principal: "p"}, Client: proxy.Client{Info: []byte(`{"name":"n"}`), Caps: []byte(caps)}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Release(false)
+	s.Release()
 	return s
 }
 

@@ -2,7 +2,9 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,8 +18,8 @@ import (
 
 // Pool holds the sessions with a legacy server that modern clients share. A session belongs to one principal, one clientInfo, one set of
 // capabilities and one set of forwarded headers, all of which initialize fixed: nothing leaks between principals. A call in which the
-// server may ask leases its session, and no second such call runs there: some servers send questions that do not name their call. Calls
-// in which the server may not ask share any session, leased or not. A Pool is safe for concurrent use.
+// server may ask leases its session, and no second such call runs there (Turn): some servers send questions that do not name their call.
+// Calls in which the server may not ask share any session, leased or not. A Pool is safe for concurrent use.
 type Pool struct {
 	server *transport.Server
 	opt    Options
@@ -45,82 +47,151 @@ func NewPool(server *transport.Server, opt Options, group *work.Group, keeper *p
 // asks reports whether the server may ask anything.
 func (p *Pool) asks() bool { return p.opt.Isolation.Asks(p.opt.DeclareAll) }
 
-// Acquire returns a session for an exchange and opens one if necessary. With lease, no other call has leased the session. At a limit it
-// waits for a session up to LeaseWait; then the error is TooManySessions. page is the number of the preferred session; 0: none. The
-// caller must call Release when the call has ended.
-func (p *Pool) Acquire(ex *proxy.Exchange, lease bool, page uint64) (*Session, error) {
+// Acquire returns a session for an exchange and opens one if necessary. At a limit it waits for a session up to LeaseWait; then the error
+// is TooManySessions. page is the number of the preferred session; 0: none. The caller must call Release when the call has ended.
+func (p *Pool) Acquire(ex *proxy.Exchange, page uint64) (*Session, error) {
 	id := p.identify(ex)
-	var wanted *Session
-	switch {
-	case ex.Msg.Is("subscriptions/listen"):
-		wanted = p.used(id)
-	case page != 0:
-		wanted = p.numbered(id.group, page)
-	}
-	if wanted != nil && wanted.wait(ex, false) == nil {
-		return wanted, nil
-	}
-	var late <-chan time.Time
-	for {
-		s, freed, err := p.pick(id, lease)
-		if err == nil {
-			if err := s.wait(ex, lease); err != nil {
-				return nil, err
-			}
+	if s := p.preferred(ex, id, page); s != nil {
+		if s.wait(ex) == nil {
 			return s, nil
 		}
-		if freed == nil {
-			return nil, err
+		s.Release()
+	}
+	s, _, err := p.take(ex, &request{id: id})
+	return s, err
+}
+
+// Turn is Acquire for a call that receives what the server sends outside calls. With lease, no other call that the server may ask about
+// runs in the session. The turn is attached to ex, which must be detached when the call has begun, and the caller must call End.
+func (p *Pool) Turn(ex *proxy.Exchange, lease bool, page uint64) (*Turn, error) {
+	id := p.identify(ex)
+	if s := p.preferred(ex, id, page); s != nil {
+		if s.wait(ex) == nil {
+			return &Turn{s: s}, nil
 		}
-		if late == nil {
+		s.Release()
+	}
+	s, t, err := p.take(ex, &request{id: id, lease: lease, from: addressOf(ex), looked: ex.Arrival == nil || ex.Arrival.Departures == nil})
+	if t == nil && err == nil {
+		t = &Turn{s: s}
+	}
+	return t, err
+}
+
+// preferred returns a session that a request prefers to all others; nil if there is none. The session counts as in use.
+func (p *Pool) preferred(ex *proxy.Exchange, id identity, page uint64) *Session {
+	switch {
+	case ex.Msg.Is("subscriptions/listen"):
+		return p.used(id)
+	case page != 0:
+		return p.numbered(id.group, page)
+	}
+	return nil
+}
+
+// request is what a call asks of the pool.
+type request struct {
+	id     identity
+	lease  bool
+	from   netip.Addr // of an anonymous caller
+	looked bool       // which clients have left is known up to now
+	hasty  bool       // it does not wait for a session that rests
+}
+
+// Reasons for which a call does not begin at once, besides limits.
+var (
+	errRests   = errors.New("sessions: the session of the client's last call rests")
+	errEngaged = errors.New("sessions: the call in the client's session may be that of a client that has left")
+)
+
+// take returns an open session, which counts as in use, and the turn of a leased call.
+func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
+	var late, rested <-chan time.Time
+	for {
+		s, t, freed, err := p.pick(r)
+		switch {
+		case err == nil:
+			return s, t, begin(ex, s, t)
+		case freed == nil:
+			return nil, nil, err
+		case errors.Is(err, errEngaged):
+			ex.Arrival.Departures()
+			r.looked = true
+			continue
+		case errors.Is(err, errRests) && rested == nil:
+			rested = time.After(restMost)
+		case late == nil && !errors.Is(err, errRests):
 			late = time.After(p.opt.LeaseWait)
 		}
 		select {
 		case <-freed:
+		case <-rested:
+			r.hasty = true
 		case <-late:
-			return nil, err
+			return nil, nil, err
 		case <-ex.Done():
-			return nil, ex.Err()
+			return nil, nil, ex.Err()
 		}
 	}
 }
 
-// pick returns a session in use by the caller, which may not be open yet; or the channel that signals a free session.
-func (p *Pool) pick(id identity, lease bool) (*Session, <-chan struct{}, error) {
+// begin waits until the session is open. The turn, if there is one, is aborted as soon as the call is cancelled.
+func begin(ex *proxy.Exchange, s *Session, t *Turn) error {
+	if t == nil {
+		err := s.wait(ex)
+		if err != nil {
+			s.Release()
+		}
+		return err
+	}
+	ex.Attach(t)
+	err := s.wait(ex)
+	if err != nil {
+		ex.Detach(t)
+		t.End()
+	}
+	return err
+}
+
+// pick returns a session, which counts as in use and may not be open yet, and the turn of a leased call; or the channel that signals a
+// free session.
+func (p *Pool) pick(r *request) (*Session, *Turn, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, work.ErrClosing()
+		return nil, nil, nil, work.ErrClosing()
 	}
-	s, err := p.find(id, lease)
+	s, err := p.find(r)
 	if err != nil && !p.awaited.Swap(true) {
-		s, err = p.find(id, lease) // a session may have become free before awaited was set
+		s, err = p.find(r) // a session may have become free before awaited was set
 	}
 	if err != nil {
-		return nil, p.freed, err
+		return nil, nil, p.freed, err
 	}
-	s.hold(lease)
-	return s, nil, nil
+	if r.lease {
+		return s, s.turn(r.from), nil, nil
+	}
+	s.hold()
+	return s, nil, nil, nil
 }
 
-// find returns a session of an identity and opens one if none is free. The error names the limit that prevents it. The caller holds
-// p.mu.
-func (p *Pool) find(id identity, lease bool) (*Session, error) {
-	of := p.sessions[id.key]
-	if s := p.choose(of, lease); s != nil {
-		return s, nil
+// find returns a session of an identity and opens one if none is free. The error names what prevents it. The caller holds p.mu.
+func (p *Pool) find(r *request) (*Session, error) {
+	of := p.sessions[r.id.key]
+	if s, err := p.choose(of, r); s != nil || err != nil {
+		return s, err
 	}
 	switch most := p.opt.Isolation.most(); {
 	case most > 0 && len(of) >= most:
 		return nil, leased()
-	case lease && len(of) > p.opt.Max/2:
+	case r.lease && len(of) > p.opt.Max/2:
 		return nil, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
 	case opening(of) >= maxOpening:
 		return nil, p.full("sessions with the upstream take long to open")
 	case !p.makeRoom():
 		return nil, p.full("all sessions with the upstream are in use")
 	}
-	return p.add(&id), nil
+	return p.add(&r.id), nil
 }
 
 // add opens a session. The caller holds p.mu.
@@ -164,56 +235,12 @@ func opening(all []*Session) (n int) {
 	return n
 }
 
-// choose returns one of the sessions of an identity; nil if another should be opened. With isolation Pooled it prefers the last used of
-// the idle sessions, so that surplus ones expire, and otherwise the one with the fewest calls.
-func (p *Pool) choose(all []*Session, lease bool) *Session {
-	if p.opt.Isolation.Sharing != Pooled {
-		return best(all, lease)
-	}
-	var free, least *Session
-	var last time.Time
-	fewest := 0
-	for _, s := range all {
-		s.mu.Lock()
-		dead, uses, used := s.dead, s.uses, s.last
-		s.mu.Unlock()
-		switch {
-		case dead:
-		case uses == 0 && (free == nil || used.After(last)):
-			free, last = s, used
-		case least == nil || uses < fewest:
-			least, fewest = s, uses
-		}
-	}
-	if free != nil || len(all) < p.opt.Isolation.most() && opening(all) < maxOpening {
-		return free
-	}
-	return least
-}
-
-// best chooses among the sessions of one identity: one with a listen, since the server announces there what a call changes; otherwise
-// the last used, so that consecutive calls of a client stay in one session.
-func best(all []*Session, lease bool) (found *Session) {
-	var last time.Time
-	listening := false
-	for _, s := range all {
-		s.mu.Lock()
-		free, listens, used := !s.dead && !(lease && s.lease), s.listens > 0, s.last
-		s.mu.Unlock()
-		if !free || found != nil && (listening && !listens || listening == listens && !used.After(last)) {
-			continue
-		}
-		found, last, listening = s, used, listens
-	}
-	return found
-}
-
 // used returns the session of the client's last calls for a listen, which is to receive what they change; nil if there is none. Sessions
 // with the capabilities of the listen come first, since another client may have the same name. The session counts as in use.
 func (p *Pool) used(id identity) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := best(p.sessions[id.key], false)
+	s, _ := best(p.sessions[id.key], &request{looked: true})
 	if s == nil {
 		var all []*Session
 		for s := range p.all() {
@@ -221,10 +248,10 @@ func (p *Pool) used(id identity) *Session {
 				all = append(all, s)
 			}
 		}
-		s = best(all, false)
+		s, _ = best(all, &request{looked: true})
 	}
 	if s != nil {
-		s.hold(false)
+		s.hold()
 	}
 	return s
 }
@@ -235,7 +262,7 @@ func (p *Pool) numbered(group [32]byte, number uint64) *Session {
 	defer p.mu.Unlock()
 	for s := range p.all() {
 		if s.number == number && s.group == group {
-			s.hold(false)
+			s.hold()
 			return s
 		}
 	}
@@ -250,11 +277,11 @@ func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 	}
 	ex := &proxy.Exchange{Client: proxy.Client{Info: p.server.Self, Caps: []byte("{}")}}
 	defer ex.Follow(ctx)()
-	s, err := p.Acquire(ex, false, 0)
+	s, err := p.Acquire(ex, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, func() { s.Release(false) }, nil
+	return s, s.Release, nil
 }
 
 // any returns an open session of any client and when it was last used; nil if there is none. The session counts as in use.
@@ -271,7 +298,7 @@ func (p *Pool) any() (*Session, time.Time) {
 		alive, last := s.err == nil && !s.dead, s.last
 		s.mu.Unlock()
 		if alive {
-			s.hold(false)
+			s.hold()
 			return s, last
 		}
 	}
@@ -317,7 +344,16 @@ func (p *Pool) Unused(principal string, own bool) (*Session, time.Time) {
 	return s, s.last
 }
 
-// wake wakes the calls that wait for a session. The caller holds p.mu.
+// signal wakes the calls that wait for a session.
+func (p *Pool) signal() {
+	if p.awaited.Load() {
+		p.mu.Lock()
+		p.wake()
+		p.mu.Unlock()
+	}
+}
+
+// wake is signal for a caller that holds p.mu.
 func (p *Pool) wake() {
 	if p.awaited.Swap(false) {
 		close(p.freed)
@@ -350,7 +386,7 @@ func (p *Pool) Size() (all, leased int) {
 	defer p.mu.Unlock()
 	for s := range p.all() {
 		s.mu.Lock()
-		if s.lease {
+		if len(s.turns) > 0 {
 			leased++
 		}
 		s.mu.Unlock()

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -29,8 +30,8 @@ type Session struct {
 	result      *InitResult
 
 	mu         sync.Mutex
-	uses       int  // calls, and listens
-	lease      bool // the server may ask in one of the calls, and no second such call may be added
+	uses       int     // calls, and listens
+	turns      []*Turn // leased, the last to run last
 	idle       *time.Timer
 	last       time.Time // when it was last used
 	level      string    // that logging/setLevel asked for so far
@@ -159,55 +160,57 @@ func (s *Session) opened() {
 	s.pool.wake()
 }
 
-// wait waits until the session is open. On an error the session has been released.
-func (s *Session) wait(ex *proxy.Exchange, lease bool) error {
+// wait waits until the session is open.
+func (s *Session) wait(ex *proxy.Exchange) error {
 	select {
 	case <-s.ready: // the common case needs no channel to wait on
 	default:
 		select {
 		case <-s.ready:
 		case <-ex.Done():
-			s.Release(lease)
 			return ex.Err()
 		}
-	}
-	if s.err != nil {
-		s.Release(lease)
 	}
 	return s.err
 }
 
-func (s *Session) hold(lease bool) {
+func (s *Session) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses++
-	s.lease = s.lease || lease
 }
 
-// Release ends a use of the session, which Acquire began; lease must be as it was there. An unused session is closed after the idle
-// time.
-func (s *Session) Release(lease bool) {
+// turn begins a leased turn.
+func (s *Session) turn(from netip.Addr) *Turn {
+	t := &Turn{s: s, leased: true, from: from}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	s.turns, s.last = append(s.turns, t), time.Now()
+	return t
+}
+
+// Release ends a use of the session, which Acquire began. An unused session is closed after the idle time.
+func (s *Session) Release() { s.release(false) }
+
+// release is Release; lease says that a lease has ended.
+func (s *Session) release(lease bool) {
 	p := s.pool
 	s.mu.Lock()
 	s.last = time.Now()
-	if lease {
-		s.lease = false
-	}
 	if s.uses--; s.uses == 0 && !s.dead && s.idle == nil && p.opt.idle() > 0 {
 		s.idle = time.AfterFunc(p.opt.idle(), s.expire)
 	}
 	free := lease || s.uses == 0
 	s.mu.Unlock()
-	if free && p.awaited.Load() {
-		p.mu.Lock()
-		p.wake()
-		p.mu.Unlock()
+	if free {
+		p.signal()
 	}
 }
 
 // untouched is Release for a use that does not restart the idle time; last is when the session was last used before.
 func (s *Session) untouched(last time.Time) {
-	s.Release(false)
+	s.Release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uses == 0 {

@@ -88,10 +88,10 @@ func (s *Session) EndListener(l Listener, uris []string) {
 		for _, uri := range uris {
 			_ = s.unsubscribe(p.work.Context(), uri) // a server that is gone has forgotten it anyway
 		}
-		s.Release(false)
+		s.Release()
 	})
 	if !ends {
-		s.Release(false)
+		s.Release()
 	}
 }
 

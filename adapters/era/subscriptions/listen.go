@@ -118,7 +118,7 @@ func sessionIsLost(err error) bool { return proxy.IsFault(err, proxy.SessionLost
 
 // open acquires a session and subscribes in it. again says that the acknowledgement has been sent before.
 func (l *listenBridge) open(again bool) error {
-	s, err := l.x.pool.Acquire(l.ex, false, 0)
+	s, err := l.x.pool.Acquire(l.ex, 0)
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (l *listenBridge) SessionEnded(s *sessions.Session) {
 		l.tries = 0
 	}
 	l.mu.Unlock()
-	s.Release(false)
+	s.Release()
 	again := l.x.work.Spawn(func() {
 		for l.waitToReopen() {
 			if l.open(true) == nil {

@@ -227,7 +227,7 @@ func (r *listenRig) listen(id, filter string) *modernListen {
 // session opens another session of the same client, in which its calls may run, and returns its link.
 func (r *listenRig) session() *legacyLink {
 	r.t.Helper()
-	if _, err := r.pool.Acquire(r.exchange("1", "tools/call", `{"name":"a"}`), true, 0); err != nil {
+	if _, err := r.pool.Turn(r.exchange("1", "tools/call", `{"name":"a"}`), true, 0); err != nil {
 		r.t.Fatal(err)
 	}
 	r.s.mu.Lock()

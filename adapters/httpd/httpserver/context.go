@@ -64,6 +64,10 @@ func AddrOf(ctx *fasthttp.RequestCtx) netip.Addr { return connOf(ctx).from }
 // on the connection is another one.
 func WatchClient(ctx *fasthttp.RequestCtx, l Leaver) Watch { return connOf(ctx).watch(l) }
 
+// DeparturesOf returns a function that calls Leave for the clients that have left before the call, if the system can tell: a client that
+// closes one connection and uses another expects that order.
+func DeparturesOf(ctx *fasthttp.RequestCtx) func() { return connOf(ctx).srv.departures }
+
 // KeepBody leaves the memory of a request's body, and its Scratch, to code that uses them beyond the response; the connection
 // goes on with other memory. It is called before the end of the response, by the handler or by what writes the response.
 func KeepBody(ctx *fasthttp.RequestCtx) { connOf(ctx).state.kept = true }

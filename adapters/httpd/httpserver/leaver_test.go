@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,5 +179,39 @@ func TestWatchAllocatesNothing(t *testing.T) {
 	c, l := &conn{}, &nullLeaver{}
 	if n := testing.AllocsPerRun(100, func() { c.watch(l).Stop() }); n != 0 {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+// A request that asks which clients have left learns of each that left before it.
+func TestDepartures(t *testing.T) {
+	entered, left := make(chan struct{}, 1), make(leaver, 1)
+	_, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
+			watch := WatchClient(ctx, left)
+			defer watch.Stop()
+			entered <- struct{}{}
+			<-s.stop.Done()
+		})
+		s.Handle("GET", "/look", func(ctx *fasthttp.RequestCtx) {
+			DeparturesOf(ctx)()
+			ctx.SetBodyString(map[bool]string{true: "left", false: "there"}[len(left) == 1])
+		})
+	})
+	const look = "GET /look HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	second := dialTo(t, addr)
+	for range 100 {
+		first := dialTo(t, addr)
+		first.send(get)
+		testkit.Receive(t, "the handler", entered)
+		second.send(look)
+		if _, body := second.answer(); body != "there" {
+			t.Fatalf("before: %s", body)
+		}
+		_ = first.Close()
+		second.send(look)
+		if _, body := second.answer(); body != "left" && runtime.GOOS == "linux" {
+			t.Fatalf("after: %s", body)
+		}
+		testkit.Receive(t, "the leave", left)
 	}
 }

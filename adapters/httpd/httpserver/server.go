@@ -26,6 +26,8 @@ type Server struct {
 	watcher *netpoll.Watcher
 	streams *keepAlives
 
+	departures func() // the watcher's Look
+
 	budget budget
 	states sync.Pool // of *serveState
 
@@ -57,6 +59,7 @@ func NewServer(opts Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 	}
+	s.departures = watcher.Look
 	s.stop, s.stopped = context.WithCancel(context.Background())
 	s.budget.max = opts.MaxReading
 	s.handler.Store(NewHandler(opts.HandlerOptions))

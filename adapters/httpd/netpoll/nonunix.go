@@ -31,5 +31,8 @@ func NewWatcher() (*Watcher, error) { return &Watcher{}, nil }
 func (w *Watcher) add(*Socket, Peer) error { return nil }
 func (w *Watcher) remove(*Socket)          {}
 
+// Look does nothing.
+func (w *Watcher) Look() {}
+
 // Close does nothing.
 func (w *Watcher) Close() {}

@@ -18,6 +18,9 @@ type Watcher struct {
 	raw  syscall.RawConn
 	done chan struct{}
 
+	looking sync.Mutex // held from the events of the kernel to the end of the calls of Left
+	events  []unix.EpollEvent
+
 	mu    sync.Mutex
 	slots []watchSlot
 	free  []int32
@@ -46,7 +49,7 @@ func NewWatcher() (*Watcher, error) {
 		_ = set.Close()
 		return nil, fmt.Errorf("httpd: epoll: %w", err)
 	}
-	w := &Watcher{set: set, raw: raw, done: make(chan struct{})}
+	w := &Watcher{set: set, raw: raw, done: make(chan struct{}), events: make([]unix.EpollEvent, 128)}
 	go w.run()
 	return w, nil
 }
@@ -54,24 +57,38 @@ func NewWatcher() (*Watcher, error) {
 // run ends when the set is closed.
 func (w *Watcher) run() {
 	defer close(w.done)
-	events := make([]unix.EpollEvent, 128)
-	var n int
-	poll := func(fd uintptr) bool {
-		var err error
-		n, err = unix.EpollWait(int(fd), events, 0)
-		return n > 0 || err != nil && err != unix.EINTR && err != unix.EAGAIN
-	}
-	for {
-		n = 0
-		if err := w.raw.Read(poll); err != nil || n < 0 {
+	for broken := false; !broken; {
+		err := w.raw.Read(func(fd uintptr) bool {
+			n, err := w.look(int(fd))
+			broken = err != nil && err != unix.EINTR && err != unix.EAGAIN
+			return n > 0 || broken
+		})
+		if err != nil {
 			return
 		}
-		for i := range n {
-			if p := w.at(events[i].Fd, events[i].Pad); p != nil {
-				p.Left()
-			}
+	}
+}
+
+// Look calls Left for the peers that have left before the call, and returns when all these calls have ended. Left must not call it.
+func (w *Watcher) Look() {
+	_ = w.raw.Control(func(fd uintptr) {
+		for n := len(w.events); n == len(w.events); {
+			n, _ = w.look(int(fd))
+		}
+	})
+}
+
+// look takes events of the set, and returns their number.
+func (w *Watcher) look(set int) (int, error) {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	n, err := unix.EpollWait(set, w.events, 0)
+	for i := range n {
+		if p := w.at(w.events[i].Fd, w.events[i].Pad); p != nil {
+			p.Left()
 		}
 	}
+	return n, err
 }
 
 func (w *Watcher) at(slot, gen int32) Peer {

@@ -1,0 +1,151 @@
+package sessions
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// RestTime is how long a session rests after a leased call has been given up: until the server has received the cancellation, its
+// questions would be taken for those of the next call.
+const RestTime = 250 * time.Millisecond
+
+// restMost bounds how long a call waits for a session that rests, on a machine that is busy.
+const restMost = 4 * RestTime
+
+// Turn is the use of a session by one call. A leased turn is that of a call in which the server may ask. While the call's client waits for
+// a reply, no other leased turn begins in the session. A turn whose client has been asked is suspended: the client's next call belongs in
+// the same session, for what the server remembers of the client. So does the call after one that was given up, once the session has
+// rested. A Turn is safe for concurrent use.
+type Turn struct {
+	s      *Session
+	leased bool
+	from   netip.Addr // of an anonymous caller
+
+	state turnState // guarded by s.mu
+}
+
+// turnState is the state of a turn.
+type turnState uint8
+
+const (
+	running   turnState = iota // the client waits for a reply
+	suspended                  // the client has been asked
+	resting                    // the client has given the call up
+	over
+)
+
+// Session returns the session of the turn.
+func (t *Turn) Session() *Session { return t.s }
+
+// Leased reports whether the server may ask in the turn, and no other such turn runs beside it.
+func (t *Turn) Leased() bool { return t.leased }
+
+// Suspend records that the client has been asked. Its next call may use the session.
+func (t *Turn) Suspend() { t.move(suspended, running) }
+
+// Resume records that the client has returned with answers, and waits again. It does not wait for the turn of another call that has
+// begun meanwhile, whose answer may depend on this one.
+func (t *Turn) Resume() { t.move(running, suspended) }
+
+// Abort implements proxy.Aborter: the client has given the call up.
+func (t *Turn) Abort() { t.move(resting, running, suspended) }
+
+// move changes the state if it is one of from. The last turn to run is the last of the session's turns.
+func (t *Turn) move(to turnState, from ...turnState) {
+	if !t.leased {
+		return
+	}
+	s := t.s
+	s.mu.Lock()
+	moves := slices.Contains(from, t.state)
+	if moves {
+		t.state = to
+		i := slices.Index(s.turns, t)
+		s.turns = append(slices.Delete(s.turns, i, i+1), t)
+		s.last = time.Now()
+	}
+	s.mu.Unlock()
+	if moves && to != running {
+		s.pool.signal()
+	}
+}
+
+// End ends the turn and releases the session. Only the first call counts.
+func (t *Turn) End() {
+	s := t.s
+	s.mu.Lock()
+	ended := t.state == over
+	if t.state = over; !ended {
+		s.turns = slices.DeleteFunc(s.turns, func(o *Turn) bool { return o == t })
+	}
+	s.mu.Unlock()
+	if !ended {
+		s.release(t.leased)
+	}
+}
+
+// addressOf returns what tells callers without an identity apart, as far as anything does.
+func addressOf(ex *proxy.Exchange) (from netip.Addr) {
+	if ex.Caller.Principal == "" && ex.Arrival != nil {
+		from = ex.Arrival.Address
+	}
+	return from
+}
+
+// availability says whether a call may begin in a session.
+type availability uint8
+
+const (
+	free    availability = iota
+	rests                // it is free in a moment
+	engaged              // another call runs in which the server may ask
+)
+
+// available reports whether a turn of a caller may begin. The caller holds s.mu.
+func (s *Session) available(lease bool, from netip.Addr) availability {
+	if !lease {
+		return free
+	}
+	a := free
+	for _, t := range s.turns {
+		switch {
+		case t.state == running, t.from != from: // a question that comes late must not reach another person
+			return engaged
+		case t.state == resting:
+			a = rests
+		}
+	}
+	return a
+}
+
+// asked returns the call that a question belongs to which names none, and the number of calls that accept it. Among leased calls, all of
+// one client, it is the one that began to run last, and a suspended one only if none runs: its server waits for answers. Otherwise it is
+// the only one that accepts the question.
+func (s *Session) asked(m *wire.Message) (found Receiver, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best := -1
+	for _, c := range s.inbox.calls {
+		if !c.Accepts(m) {
+			continue
+		}
+		if count++; count == 1 {
+			found = c.Receiver
+		}
+		rank := slices.Index(s.turns, c.turn)
+		if rank >= 0 && c.turn.state == running {
+			rank += len(s.turns)
+		}
+		if rank > best {
+			best, found = rank, c.Receiver
+		}
+	}
+	if count > 1 && best < 0 {
+		found = nil
+	}
+	return found, count
+}
