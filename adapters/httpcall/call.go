@@ -61,6 +61,8 @@ type callState struct {
 	status int
 	// retryAfter is the head's Retry-After, in seconds.
 	retryAfter int
+	// location is where a redirect leads.
+	location string
 	// streamed reports that the answer is an event stream, whose end may still have to be read.
 	streamed bool
 	once     sync.Once
@@ -169,6 +171,9 @@ func (c *Call) head(until time.Time) error {
 		c.Head(status, h)
 	}
 	c.status, c.retryAfter = status, RetryAfter(h)
+	if status >= 300 && status < 400 {
+		c.location = Redirect(h)
+	}
 	if isEventStream(h) && status == fasthttp.StatusOK {
 		c.state, c.streamed = streaming, true
 		c.split.Reset(c.Limits.Event)
@@ -221,12 +226,18 @@ func (c *Call) json(until time.Time) error {
 		return nil
 	case c.status == fasthttp.StatusNotFound && c.InSession:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case c.status < 300 && isPage(body):
+		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with %w%s instead of a JSON-RPC message; is the path of its url right (mostly /mcp), and does it want credentials?", transport.ErrPage, titled(body))
 	case c.status < 300 && len(body) > 0 && serr != nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
 	case c.status < 300 && serr == nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return &transport.StatusError{Status: c.status, Text: Printable(body), RetryAfter: c.retryAfter}
+	text := Printable(body)
+	if isPage(body) {
+		text = transport.ErrPage.Error() + titled(body)
+	}
+	return &transport.StatusError{Status: c.status, Text: text, RetryAfter: c.retryAfter, Location: c.location}
 }
 
 // withID adds the request's id to an error that has none. It can only belong to this request.

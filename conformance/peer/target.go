@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/goccy/go-json"
 	"time"
 )
 
@@ -50,6 +51,13 @@ type ErrRefused struct {
 
 func (e *ErrRefused) Error() string {
 	code, message, _ := e.Answer.Error()
+	if _, ok := Get(e.Answer.Object, "error", "code").(json.Number); !ok { // such as the body of a 401 (RFC 6749 §5.2)
+		status := ""
+		if e.Answer.Status != 0 {
+			status = fmt.Sprintf("HTTP %d and ", e.Answer.Status)
+		}
+		return fmt.Sprintf("%s was answered with %s%s, which is no error of JSON-RPC", e.Method, status, Cut(e.Answer.Raw, 200))
+	}
 	return fmt.Sprintf("%s was answered with the error %d: %s", e.Method, code, message)
 }
 

@@ -46,15 +46,18 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 	}
 	quiet := *cfg
 	quiet.Attended = true
-	quiet.Audit.Enabled = false // there are no calls to audit, and the file may be another user's
-	g, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
+	quiet.Audit.Enabled = false              // there are no calls to audit, and the file may be another user's
+	if log.GetLevel() == zerolog.InfoLevel { // the default; what the probe finds out is printed, or is its error
+		log = log.Level(zerolog.ErrorLevel)
+	}
+	g, err := Assemble(&quiet, []*config.Upstream{up}, log)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
 	v, err := g.Targets.All[0].Both(ctx)
 	if err != nil {
-		return userError(err)
+		return fmt.Errorf("%s: %w", up.Place(), userError(err))
 	}
 	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
 		Degrades: era.Degrades(v, target.ProfileSettings(cfg, up.Name))}

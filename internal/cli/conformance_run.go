@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -223,6 +224,9 @@ const (
 	fixCommand = "does the command run by itself, and does it write nothing but messages to its standard output? give it more time with --timeout"
 )
 
+// wantsCredentials finds the statuses of HTTP by which a server asks for credentials in what is told of its answers.
+var wantsCredentials = regexp.MustCompile(`\b(with|HTTP|status) (401|403|407)\b`)
+
 // nobody returns the error of a test that has found no server.
 func (t *tester) nobody() error {
 	what := strings.Join(t.targets(), ", ")
@@ -232,6 +236,8 @@ func (t *tester) nobody() error {
 	}
 	fix := fixURL
 	switch {
+	case slices.ContainsFunc(absent, func(line string) bool { return wantsCredentials.MatchString(line) }):
+		fix = "the server wants credentials: give them with --header"
 	case len(t.URLs) == 0:
 		fix = fixCommand
 	case t.linesOnly():

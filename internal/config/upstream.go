@@ -210,6 +210,14 @@ func (u *Upstream) Target() string {
 	return value.RedactURL(u.URL)
 }
 
+// Place returns the URL without secrets, or the program, whose arguments may hold some: for the log.
+func (u *Upstream) Place() string {
+	if len(u.Command) > 0 {
+		return u.Command[0]
+	}
+	return value.RedactURL(u.URL)
+}
+
 // Bounds on a probe if probe_timeout is 0. A child must be started first, perhaps by a package runner that downloads
 // it.
 const (

@@ -178,6 +178,12 @@ func judge(err error) verdict {
 	return verdictNone
 }
 
+// isUnusable reports whether the error of a probe shows that the server cannot be used.
+func isUnusable(err error) bool {
+	e, ok := errors.AsType[*proxy.Error](err)
+	return ok && e.Blame == "upstream" && policies.HTTPStatus(e) == 0 && !isOurs(err)
+}
+
 // isOurs reports whether a check failed for reasons of this proxy.
 func isOurs(err error) bool {
 	e, ok := errors.AsType[*proxy.Error](err)

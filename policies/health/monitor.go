@@ -345,13 +345,15 @@ func (h *Monitor) Trying() {
 	})
 }
 
-// Tried notes the result of probing that began at the given time; a nil err means that the server was reached.
+// Tried notes the result of probing that began at the given time; a nil err means that the server was reached. A probe that
+// the server has failed, by whatever answer, leaves a server that cannot be used. One that it has answered with a status
+// does not: it may take the credentials of the next caller.
 func (h *Monitor) Tried(began time.Time, err error) {
 	h.update(func(now time.Time) {
 		switch {
 		case err == nil:
 			h.succeeded(now)
-		case judge(err) == verdictSure:
+		case isUnusable(err):
 			h.failed(now, began, err, true)
 		}
 	})

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type prober struct {
 	sink   transport.Sink // for the modern link, if it is kept
 
 	guarded     *transport.StatusError // a step was refused because of missing credentials
+	refusal     *transport.StatusError // likewise, by a status of HTTP
+	page        bool                   // a step was answered with an HTML page
 	reached     bool                   // a step got an answer, or timed out
 	last        error                  // of the last step that failed
 	late        *lateDiscover          // a process that has not answered server/discover yet
@@ -58,7 +61,31 @@ func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	if (!p.reached || p.keeper.server.Wires.Certain) && p.last != nil {
 		return nil, nil, p.last // the server is unreachable: no other error says more
 	}
-	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
+	return nil, nil, p.unknown(v)
+}
+
+// unknown returns the error of a server that has answered, but in no revision: what it answered, and what helps.
+func (p *prober) unknown(v *Profile) *proxy.Error {
+	name := p.keeper.server.Name
+	key, steps := "upstreams."+name, strings.Join(v.Steps, "; ")
+	switch {
+	case p.refusal != nil:
+		return proxy.Errf(proxy.Refused, "the upstream server does not say which revision it speaks: %s; %s", steps, p.refusal.Advice(name))
+	case p.page:
+		return proxy.Errf(proxy.BadAnswer, "the upstream server answers with a page for people: %s; is the path of %s.url right (mostly /mcp)? "+
+			"If the page asks to sign in, set the credentials in %s.headers", steps, key, key)
+	}
+	fix := "is it an MCP server? Then set " + key + ".era and " + key + ".transport"
+	var status *transport.StatusError
+	switch {
+	case errors.As(p.last, &status) && status.Status >= 500:
+		fix = "its own log may say why it fails"
+	case status != nil && status.Status >= 300:
+		fix = cmp.Or(status.Advice(name), "is the path of "+key+".url right (mostly /mcp)?")
+	case proxy.IsFault(p.last, proxy.UpstreamTimeout):
+		fix = "if it is slow, raise " + key + ".probe_timeout"
+	}
+	return proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s; %s", steps, fix)
 }
 
 // errModern reports that the answer to initialize is that of a modern server.
@@ -74,6 +101,10 @@ func (p *prober) note(v *Profile, step string, err error) {
 		p.reached = true
 	}
 	p.last = err
+	p.page = p.page || errors.Is(err, transport.ErrPage)
+	if status := transport.Refusal(err); status != nil {
+		p.refusal = status
+	}
 	if status := transport.Unauthorized(err); status != nil {
 		p.guarded = status
 	}

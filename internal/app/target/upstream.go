@@ -124,7 +124,7 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 		Sessions: sessions.Options{Isolation: isolation(up), DeclareAll: up.Declare == "all", Max: up.MaxSessions, IdleTTL: b.Config.Sessions.IdleTTL,
 			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
 		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }},
-		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: logging.Notes(u.log)})
+		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: logging.Notes(u.log.With().Str("target", up.Place()).Logger())})
 	return b.registerMetrics(u, reg)
 }
 
