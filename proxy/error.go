@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"dragoman/proxy/wire"
 )
@@ -69,6 +71,48 @@ func AsError(err error) *Error {
 		return &Error{Fault: ShuttingDown, Message: "the proxy is shutting down", Cause: err}
 	}
 	return &Error{Fault: Internal, Message: "internal error; the log of Dragoman has the cause", Cause: err}
+}
+
+// Gist says what kind of error err is, for others than the caller whose request it answers: the row of the table, and the HTTP
+// status or the system's error behind it. It has nothing that a peer has written, which may be about that caller.
+func Gist(err error) string {
+	var e *Error
+	var status interface{ HTTPStatus() int }
+	var system syscall.Errno
+	said := ""
+	if errors.As(err, &e) {
+		said = e.Name
+	}
+	switch {
+	case errors.As(err, &status):
+		said = join(said, "HTTP "+strconv.Itoa(status.HTTPStatus()))
+	case errors.As(err, &system):
+		said = join(said, system.Error())
+	case said == "" && errors.Is(err, context.DeadlineExceeded):
+		said = UpstreamTimeout.Name
+	case said == "":
+		said = Internal.Name
+	}
+	return said
+}
+
+func join(name, detail string) string {
+	if name == "" {
+		return detail
+	}
+	return name + ", " + detail
+}
+
+// Told returns err as it may be told to another caller than the one whose request it answers: of the same row, with the gist in place
+// of the message.
+func Told(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	told.Message, told.Data, told.Challenge, told.Cause = "a request of another caller, for whose outcome this one waited, has failed: "+Gist(err), nil, "", err
+	return &told
 }
 
 // IsFault reports whether err is an Error of one of the rows.

@@ -39,7 +39,8 @@ const (
 type Dependency struct {
 	Name      string
 	Connected bool
-	Error     string        // why it is not connected, in words
+	Error     string        // why it is not connected, in words for any caller
+	Detail    string        // the same with what the server said, for the operator only; empty: Error, or Warning, says all
 	Took      time.Duration // duration of the last check; 0: there was none, the state is known otherwise
 	Upstream  bool          // it is an upstream server: without any of them the service cannot serve
 	// Of upstream servers only; zero values are unknown.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -74,7 +75,7 @@ func (g *Generation) Readiness() admin.Readiness {
 		if d.Connected {
 			serving++
 		}
-		r.Checks = append(r.Checks, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
+		r.Checks = append(r.Checks, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: cmp.Or(d.Detail, d.Error+d.Warning), State: d.State})
 	}
 	r.Ready = serving == len(g.Targets.All) || serving > 0 && g.Cfg.Admin.Ready == config.ReadyAny
 	if state := g.service.Health().State; state == service.ShuttingDown {

@@ -65,8 +65,8 @@ type Starts struct {
 // Change is one transition of an upstream.
 type Change struct {
 	From, To State
-	Reason   string
-	Again    bool // a further attempt to reach a server that is known to be down
+	Reason   string // for the operator only
+	Again    bool   // a further attempt to reach a server that is known to be down
 }
 
 // Report describes an upstream at one moment.
@@ -74,7 +74,8 @@ type Report struct {
 	State     State
 	Since     time.Time // start of that state; attempts to reconnect do not change it
 	Failures  int       // in a row
-	LastError string    // empty if there was none
+	LastError string    // empty if there was none; for the operator only
+	Gist      string    // of the last error, for any caller
 	RetryAt   time.Time // next attempt; zero unless it is in error
 	CheckedAt time.Time // zero: never
 	Took      time.Duration
@@ -101,7 +102,8 @@ type Monitor struct {
 	base      State // Disconnected, Connecting or Connected
 	failures  int
 	failedAt  time.Time // end of the last failure that counted
-	last      string    // text of the last error
+	last      string    // text of the last error, and
+	gist      string    // its gist
 	erring    bool      // announced is Errored, or Connecting after it
 	down      bool
 	tries     int       // attempts to reach it since it went down
@@ -163,7 +165,7 @@ func (h *Monitor) settle(now time.Time) {
 	if to == h.announced {
 		return
 	}
-	change := Change{From: h.announced, To: to, Reason: h.reason(to), Again: h.erring && (to == Connecting || to == Errored)}
+	change := Change{From: h.announced, To: to, Reason: h.reason(to, false), Again: h.erring && (to == Connecting || to == Errored)}
 	if !change.Again {
 		h.since = now
 	}
@@ -172,9 +174,12 @@ func (h *Monitor) settle(now time.Time) {
 	h.opt.Changed(change)
 }
 
-// reason explains why the upstream is in a state. The caller holds mu.
-func (h *Monitor) reason(s State) string {
-	last, failures := h.lastError()
+// reason explains why the upstream is in a state: to the operator, or told to any caller. The caller holds mu.
+func (h *Monitor) reason(s State, told bool) string {
+	last, gist, failures := h.lastError()
+	if told {
+		last = gist
+	}
 	switch {
 	case s == Connected:
 		return "it answers"
@@ -190,14 +195,14 @@ func (h *Monitor) reason(s State) string {
 	return "it is tried"
 }
 
-// lastError returns the last failure and the number of failures in a row. The caller holds mu.
-func (h *Monitor) lastError() (string, int) {
+// lastError returns the last failure for the operator, its gist for everybody, and the number of failures in a row. The caller holds mu.
+func (h *Monitor) lastError() (last, gist string, failures int) {
 	if h.opt.Starts != nil {
 		if s := h.opt.Starts(); s.Last != "" && (s.Failures > 0 || h.last == "") {
-			return "the server " + s.Last, s.Failures
+			return "the server " + s.Last, "the server " + s.Last, s.Failures
 		}
 	}
-	return h.last, h.failures
+	return h.last, h.gist, h.failures
 }
 
 // update calls f and settles the state under the lock, and then cancels the orphaned calls without it.
@@ -206,11 +211,11 @@ func (h *Monitor) update(f func(now time.Time)) {
 	now := time.Now()
 	f(now)
 	h.settle(now)
-	orphans, last := h.orphans, h.last
+	orphans, gist := h.orphans, h.gist
 	h.orphans = nil
 	h.mu.Unlock()
 	for _, call := range orphans {
-		call.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, last))
+		call.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, gist))
 	}
 }
 
@@ -231,7 +236,7 @@ func (h *Monitor) succeeded(now time.Time) {
 // failed notes the failure of something that began at the given time. sure says that only the server, or the way to it,
 // can be the cause. The caller holds mu.
 func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
-	h.last = errorText(err)
+	h.last, h.gist = errorText(err), proxy.Gist(err)
 	switch {
 	case h.opt.Starts != nil || h.down:
 		return
@@ -295,7 +300,7 @@ func spread(d time.Duration) time.Duration {
 func (h *Monitor) Now() (r Report) {
 	h.update(func(time.Time) {
 		r = Report{State: h.state(), Since: h.since, CheckedAt: h.checkedAt, Took: h.took, Warning: h.warning, Breaker: h.breaker.state()}
-		r.LastError, r.Failures = h.lastError()
+		r.LastError, r.Gist, r.Failures = h.lastError()
 		r.RetryAt = h.retryAt()
 	})
 	return r

@@ -134,10 +134,13 @@ func TestHealthCalls(t *testing.T) {
 		if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || e.RetryAfter != 1 {
 			t.Fatal(err)
 		}
-		for _, part := range []string{`"up"`, "no way: connection refused", "down since 2000-", "tried again in "} {
+		for _, part := range []string{`"up"`, "upstream_unreachable, connection refused; it is tried", "down since 2000-", "tried again in "} {
 			if !strings.Contains(e.Message, part) {
 				t.Errorf("no %q in %q", part, e.Message)
 			}
+		}
+		if r := k.Now(); strings.Contains(e.Message, "no way") || !strings.Contains(r.LastError, "no way") || strings.Contains(r.Gist, "no way") {
+			t.Errorf("what a call was told goes to the operator, and to no other caller: %q, %+v", e.Message, r)
 		}
 		time.Sleep(time.Second)
 		k.is(Connected)

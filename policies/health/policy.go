@@ -86,7 +86,7 @@ func (h *Monitor) refusal(now time.Time) *proxy.Error {
 		when = fmt.Sprintf("it is tried again in %s%s", left.Round(100*time.Millisecond), why)
 	}
 	e := proxy.Errf(proxy.UpstreamDown, "the upstream server %q is down since %s (%s): %s; %s", h.opt.Name, h.since.UTC().Format(time.RFC3339),
-		now.Sub(h.since).Round(time.Second), h.reason(Errored), when)
+		now.Sub(h.since).Round(time.Second), h.reason(Errored, true), when)
 	e.RetryAfter = max(int((left+time.Second-1)/time.Second), 1)
 	return e
 }

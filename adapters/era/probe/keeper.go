@@ -123,6 +123,9 @@ func (k *Keeper) find(ctx context.Context, known func() *Profile, probe func(ctx
 		p := k.start(forwarded, probe)
 		k.mu.Unlock()
 		v, err := p.wait(ctx)
+		if own := (proxy.Caller{Forwarded: forwarded}).Sum(); err != nil && ctx.Err() == nil && p.sum != own && p.sum != [16]byte{} {
+			err = proxy.Told(err) // what the server said to another caller's headers
+		}
 		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: forwarded}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
 			return v, err
 		}

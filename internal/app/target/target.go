@@ -207,10 +207,10 @@ func (t *Target) State() service.Dependency {
 			break
 		}
 		if d.Connected = false; d.Error == "" {
-			d.Error = r.LastError
+			d.Error, d.Detail = r.Gist, r.LastError
 		}
 	case health.Degraded:
-		d.Warning = r.LastError
+		d.Warning, d.Detail = r.Gist, r.LastError
 	}
 	if !d.Connected && d.Error == "" {
 		d.Error = "not reached yet"
