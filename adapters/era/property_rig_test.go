@@ -330,7 +330,7 @@ func newPipe(server proxy.Era, far peer, sink transport.Sink) *pipe {
 	return p
 }
 
-func (p *pipe) write(ctx context.Context, msg []byte) error {
+func (p *pipe) write(ctx context.Context, _ uint64, msg []byte) error {
 	p.mu.Lock()
 	dead := p.dead
 	p.mu.Unlock()

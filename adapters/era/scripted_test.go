@@ -66,6 +66,8 @@ type quietLink struct{ *scriptedLink }
 
 func (quietLink) Pushes() bool { return false }
 
+func (quietLink) Answered() <-chan struct{} { return nil }
+
 // scriptedCall is one request at the server.
 type scriptedCall struct {
 	l         *scriptedLink
@@ -147,7 +149,7 @@ func (s *scriptedServer) dial(process bool) transport.Dial {
 		}
 		l := &scriptedLink{s: s, n: len(s.links), sink: sink}
 		if process {
-			l.Mux = mux.New(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+			l.Mux = mux.New(s.era, func(_ context.Context, _ uint64, msg []byte) error { return l.line(msg) }, sink)
 		}
 		s.links = append(s.links, l)
 		if s.quiet {

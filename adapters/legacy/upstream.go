@@ -22,7 +22,6 @@ import (
 // Bounds on the work beside the calls.
 const (
 	noticeTime      = 5 * time.Second        // for sending a cancellation, or the session's end, to the server
-	streamTime      = 3 * time.Second        // how long the first call waits for the head of the GET stream
 	reopenFirst     = 500 * time.Millisecond // delay before an ended GET stream is reopened; doubled each time
 	reopenMost      = 30 * time.Second
 	maxDiscard      = 1 << 20 // bytes of an unused answer that are read
@@ -31,9 +30,11 @@ const (
 
 // Dialer opens links to a legacy HTTP server.
 type Dialer struct {
-	host   *httpclient.Host
-	path   string
-	limits httpcall.Limits
+	host         *httpclient.Host
+	path         string
+	limits       httpcall.Limits
+	streams      transport.Patience // for the head of a GET stream
+	acknowledges transport.Patience // for the answer to a notification
 }
 
 // NewDialer returns a Dialer for the server at path of host.
@@ -57,6 +58,7 @@ type link struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup
+	acks   httpcall.Acks
 	transport.Pending
 	forwarding transport.Forwarding
 	reopen     func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
@@ -69,16 +71,10 @@ type link struct {
 	closed       bool
 	lost         bool
 	silent       bool                         // the server offers no GET stream
+	opening      *opening                     // the first GET stream; nil before notifications/initialized
 	streamAnswer httpclient.Response          // answer of the open GET stream
 	byToken      map[string]*transport.Minted // running and recent calls by the progress token sent to the server
 	recentTokens []string                     // tokens of recent calls, oldest first
-}
-
-// Pushes implements transport.Pusher.
-func (l *link) Pushes() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.silent
 }
 
 // Call implements transport.Link.
@@ -93,8 +89,11 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.mu.Lock()
 	l.next++
 	n := l.next
-	session, version, plain := l.session, l.version, l.validated
+	session, version, plain, first := l.session, l.version, l.validated, l.opening
 	l.mu.Unlock()
+	if first.pending() && mayPush(m) {
+		first.wait(ex)
+	}
 	c.Minted.Put(m, n) // several clients may share a session
 	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.Minted.ID, l.reopen
 	if c.handshake {
@@ -245,27 +244,47 @@ func setSessionHeaders(req *http1.Request, session, version string, plain bool) 
 	}
 }
 
-// Send implements transport.Link. After notifications/initialized it opens the GET stream and waits for its head: some
-// servers send their questions there, and drop what they send while no stream is open.
+// Send implements transport.Link. After notifications/initialized it opens the GET stream, and waits for nothing that the server sends
+// on it. An answer to a question counts as sent when it has been written, a notification when the server has acknowledged it or was
+// given time for that.
 func (l *link) Send(ctx context.Context, msg []byte) error {
 	l.forwarding.Note(proxy.ForwardedFrom(ctx))
-	status, err := l.roundTrip(ctx, l.request(fasthttp.MethodPost, msg))
+	req := l.request(fasthttp.MethodPost, msg)
+	posting, cancel := context.WithTimeout(ctx, noticeTime)
+	began := time.Now()
+	ans, err := l.d.host.Send(l.forwarding.With(posting), req)
+	cancel()
+	req.Release()
 	if err != nil {
+		return httpcall.Fault(err)
+	}
+	m, err := wire.Scan(msg)
+	if err != nil || m.Kind != wire.Notification {
+		l.acks.Await(ans, nil, func(_ bool, err error) { _ = l.refused(err) })
+		return nil
+	}
+	if err := l.refused(l.acks.Notified(ctx, ans, &l.d.acknowledges)); err != nil {
+		return err
+	}
+	if m.Is("notifications/initialized") {
+		l.listen(time.Since(began))
+	}
+	return nil
+}
+
+// refused returns the error of a message that the server has not taken. A 404 in a session is its end, which the sink is told.
+func (l *link) refused(err error) error {
+	status, ok := errors.AsType[*transport.StatusError](err)
+	if !ok || status.Status != fasthttp.StatusNotFound {
 		return err
 	}
 	l.mu.Lock()
 	inSession := l.session != ""
 	l.mu.Unlock()
-	switch {
-	case status == fasthttp.StatusNotFound && inSession:
-		l.forgotten()
-		return nil
-	case status >= 400:
-		return &transport.StatusError{Status: status}
+	if !inSession {
+		return err
 	}
-	if m, err := wire.Scan(msg); err == nil && m.Is("notifications/initialized") {
-		l.listen(ctx)
-	}
+	l.forgotten()
 	return nil
 }
 
@@ -314,37 +333,14 @@ func (l *link) forgotten() {
 	}
 }
 
-// listen starts the reader of the GET stream and waits for its first head, for streamTime at most.
-func (l *link) listen(ctx context.Context) {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	open := make(chan struct{})
-	opened := sync.OnceFunc(func() { close(open) })
-	l.group.Go(func() {
-		defer opened()
-		l.stream(opened)
-	})
-	l.mu.Unlock()
-	timer := time.NewTimer(streamTime)
-	defer timer.Stop()
-	select {
-	case <-open:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // stream keeps the GET stream open until the link is closed or the server refuses it. If the server's events have ids,
-// the stream is resumed after the last one. open is called when the server has answered.
-func (l *link) stream(open func()) {
+// the stream is resumed after the last one. first is told of the server's first answer.
+func (l *link) stream(first *opening) {
 	wait := reopenFirst
 	var mark httpcall.Mark
 	for l.ctx.Err() == nil {
 		began := time.Now()
-		again, ended := l.streamOnce(open, &mark)
+		again, ended := l.streamOnce(first, &mark)
 		if !again {
 			return
 		}
@@ -366,7 +362,7 @@ func (l *link) stream(open func()) {
 }
 
 // streamOnce reads one GET stream to its end. again reports that it is to be reopened, ended that it had been open.
-func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) {
+func (l *link) streamOnce(first *opening, mark *httpcall.Mark) (again, ended bool) {
 	ans, err := l.follow(l.ctx, mark.ID)
 	if err != nil {
 		return true, false
@@ -384,7 +380,7 @@ func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) 
 	l.silent = status >= 400 && status < 500
 	inSession := l.session != ""
 	l.mu.Unlock()
-	open()
+	first.answer()
 	if status == fasthttp.StatusOK {
 		l.events(ans, mark)
 		return true, true
@@ -446,6 +442,7 @@ func (l *link) Close() error {
 	ctx, stop := context.WithTimeout(l.ctx, noticeTime)
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
+	l.acks.Close()
 	l.cancel()
 	l.mu.Lock()
 	l.streamAnswer.Abort()

@@ -358,7 +358,7 @@ func (c *call) GiveUp(ctx context.Context) {
 	c.ex.Detach(c) // the cancellation is sent once only
 	ctx, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
-	_ = c.mux.write(ctx, c.cancellation()) // a pipe that is broken ends the call too
+	_ = c.mux.write(ctx, 0, c.cancellation()) // a pipe that is broken ends the call too
 }
 
 // Drop ends the call locally with why. Nothing is sent, and later replies are dropped.

@@ -41,7 +41,7 @@ type Lines interface {
 // several clients may use the same id, and "12" and 12 stay distinct.
 type Mux struct {
 	server proxy.Era
-	write  func(ctx context.Context, msg []byte) error
+	write  func(ctx context.Context, call uint64, msg []byte) error
 	lines  Lines // nil if the channel does not support it
 	sink   transport.Sink
 	transport.Pending
@@ -57,14 +57,15 @@ type Mux struct {
 	dead  error
 }
 
-// New returns a Mux for a server of the given era. write writes one whole message without line ends.
-func New(server proxy.Era, write func(ctx context.Context, msg []byte) error, sink transport.Sink) *Mux {
+// New returns a Mux for a server of the given era. write writes one whole message without line ends; call is the number of its call, 0
+// for a message that is no request.
+func New(server proxy.Era, write func(ctx context.Context, call uint64, msg []byte) error, sink transport.Sink) *Mux {
 	return &Mux{server: server, write: write, sink: sink, epoch: time.Now(), calls: make(map[uint64]*call)}
 }
 
 // NewLines is New for a channel of lines.
 func NewLines(server proxy.Era, lines Lines, sink transport.Sink) *Mux {
-	x := New(server, func(ctx context.Context, msg []byte) error {
+	x := New(server, func(ctx context.Context, _ uint64, msg []byte) error {
 		if bytes.IndexByte(msg, '\n') >= 0 || bytes.IndexByte(msg, '\r') >= 0 {
 			return errLineEnd
 		}
@@ -95,7 +96,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.Put(m, c.n)
 	x.enter(c)
 	x.mu.Unlock()
-	if err := x.send(ex, m); err != nil {
+	if err := x.send(ex, c.n, m); err != nil {
 		ex.DoNotRecycle() // Deliver may still hold the call
 		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
@@ -112,14 +113,14 @@ func unsent(dead error) error {
 }
 
 // send writes a message with its edits.
-func (x *Mux) send(ctx context.Context, m *wire.Message) error {
+func (x *Mux) send(ctx context.Context, call uint64, m *wire.Message) error {
 	size := m.Size()
 	if err := x.admit(size); err != nil {
 		return err
 	}
 	defer x.admitted(size)
 	if x.lines == nil || !m.OneLine() {
-		return x.write(ctx, m.AppendLine(make([]byte, 0, size)))
+		return x.write(ctx, call, m.AppendLine(make([]byte, 0, size)))
 	}
 	parts, ok := partLists.Get().(*[][]byte)
 	if !ok {
@@ -197,7 +198,7 @@ func (x *Mux) Send(ctx context.Context, msg []byte) error {
 		return err
 	}
 	defer x.admitted(len(msg))
-	return x.write(ctx, msg)
+	return x.write(ctx, 0, msg)
 }
 
 // InFlight returns the number of calls that wait for a response.
@@ -205,6 +206,23 @@ func (x *Mux) InFlight() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.calls)
+}
+
+// Open reports whether a call waits for its response.
+func (x *Mux) Open(call uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.calls[call] != nil
+}
+
+// Refuse ends one call with an error, if it waits for its response.
+func (x *Mux) Refuse(call uint64, err error) {
+	x.mu.Lock()
+	c := x.take(call)
+	x.mu.Unlock()
+	if c != nil {
+		c.fail(err)
+	}
 }
 
 // Fail ends all calls, and every later one, with err.

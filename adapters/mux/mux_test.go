@@ -433,7 +433,7 @@ func TestMuxManyPending(t *testing.T) {
 func BenchmarkMux(b *testing.B) {
 	for _, size := range []int{100, 10 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("call/%d", size), func(b *testing.B) {
-			x := New(proxy.Modern, func(context.Context, []byte) error { return nil }, &muxSink{})
+			x := New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{})
 			pad := strings.Repeat("x", size)
 			var raw []byte
 			b.ReportAllocs()
@@ -448,7 +448,7 @@ func BenchmarkMux(b *testing.B) {
 	}
 	for _, pending := range []int{2, 1000} {
 		b.Run(fmt.Sprintf("log/%d", pending), func(b *testing.B) {
-			x := New(proxy.Modern, func(context.Context, []byte) error { return nil }, &muxSink{})
+			x := New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{})
 			for range pending {
 				c := muxCallOf(b, x)
 				defer func() { _ = c.Close() }()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
@@ -18,13 +17,15 @@ import (
 	"dragoman/adapters/mux"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Dialer opens links to an HTTP+SSE server.
 type Dialer struct {
-	host   *httpclient.Host
-	base   *url.URL
-	limits httpcall.Limits
+	host     *httpclient.Host
+	base     *url.URL
+	limits   httpcall.Limits
+	patience transport.Patience // for the acknowledgement of a notification
 }
 
 // NewDialer returns a Dialer for the server whose stream is at base.
@@ -42,11 +43,9 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 		return nil, httpcall.Fault(err)
 	}
 	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{})}
-	l.late, l.endLate = context.WithCancel(context.Background())
 	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	l.split.Reset(d.limits.Event)
 	if err := l.open(ctx); err != nil {
-		l.endLate()
 		ans.Abort()
 		ans.Close()
 		return nil, err
@@ -67,11 +66,9 @@ type link struct {
 	reader chan struct{} // closed when the reader has ended
 
 	forwarding transport.Forwarding
-	late       context.Context // ends the waits for late acknowledgements
-	endLate    context.CancelFunc
-	waits      sync.WaitGroup // for late acknowledgements
+	acks       httpcall.Acks
 
-	mu     sync.Mutex // guards closed, and waits against endLate
+	mu     sync.Mutex
 	closed bool
 }
 
@@ -168,28 +165,20 @@ func (l *link) Close() error {
 	ctx, stop := context.WithTimeout(context.Background(), postTime)
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
-	l.mu.Lock()
-	l.endLate()
-	l.mu.Unlock()
-	l.waits.Wait()
+	l.acks.Close()
 	l.ans.Abort()
 	<-l.reader
 	l.ans.Close()
 	return nil
 }
 
-// Bounds on the acknowledgement of a POST.
-const (
-	ackTime    = time.Second      // wait before the message counts as sent without it
-	postTime   = 10 * time.Second // for writing a POST, and for pending POSTs when the link closes
-	lateTime   = time.Minute      // for a late one
-	maxDiscard = 64 << 10         // bytes of its body that are read
-)
+// postTime bounds the writing of a POST, and the pending POSTs when the link closes.
+const postTime = 10 * time.Second
 
-// write posts one message. The POST's answer only acknowledges the message; the reply comes on the stream. Some servers
-// send the acknowledgement only after the work is done, or never. So after ackTime the message counts as sent, and the
-// limit of the call decides how long it may take.
-func (l *link) write(ctx context.Context, msg []byte) error {
+// write posts one message. The POST's answer only acknowledges the message; the reply comes on the stream. Some servers send the
+// acknowledgement only after the work is done, or never, so a call does not wait for it. An answer to a question waits for nothing
+// either; a notification does for a moment, because the next message, on another connection, must not overtake it.
+func (l *link) write(ctx context.Context, call uint64, msg []byte) error {
 	posting, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
 	req := httpcall.NewRequest(fasthttp.MethodPost, l.post, msg)
@@ -198,47 +187,29 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 	if err != nil {
 		return httpcall.Fault(err)
 	}
-	stop := context.AfterFunc(ctx, ans.Abort)
-	err = acknowledged(ans, time.Now().Add(ackTime))
-	if errors.Is(err, os.ErrDeadlineExceeded) && l.waitLate(ans, stop) {
+	if call != 0 {
+		l.acks.Await(ans, func() bool { return l.Open(call) }, func(_ bool, err error) {
+			if err != nil {
+				l.Refuse(call, refusal(err))
+			}
+		})
 		return nil
 	}
-	stop()
-	ans.Close()
-	if err != nil {
-		return httpcall.Fault(err)
+	if m, err := wire.Scan(msg); err != nil || m.Kind != wire.Notification {
+		l.acks.Await(ans, nil, func(bool, error) {})
+		return nil
 	}
-	return nil
+	return refusal(l.acks.Notified(ctx, ans, &l.d.patience))
 }
 
-// waitLate waits for a late acknowledgement in the background, and then calls stop. It returns false if the link is closed.
-func (l *link) waitLate(ans httpclient.Response, stop func() bool) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.late.Err() != nil {
-		return false
-	}
-	l.waits.Go(func() { // ends with the link
-		defer ans.Close()
-		defer stop()
-		defer context.AfterFunc(l.late, ans.Abort)()
-		_ = acknowledged(ans, time.Now().Add(lateTime)) // the result is not needed any more
-	})
-	return true
-}
-
-// acknowledged waits for the server's answer to a POST.
-func acknowledged(ans httpclient.Response, until time.Time) error {
-	status, _, err := ans.Head(until)
-	if err != nil {
-		return err
-	}
-	_, _ = ans.Body(nil, maxDiscard, until) // read, so that the connection can be reused
+// refusal returns the error of a message that was not taken.
+func refusal(err error) error {
+	status, ok := errors.AsType[*transport.StatusError](err)
 	switch {
-	case status == fasthttp.StatusNotFound:
+	case !ok:
+		return err
+	case status.Status == fasthttp.StatusNotFound:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
-	case status >= 300:
-		return transport.StatusFault(&transport.StatusError{Status: status})
 	}
-	return nil
+	return transport.StatusFault(status)
 }

@@ -98,10 +98,13 @@ type Settler interface {
 	Settle(ctx context.Context)
 }
 
-// Pusher is a link that knows after the handshake whether the server can send messages outside calls. Over other links it always can.
+// Pusher is a link that finds out after the handshake whether the server can send messages outside calls. Over other links it always can.
 type Pusher interface {
-	// Pushes reports whether the server has a stream for messages outside calls.
+	// Pushes reports whether the server has a stream for messages outside calls, as far as is known. It may wait for the server's
+	// answer for a moment.
 	Pushes() bool
+	// Answered returns a channel that is closed when the server's answer is known; nil: it will not be.
+	Answered() <-chan struct{}
 }
 
 // Channel is a link whose calls share one stream each way.

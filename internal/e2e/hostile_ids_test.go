@@ -216,7 +216,7 @@ func TestHostileArrays(t *testing.T) {
 	f("the same id twice", old, "["+ping(1)+","+ping(1)+"]", "id 1")
 	f("another revision", current, "["+ping(1)+"]", "2025-03-26 only")
 	f("no session", "", "["+ping(1)+"]", "")
-	if n := len(u.seen); n != 0 {
+	if n := u.posts(); n != 0 {
 		t.Errorf("%d of these reached the server", n)
 	}
 	if res := r.must("POST", "/mcp", "["+strings.Join(many[:100], ",")+"]", legacyHeaders(old)...); res.status != 200 || strings.Count(res.body, `"result":{}`) != 100 {

@@ -91,7 +91,7 @@ func TestHostileClients(t *testing.T) {
 					t.Errorf("%s: %d %s", h.name, res.status, res.body)
 				}
 			}
-			if n := len(u.seen); n != 0 {
+			if n := u.posts(); n != 0 {
 				t.Errorf("the server saw %d messages", n)
 			}
 			if !face.alive() {

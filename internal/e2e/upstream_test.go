@@ -34,6 +34,7 @@ type upstream struct {
 	streams  map[string]*stream // SSE kind, and GET streams of the legacy kind
 	procs    []*stream
 	getOpen  bool // the legacy kind serves GET streams
+	late     bool // the legacy kind never answers GET, and no HTTP kind acknowledges a message
 	lost     map[string]bool
 	heard    func(s *seen, out *stream) // if not nil, gets every message, without blocking
 	group    sync.WaitGroup
@@ -198,6 +199,18 @@ func (u *upstream) forget() {
 	u.seen, u.next = nil, 0
 }
 
+// posts returns the number of received messages. Requests for a stream are none: they come when they like.
+func (u *upstream) posts() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range u.seen {
+		if s.verb != "GET" {
+			n++
+		}
+	}
+	return n
+}
+
 // all returns the received messages of a method.
 func (u *upstream) all(method string) (out []*seen) {
 	u.mu.Lock()
@@ -325,6 +338,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lost, stream := u.lost[r.Header.Get("Mcp-Session-Id")], u.getOpen
 	u.mu.Unlock()
 	switch {
+	case u.late && (r.Method == "GET" || r.Method == "POST" && (s.id == "" || s.method == "response")):
+		<-r.Context().Done()
 	case lost:
 		w.WriteHeader(404)
 	case r.Method == "DELETE":
@@ -421,9 +436,14 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 		w.WriteHeader(404)
 		return
 	}
-	w.WriteHeader(202)
+	if !u.late {
+		w.WriteHeader(202)
+	}
 	if s.id != "" && s.method != "response" {
 		u.run(&call{seen: s, out: out})
+	}
+	if u.late {
+		<-r.Context().Done()
 	}
 }
 

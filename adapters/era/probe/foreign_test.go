@@ -25,7 +25,7 @@ type refusing struct {
 
 func (s *refusing) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	var x *mux.Mux
-	x = mux.New(proxy.Modern, func(_ context.Context, raw []byte) error {
+	x = mux.New(proxy.Modern, func(_ context.Context, _ uint64, raw []byte) error {
 		m, err := wire.Scan(raw)
 		if err != nil || m.Kind != wire.Request {
 			return err

@@ -32,7 +32,7 @@ type sluggish struct {
 func (s *sluggish) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	began := time.Now()
 	var x *mux.Mux
-	x = mux.New(proxy.Modern, func(_ context.Context, raw []byte) error {
+	x = mux.New(proxy.Modern, func(_ context.Context, _ uint64, raw []byte) error {
 		m, err := wire.Scan(raw)
 		if err != nil || m.Kind != wire.Request {
 			return err

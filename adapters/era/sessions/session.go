@@ -59,6 +59,14 @@ func (s *Session) Pushes() bool {
 	return !ok || link.Pushes()
 }
 
+// PushKnown returns a channel that is closed when what Pushes reports is known for certain; nil: it is.
+func (s *Session) PushKnown() <-chan struct{} {
+	if link, ok := transport.As[transport.Pusher](s.Link()); ok {
+		return link.Answered()
+	}
+	return nil
+}
+
 // Gone reports whether the session has ended.
 func (s *Session) Gone() bool {
 	s.mu.Lock()

@@ -91,7 +91,7 @@ func (s *modernServer) dialHTTP(context.Context, transport.Sink) (transport.Link
 // dialProcess makes a link on which all calls share a channel.
 func (s *modernServer) dialProcess(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	l := &modernLink{s: s, sink: sink}
-	l.Mux = mux.New(proxy.Modern, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+	l.Mux = mux.New(proxy.Modern, func(_ context.Context, _ uint64, msg []byte) error { return l.line(msg) }, sink)
 	s.mu.Lock()
 	s.links = append(s.links, l)
 	s.mu.Unlock()

@@ -34,7 +34,7 @@ func NewListens(opt Options, group *work.Group, pool *sessions.Pool) *Listens {
 }
 
 // Delivers reports whether changes seen by a session can reach a listen: by the server's notices or by polling.
-func (x *Listens) Delivers(s *sessions.Session) bool { return s.Pushes() || x.opt.Poll > 0 }
+func (x *Listens) Delivers(s *sessions.Session) bool { return x.opt.Poll > 0 || s.Pushes() }
 
 // listenBridge is a subscriptions/listen of a modern client at a legacy server. It holds a session and receives the
 // notices of that session and of the client's other sessions, in which its calls may run.
@@ -123,13 +123,17 @@ func (l *listenBridge) open(again bool) error {
 		return err
 	}
 	lists, uris := l.deliverable(s)
+	pushes := s.Pushes()
 	l.mu.Lock()
 	if !again { // before subscribing, so that notices that arrive meanwhile are kept
 		l.group, l.lists, l.subs = s.Client(), lists, uris
 	}
 	l.mu.Unlock()
 	s.AddListener(l)
-	subs, err := l.subscribe(s, uris)
+	subs, err := uris, error(nil) // polled
+	if pushes {
+		subs, err = l.subscribe(s, uris)
+	}
 	l.mu.Lock()
 	if l.ended || err != nil {
 		l.mu.Unlock()
@@ -140,8 +144,8 @@ func (l *listenBridge) open(again bool) error {
 		return err
 	}
 	l.session, l.since, l.lists, l.subs = s, time.Now(), lists, subs
-	if !s.Pushes() && !l.polling && len(lists)+len(subs) > 0 {
-		l.polling = l.x.work.Spawn(l.poll)
+	if len(lists)+len(subs) > 0 {
+		l.pollUnless(pushes, s)
 	}
 	if again { // notices were missed while there was no session
 		for _, n := range rules.AllChanged(lists, subs) {
@@ -177,9 +181,6 @@ func (l *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
 // subscribe returns the resources that the server accepted. It fails only if the session is lost; a session that the
 // server no longer knows is discarded.
 func (l *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
-	if !s.Pushes() {
-		return uris, nil // they are polled
-	}
 	for _, uri := range uris {
 		err := s.Subscribe(l.ex, uri)
 		if err == nil {

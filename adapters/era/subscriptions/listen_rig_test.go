@@ -29,6 +29,7 @@ type legacyServer struct {
 	dials   []time.Time       // when sessions were opened
 	down    bool              // no session can be opened
 	quiet   bool              // it sends nothing outside calls
+	quietly chan struct{}     // if not nil, closed when that is known
 	refuses map[string]bool   // resources that cannot be subscribed to
 	forgets bool              // resources/subscribe ends the session
 	holds   chan struct{}     // if not nil, resources/subscribe waits for it
@@ -107,6 +108,12 @@ func (l *legacyLink) Pushes() bool {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	return !l.s.quiet
+}
+
+func (l *legacyLink) Answered() <-chan struct{} {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return l.s.quietly
 }
 
 func (l *legacyLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {

@@ -390,6 +390,38 @@ func TestListenPolls(t *testing.T) {
 	})
 }
 
+// A server that refuses its stream only after a listen was opened is polled from then on; one that opens it is not.
+func TestListenPollsAfterALateRefusal(t *testing.T) {
+	const interval = 30 * time.Second
+	for _, refuses := range []bool{true, false} {
+		listening(t, allCaps, interval, func(t *testing.T, r *listenRig) {
+			known := make(chan struct{})
+			r.s.set(func() {
+				r.s.quietly = known
+				r.s.content["tools/list"] = `{"tools":[1]}`
+			})
+			l := r.listen("7", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+			l.received(`ack {"toolsListChanged":true,"resourceSubscriptions":["u"]}`)
+			before := r.s.readCount() // the probe's
+			time.Sleep(2 * interval)
+			if n := r.s.readCount() - before; n != 0 {
+				t.Errorf("%d requests before anything was known", n)
+			}
+			r.s.set(func() { r.s.quiet = refuses })
+			close(known)
+			time.Sleep(interval)
+			r.s.set(func() { r.s.content["tools/list"] = `{"tools":[2]}` })
+			time.Sleep(2 * interval)
+			if refuses {
+				l.received("notifications/tools/list_changed")
+			} else if n := r.s.readCount() - before; n != 0 {
+				t.Errorf("%d requests to a server that has a stream", n)
+			}
+			l.close()
+		})
+	}
+}
+
 // A poll request names the list, or the resource, that a notice is about.
 func TestPollRequest(t *testing.T) {
 	for key, want := range map[string]string{rules.ListChanged("tools"): "tools/list", rules.ListChanged("prompts"): "prompts/list", rules.ListChanged("resources"): "resources/list",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy/wire"
@@ -17,6 +18,35 @@ import (
 
 // maxPages bounds the pages read of one list.
 const maxPages = 100
+
+// pollUnless has the contents polled unless the server pushes in session s. While it is not known whether it does, it waits for that in
+// the background: a server may refuse its stream late. The caller holds l.mu.
+func (l *listenBridge) pollUnless(pushes bool, s *sessions.Session) {
+	switch known := s.PushKnown(); {
+	case l.polling || l.x.opt.Poll <= 0:
+	case !pushes:
+		l.polling = l.x.work.Spawn(l.poll)
+	case known != nil:
+		select {
+		case <-known:
+			return
+		default:
+		}
+		l.x.work.Spawn(func() {
+			select {
+			case <-known:
+				pushes := s.Pushes()
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if l.session == s {
+					l.pollUnless(pushes, s)
+				}
+			case <-l.stop:
+			case <-l.x.work.Context().Done():
+			}
+		})
+	}
+}
 
 // poll compares contents until the listen ends. What cannot be read counts as unchanged.
 func (l *listenBridge) poll() {
