@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Names selects things of one kind: tools and prompts by the server's names, resources by URI. A trailing * matches any
-// ending. Deny takes precedence over Allow. An empty Allow allows everything that is not denied.
+// ending. Deny takes precedence over Allow. An empty Allow allows everything that is not denied. Deny holds for every
+// spelling that a server may take for a denied name (see policies.Fold and policies.URI), Allow for none but its own.
 type Names struct{ Allow, Deny []string }
 
 // Grant lists what a principal may use of one server.
@@ -40,16 +42,17 @@ type FilterOptions struct {
 type Filter struct {
 	opt      FilterOptions
 	grants   map[string]*grant
-	disabled [thingKinds]policies.Patterns[bool]
+	disabled [thingKinds]selector
 	versions policies.Patterns[string]
 	renamed  [thingKinds]renaming
-	several  bool // grants differ between principals
+	moved    selector // the server's own URIs of renamed resources
+	several  bool     // grants differ between principals
 	refused  prometheus.Counter
 	hidden   prometheus.Counter
 }
 
 // grant is a compiled [Grant], indexed by thing.
-type grant [thingKinds]struct{ allow, deny policies.Patterns[bool] }
+type grant [thingKinds]struct{ allow, deny selector }
 
 // thing is a kind of object that servers list.
 type thing int
@@ -69,12 +72,12 @@ func NewFilter(opt FilterOptions, metric *prometheus.CounterVec) *Filter {
 	a := &Filter{opt: opt, grants: make(map[string]*grant), versions: policies.NewPatterns(opt.Versions),
 		refused: metric.WithLabelValues(opt.Server, "refused"), hidden: metric.WithLabelValues(opt.Server, "hidden")}
 	for k, names := range [thingKinds][]string{opt.Disabled.Tools, opt.Disabled.Prompts, opt.Disabled.Resources} {
-		a.disabled[k] = rulesOf(names)
+		a.disabled[k] = newSelector(thing(k), names)
 	}
 	for who, g := range opt.Grants {
 		made := new(grant)
 		for k, n := range [thingKinds]Names{g.Tools, g.Prompts, g.Resources} {
-			made[k].allow, made[k].deny = rulesOf(n.Allow), rulesOf(n.Deny)
+			made[k].allow, made[k].deny = newSelector(thing(k), n.Allow), newSelector(thing(k), n.Deny)
 		}
 		a.grants[who] = made
 		a.several = a.several || who != "*"
@@ -82,6 +85,7 @@ func NewFilter(opt FilterOptions, metric *prometheus.CounterVec) *Filter {
 	for k, names := range [thingKinds]map[string]string{opt.Renamed.Tools, opt.Renamed.Prompts, opt.Renamed.Resources} {
 		a.renamed[k] = newRenaming(names)
 	}
+	a.moved = newSelector(resourceThing, slices.Collect(maps.Keys(opt.Renamed.Resources)))
 	return a
 }
 
@@ -91,31 +95,37 @@ func NewFilterMetric(reg prometheus.Registerer) (*prometheus.CounterVec, error) 
 	return r.Counter("dragoman_access_total", "Requests refused, and entries hidden from lists, because the client is not allowed to use them.", "server", "what"), r.Err()
 }
 
-func rulesOf(names []string) policies.Patterns[bool] {
-	of := make(map[string]bool, len(names))
-	for _, n := range names {
-		of[n] = true
-	}
-	return policies.NewPatterns(of)
-}
-
-// permits reports whether a caller may use the thing with the given name at the server.
-func (a *Filter) permits(who proxy.Caller, k thing, name []byte) bool {
-	if _, off := a.disabled[k].Find(name); off {
-		return false
-	}
+// grantOf returns the grant of a caller; nil: everything that is not disabled.
+func (a *Filter) grantOf(who proxy.Caller) *grant {
 	g := a.grants[who.Principal]
 	if g == nil || who.Principal == "" {
 		g = a.grants["*"]
 	}
-	if g == nil {
+	return g
+}
+
+// ruled reports whether any rule about a kind of things applies to a caller.
+func (a *Filter) ruled(who proxy.Caller, k thing) bool {
+	g := a.grantOf(who)
+	return !a.disabled[k].empty() || !a.renamed[k].empty() || g != nil && !(g[k].allow.empty() && g[k].deny.empty())
+}
+
+// permits reports whether a caller may use the thing with the given name at the server.
+func (a *Filter) permits(who proxy.Caller, k thing, name []byte) bool {
+	if !a.ruled(who, k) {
 		return true
 	}
-	if _, denied := g[k].deny.Find(name); denied {
+	n, err := newSubject(k, name)
+	return err == nil && a.permitted(who, k, &n)
+}
+
+// permitted is permits for a name that was read.
+func (a *Filter) permitted(who proxy.Caller, k thing, n *named) bool {
+	if a.disabled[k].covers(n) {
 		return false
 	}
-	_, allowed := g[k].allow.Find(name)
-	return allowed || g[k].allow.Empty()
+	g := a.grantOf(who)
+	return g == nil || !g[k].deny.covers(n) && (g[k].allow.empty() || g[k].allow.permits(n))
 }
 
 // Policy returns the policy that enforces the filter, or nil for a nil Filter.
@@ -177,16 +187,15 @@ func (a *Filter) judge(ex *proxy.Exchange) (subject, error) {
 	case "resources/subscribe", "resources/unsubscribe":
 		return forOther, a.single(ex, resourceThing, m.URI)
 	case "completion/complete":
-		ref := wire.Get(m.Raw, m.Params, "ref")
-		if uri := wire.Get(m.Raw, ref, "uri"); uri.Present() {
-			return forOther, a.single(ex, resourceThing, uri)
-		}
-		return forOther, a.single(ex, promptThing, wire.Get(m.Raw, ref, "name"))
+		return forOther, a.completed(ex)
 	case "subscriptions/listen":
 		return forOther, a.listened(ex)
 	}
-	return forOther, nil
+	return forOther, checkMethod(m)
 }
+
+// maxEchoed bounds the URI that an error returns as data, in bytes.
+const maxEchoed = 2 << 10
 
 // unknown returns the error for a thing that does not exist. For a resource, its code is -32002 for legacy clients and
 // -32602 for modern ones, and its data has the URI (2025-11-25 resources, 2026-07-28 resources, Error Handling).
@@ -201,19 +210,35 @@ func unknown(ex *proxy.Exchange, k thing, name []byte) error {
 	if ex.Client.Era == proxy.Legacy {
 		err.Code = proxy.CodeResourceNotFound
 	}
-	err.Data = append(wire.AppendText([]byte(`{"uri":`), name), '}')
+	if len(name) <= maxEchoed {
+		err.Data = append(wire.AppendText([]byte(`{"uri":`), name), '}')
+	}
 	return err
 }
 
 // single checks a request about one thing, whose name is at s, and replaces that name by the server's.
 func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span) error {
 	m := &ex.Msg
+	if !s.Present() || !a.ruled(ex.Caller, k) {
+		return nil
+	}
+	if !s.IsString(m.Raw) {
+		return errNoString(k)
+	}
 	name := m.Text(s)
 	own, ok := a.renamed[k].server(name)
-	if !ok || s.Present() && !a.permits(ex.Caller, k, own) {
+	if !ok {
 		return unknown(ex, k, name)
 	}
-	if !bytes.Equal(own, name) {
+	n, err := newSubject(k, own)
+	if err != nil {
+		return err
+	}
+	renamed := !bytes.Equal(own, name)
+	if !a.permitted(ex.Caller, k, &n) || !renamed && k == resourceThing && a.moved.covers(&n) {
+		return unknown(ex, k, name)
+	}
+	if renamed {
 		m.Replace(s, wire.AppendText(nil, own))
 		if _, err := m.Settle(nil); err != nil {
 			return proxy.Errf(proxy.Internal, "a renamed request is no message: %w", err)
@@ -222,22 +247,48 @@ func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span) error {
 	return nil
 }
 
+// completed checks the reference of a completion. Both of its names count: a server may go by either.
+func (a *Filter) completed(ex *proxy.Exchange) error {
+	m := &ex.Msg
+	name, _, err := reference(m)
+	if err != nil {
+		return err
+	}
+	if err := a.single(ex, promptThing, name); err != nil {
+		return err
+	}
+	_, uri, err := reference(m) // the message may have changed
+	if err != nil {
+		return err
+	}
+	return a.single(ex, resourceThing, uri)
+}
+
 // listened removes the resources that the caller may not use from a listen, and replaces the URIs of the others by the
 // server's.
 func (a *Filter) listened(ex *proxy.Exchange) error {
 	m := &ex.Msg
-	editItems(m, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions"), func(item wire.Span) []byte {
+	list, err := subscribed(m)
+	if err != nil {
+		return err
+	}
+	if !a.ruled(ex.Caller, resourceThing) {
+		return nil
+	}
+	editItems(m, list, func(item wire.Span) []byte {
 		uri := item.Text(m.Raw)
 		own, ok := a.renamed[resourceThing].server(uri)
+		n, err := newSubject(resourceThing, own)
+		renamed := !bytes.Equal(own, uri)
 		switch {
-		case !ok || !a.permits(ex.Caller, resourceThing, own):
+		case !ok || err != nil || !item.IsString(m.Raw) || !a.permitted(ex.Caller, resourceThing, &n) || !renamed && a.moved.covers(&n):
 			return nil
-		case bytes.Equal(own, uri):
+		case !renamed:
 			return item.Of(m.Raw)
 		}
 		return wire.AppendText(nil, own)
 	})
-	_, err := m.Settle(nil)
+	_, err = m.Settle(nil)
 	return err
 }
 
@@ -269,11 +320,11 @@ type filtered struct {
 // Next implements proxy.Replies.
 func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
-	if err != nil {
-		return m, err
+	for err == nil && r.withheld(m) {
+		m, err = r.Replies.Next(until)
 	}
-	if !r.concerns(m) {
-		return m, nil
+	if err != nil || !r.concerns(m) {
+		return m, err
 	}
 	if len(m.Edits) > 0 { // apply pending edits first: the filter concerns the message as it will be sent
 		if r.own, err = m.Settle(r.own); err != nil {
@@ -295,6 +346,11 @@ func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 		r.keepApart(m)
 	}
 	return m, nil
+}
+
+// withheld reports whether m tells of the change of a resource that the client may not use.
+func (r *filtered) withheld(m *wire.Message) bool {
+	return m.Kind == wire.Notification && m.Is("notifications/resources/updated") && !r.a.permits(r.ex.Caller, resourceThing, m.Text(m.URI))
 }
 
 // keepApart changes cacheScope from public to private if the result depends on the principal, so that no cache shares

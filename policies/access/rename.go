@@ -48,16 +48,16 @@ func (r *renaming) empty() bool { return r.toClient.Empty() }
 
 // client returns the client's name for a server's name.
 func (r *renaming) client(name []byte) []byte {
-	if to, ok := r.toClient.Find(name); ok {
+	if to, ok := r.toClient.FindExact(name); ok {
 		return to.of(name)
 	}
 	return name
 }
 
 // server returns the server's name for a client's name. ok is false for a server's name that has been renamed, which
-// clients do not know.
+// clients do not know, in any spelling of the name.
 func (r *renaming) server(name []byte) (own []byte, ok bool) {
-	if from, found := r.toServer.Find(name); found {
+	if from, found := r.toServer.FindExact(name); found {
 		return from.of(name), true
 	}
 	_, hidden := r.toClient.Find(name)

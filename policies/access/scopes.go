@@ -40,6 +40,10 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 		return nil, nil //nolint:nilnil // it is off
 	}
 	reg := policies.NewRegistry(opt.Metrics)
+	compiled := make(map[string]*scopeTable, len(opt.Rules))
+	for server, rules := range opt.Rules {
+		compiled[server] = newScopeTable(rules)
+	}
 	refused := reg.Counter("dragoman_scope_refusals_total", "Requests refused because the caller's credential lacks a scope, by server.", "server")
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -47,11 +51,15 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 				return next(ex)
 			}
 			server := cmp.Or(ex.Server, opt.Only)
-			needed := lacking(ex, opt.Rules[server])
-			if needed == nil {
+			needed, err := compiled[server].lacking(ex)
+			if needed == nil && err == nil {
 				return next(ex)
 			}
 			refused.WithLabelValues(server).Inc()
+			if err != nil {
+				ex.RefusedBy = "scopes"
+				return nil, err
+			}
 			return nil, opt.refusal(ex, needed)
 		}
 	}, reg.Err()
@@ -76,67 +84,122 @@ func endpointPath(ex *proxy.Exchange) string {
 	return "/servers/" + ex.Server + "/" + ex.Endpoint()
 }
 
-// lacking returns all scopes that a request needs if the caller lacks at least one of them, else nil.
-func lacking(ex *proxy.Exchange, rules []ScopeRule) (needed []string) {
-	lacks := false
-	need := func(kind string, name []byte) {
-		for i := range rules {
-			if !rules[i].about(kind, name) {
+// scopeKinds are the kinds of things that rules are about, as their prefixes name them.
+const (
+	scopeTool     = "tool:"
+	scopePrompt   = "prompt:"
+	scopeResource = "resource:"
+	scopeMethod   = "method:"
+)
+
+// scopeTable holds the rules of one server, by the kind that they are about. A nil table has none.
+type scopeTable struct {
+	rules map[string][]scopeRule
+}
+
+// scopeRule is a compiled [ScopeRule]. It holds for every spelling that a server may take for what it names.
+type scopeRule struct {
+	about  selector
+	scopes []string
+}
+
+func newScopeTable(rules []ScopeRule) *scopeTable {
+	t := &scopeTable{rules: map[string][]scopeRule{}}
+	for i := range rules {
+		for _, kind := range []string{scopeTool, scopePrompt, scopeResource, scopeMethod} {
+			pattern, ok := strings.CutPrefix(rules[i].About, kind)
+			if !ok {
 				continue
 			}
-			for _, scope := range rules[i].Scopes {
-				lacks = lacks || !ex.Caller.Has(scope)
-				if !slices.Contains(needed, scope) {
-					needed = append(needed, scope)
-				}
+			k := toolThing
+			if kind == scopeResource {
+				k = resourceThing
 			}
+			t.rules[kind] = append(t.rules[kind], scopeRule{newSelector(k, []string{pattern}), rules[i].Scopes})
 		}
 	}
+	return t
+}
+
+// lacking returns all scopes that a request needs if the caller lacks at least one of them, else nil. The error refuses a
+// request of which it is not certain what it needs.
+func (t *scopeTable) lacking(ex *proxy.Exchange) (needed []string, err error) {
+	if t == nil {
+		return nil, nil
+	}
+	n := need{table: t, ex: ex}
 	m := &ex.Msg
-	need("method:", m.Text(m.Method))
+	n.name(scopeMethod, m.Method)
 	switch {
 	case m.Is("tools/call"):
-		need("tool:", m.Text(m.Name))
+		n.name(scopeTool, m.Name)
 	case m.Is("prompts/get"):
-		need("prompt:", m.Text(m.Name))
+		n.name(scopePrompt, m.Name)
 	case m.Is("resources/read"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe"):
-		need("resource:", m.Text(m.URI))
+		n.name(scopeResource, m.URI)
 	case m.Is("completion/complete"):
-		every(m.Raw, m.Params, "ref", func(ref wire.Span) {
-			every(m.Raw, ref, "name", func(s wire.Span) { need("prompt:", s.Text(m.Raw)) })
-			every(m.Raw, ref, "uri", func(s wire.Span) { need("resource:", s.Text(m.Raw)) })
-		})
+		name, uri, err := reference(m)
+		n.fail(err)
+		n.name(scopePrompt, name)
+		n.name(scopeResource, uri)
 	case m.Is("subscriptions/listen"):
-		every(m.Raw, m.Notifications, "resourceSubscriptions", func(list wire.Span) {
-			for _, s := range wire.Items(m.Raw, list) {
-				need("resource:", s.Text(m.Raw))
-			}
-		})
+		list, err := subscribed(m)
+		n.fail(err)
+		for _, uri := range wire.Items(m.Raw, list) {
+			n.name(scopeResource, uri)
+		}
+	default:
+		n.fail(checkMethod(m))
 	}
-	if !lacks {
-		return nil
+	if n.err != nil || !n.lacks {
+		return nil, n.err
 	}
-	return needed
+	return n.scopes, nil
 }
 
-// every calls do for each member of obj with the given name. Duplicates count, because a server may read another one
-// than this proxy does.
-func every(raw []byte, obj wire.Span, name string, do func(wire.Span)) {
-	for key, value := range wire.Members(raw, obj) {
-		if key.Is(raw, name) {
-			do(value)
+// need gathers the scopes that a request needs.
+type need struct {
+	table  *scopeTable
+	ex     *proxy.Exchange
+	scopes []string
+	lacks  bool // the caller lacks one of them
+	err    error
+}
+
+func (n *need) fail(err error) {
+	if n.err == nil {
+		n.err = err
+	}
+}
+
+// name adds the scopes for the name at s.
+func (n *need) name(kind string, s wire.Span) {
+	rules := n.table.rules[kind]
+	if len(rules) == 0 || !s.Present() || n.err != nil {
+		return
+	}
+	k := toolThing
+	if kind == scopeResource {
+		k = resourceThing
+	}
+	if !s.IsString(n.ex.Msg.Raw) {
+		n.fail(errNoString(k))
+		return
+	}
+	what, err := newSubject(k, n.ex.Msg.Text(s))
+	if err != nil {
+		n.fail(err)
+		return
+	}
+	for i := range rules {
+		if !rules[i].about.covers(&what) {
+			continue
+		}
+		for _, scope := range rules[i].scopes {
+			n.lacks = n.lacks || !n.ex.Caller.Has(scope)
+			if !slices.Contains(n.scopes, scope) {
+				n.scopes = append(n.scopes, scope)
+			}
 		}
 	}
-}
-
-// about reports whether the rule applies to a name of a kind such as "tool:".
-func (r *ScopeRule) about(kind string, name []byte) bool {
-	pattern, ok := strings.CutPrefix(r.About, kind)
-	if !ok || len(name) == 0 {
-		return false
-	}
-	if prefix, open := strings.CutSuffix(pattern, "*"); open {
-		return len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix
-	}
-	return string(name) == pattern
 }
