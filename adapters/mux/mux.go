@@ -49,6 +49,7 @@ type Mux struct {
 
 	epoch time.Time
 	clock clock
+	watch *watch // nil: the server is not watched
 
 	mu    sync.Mutex
 	next  uint64
@@ -84,6 +85,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	relays := x.relays(ex)
 	c := proxy.Lend[call](ex, proxy.SlotWire)
 	c.mux, c.ex = x, ex
+	if w := x.watch; w != nil {
+		c.heard, c.lasts, c.began = w.Heard(), m.Is("subscriptions/listen"), ex.Clock.Now()
+	}
 	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
 	c.wake.L = &c.mu
 	x.mu.Lock()
@@ -186,10 +190,16 @@ func (x *Mux) only() *call {
 	return nil
 }
 
+// forget unregisters a call that is given up, and reports whether it was registered.
 func (x *Mux) forget(n uint64) bool {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.take(n) != nil
+	c := x.take(n)
+	x.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	x.gaveUp(c)
+	return true
 }
 
 // Send implements Link's Send.

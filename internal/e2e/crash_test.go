@@ -16,8 +16,8 @@ import (
 	"dragoman/policies/health"
 )
 
-// fallible is a stdio server written in shell. It does not start while the file $1 exists. Of its tools "ok" answers, "hang" does not, and
-// "crash" exits. The placeholders are its answers to server/discover and initialize.
+// fallible is a stdio server written in shell. It does not start while the file $1 exists. Of its tools "ok" answers, "hang" does not,
+// "crash" exits, and "stop" stops the process as a debugger does. The placeholders are its answers to server/discover and initialize.
 const fallible = `[ -e "$1" ] && { echo "no database" >&2; exit 7; }
 while read -r line; do
   id=${line#*\"id\":}; id=${id%%%%[,\}]*}
@@ -28,6 +28,7 @@ while read -r line; do
   *'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}}\n' "$id" ;;
   *'"name":"ok"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{"resultType":"complete","content":[],"pid":%%s}}\n' "$id" $$ ;;
   *'"name":"hang"'*) echo hanging >&2 ;;
+  *'"name":"stop"'*) kill -STOP $$ ;;
   *'"name":"crash"'*) printf 'one\ntwo\nout of \033[31mmemory\033[0m\n' >&2; exit 3 ;;
   esac
 done`

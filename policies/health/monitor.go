@@ -145,7 +145,7 @@ func (h *Monitor) state() State {
 		if h.base != Connected && s.Last != "" {
 			return Errored
 		}
-		degraded = s.Failures >= degradedAfter
+		degraded = degraded || s.Failures >= degradedAfter
 	}
 	circuit := h.breaker.state()
 	switch {
@@ -238,9 +238,11 @@ func (h *Monitor) succeeded(now time.Time) {
 func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
 	h.last, h.gist = errorText(err), proxy.Gist(err)
 	switch {
-	case h.opt.Starts != nil || h.down:
+	case h.down:
 		return
 	case h.failures > 0 && !began.After(h.failedAt): // they failed together
+		return
+	case sure && h.opt.Starts != nil: // it is known by its starts
 		return
 	case sure && h.base != Connected:
 		h.failures, h.failedAt = h.failures+1, now
@@ -254,6 +256,7 @@ func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
 	}
 	h.failures, h.failedAt = h.failures+1, now
 	switch {
+	case h.opt.Starts != nil: // a child is replaced when it must be, and another may serve
 	case h.failures >= errorAfter:
 		h.goDown(now, err)
 	case h.failures < degradedAfter:

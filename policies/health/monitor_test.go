@@ -413,6 +413,21 @@ func TestHealthStarts(t *testing.T) {
 			_ = k.call(policytest.Unreachable())
 		}
 		k.is(Connected)
+		silent := proxy.Errf(proxy.UpstreamTimeout, "silent")
+		_ = k.call(silent)
+		k.is(Connected)
+		for range 5 { // it is replaced by its supervisor when it must be: no call is refused
+			time.Sleep(time.Millisecond)
+			if err := k.call(silent); !proxy.IsFault(err, proxy.UpstreamTimeout) {
+				t.Fatal(err)
+			}
+			k.is(Degraded)
+		}
+		if r := k.Now(); r.LastError != "silent" || !k.Serves() {
+			t.Errorf("%+v", r)
+		}
+		_ = k.call(nil)
+		k.is(Connected)
 		s.Failures, s.Last = 2, "exited with code 1"
 		k.is(Degraded)
 		s.Circuit, s.RetryAt = "open", time.Now().Add(time.Minute)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"dragoman/proxy/wire"
 )
@@ -67,6 +68,7 @@ type Reader struct {
 	large    bool     // the last non-empty line did not fit the smaller buffers: the next may not either
 	begun    bool     // the first line, with a possible byte order mark, has been read
 	err      error    // the source's error; permanent
+	received atomic.Uint64
 
 	lend func() []byte
 	back func()
@@ -133,6 +135,9 @@ func (r *Reader) lineEnd() int {
 
 // Run describes the line that ReadLine returned last.
 func (r *Reader) Run() wire.Run { return r.ran }
+
+// Received returns the number of bytes read so far. It may be called by any goroutine.
+func (r *Reader) Received() uint64 { return r.received.Load() }
 
 // Ended reports whether the source has ended, so that the line that ReadLine returned last may be cut off.
 func (r *Reader) Ended() bool { return r.err != nil }
@@ -256,6 +261,7 @@ func (r *Reader) fill() {
 	for range emptyReads {
 		n, err := r.read()
 		r.to += n
+		r.received.Add(uint64(n)) //nolint:gosec // not negative
 		r.err = err
 		r.run.Grow(r.unread(), r.to-r.from-n)
 		if n > 0 || err != nil {

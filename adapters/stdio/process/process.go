@@ -210,6 +210,9 @@ func (p *Process) Keep() (release func()) { return p.reader.Keep() }
 // Run describes the line that ReadLine returned last; see lines.Reader.Run.
 func (p *Process) Run() wire.Run { return p.reader.Run() }
 
+// Received returns the number of bytes that the child has written to its stdout so far.
+func (p *Process) Received() uint64 { return p.reader.Received() }
+
 // Ended reports whether the child's stdout has ended, so that the line that ReadLine returned last may be cut off.
 func (p *Process) Ended() bool { return p.reader.Ended() }
 
@@ -264,20 +267,27 @@ func (p *Process) pump(each func([]byte)) {
 // may call it, any number of times; each call returns when that is reached. It takes at most StopGrace + KillGrace and
 // what the system needs.
 func (p *Process) Stop() {
-	p.stopping.Do(p.end)
+	p.stopping.Do(func() { p.end(p.stopGrace, p.killGrace) })
 	<-p.gone
 }
 
-func (p *Process) end() {
+// Kill is Stop for a child that is known not to react: it gets SIGTERM at once, which launchers pass on, and SIGKILL after
+// grace.
+func (p *Process) Kill(grace time.Duration) {
+	p.stopping.Do(func() { p.end(0, grace) })
+	<-p.gone
+}
+
+func (p *Process) end(stopGrace, killGrace time.Duration) {
 	p.stopped.Store(true)
 	var drops sync.WaitGroup
 	p.out.Discard() // before the child can exit, so that a partial line is not returned
 	drops.Go(p.out.Drain)
-	limit := time.Now().Add(p.stopGrace)
+	limit := time.Now().Add(stopGrace)
 	p.closeStdin(limit)
 	if !closedWithin(p.done, time.Until(limit)) {
 		p.tree.signal(syscall.SIGTERM)
-		if !closedWithin(p.done, p.killGrace) {
+		if !closedWithin(p.done, killGrace) {
 			p.tree.signal(syscall.SIGKILL)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 const (
 	defaultConnectTimeout = 10 * time.Second
+	defaultAliveTimeout   = 5 * time.Second
 	// linger limits how long Close waits for the peer to read pending data and to close its side.
 	linger = 500 * time.Millisecond
 	// keepIdle and keepCount configure TCP keep-alive: a peer that has vanished is noticed after keepIdle * (1 +
@@ -38,6 +39,9 @@ type Options struct {
 	Network, Address string
 	// ConnectTimeout limits connecting; 0 means 10 s.
 	ConnectTimeout time.Duration
+	// AliveTimeout is how long a server that has been silent in several calls may take for a sign of life, after which the
+	// connection is closed; 0 means 5 s. See mux.Watch.
+	AliveTimeout time.Duration
 	// MaxLine limits a line in either direction, in bytes without its terminator; 0 means DefaultMaxLine.
 	MaxLine int
 	// Noise, if not nil, is called with lines that are not messages: the server's first five, then one a minute. skipped
@@ -58,6 +62,9 @@ type Dialer struct {
 func NewDialer(opt Options) *Dialer {
 	if opt.ConnectTimeout <= 0 {
 		opt.ConnectTimeout = defaultConnectTimeout
+	}
+	if opt.AliveTimeout <= 0 {
+		opt.AliveTimeout = defaultAliveTimeout
 	}
 	if opt.MaxLine < 1 {
 		opt.MaxLine = lines.DefaultMaxLine
@@ -139,8 +146,9 @@ type connection struct {
 	out    *lines.Writer
 	sink   transport.Sink
 	began  time.Time
-	reader chan struct{} // closed when the reader, and with it the connection, has ended
-	closed atomic.Bool   // by Close
+	reader chan struct{}               // closed when the reader, and with it the connection, has ended
+	closed atomic.Bool                 // by Close
+	lost   atomic.Pointer[proxy.Error] // why it was given up; nil: it was not
 }
 
 // attach returns a link that owns the connection.
@@ -149,6 +157,7 @@ func (s *Dialer) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *c
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
 		in: lines.NewReader(src, s.opt.MaxLine), out: lines.NewWriter(dst, lines.WriterOptions{MaxLine: s.opt.MaxLine})}
 	c.Mux = mux.NewLines(server, c, sink)
+	c.Watch(mux.Watch{Heard: c.in.Received, Limit: s.opt.AliveTimeout, Dead: c.wedged})
 	s.open.Add(1)
 	go c.read() // ends with the connection
 	return c
@@ -220,6 +229,9 @@ func (c *connection) ended(err error) {
 		how = "was closed by the server"
 	}
 	fault := proxy.Errf(proxy.Lost, "the connection to %s at %s %s after %s", upstream.Called(c.s.opt.Name), c.s.address(), how, upstream.Duration(time.Since(c.began)))
+	if lost := c.lost.Load(); lost != nil {
+		fault = lost
+	}
 	closed := c.closed.Load()
 	c.out.Fail(fault)
 	c.Fail(fault)
@@ -227,6 +239,16 @@ func (c *connection) ended(err error) {
 		c.sink.Lost(fault)
 	}
 	_ = c.conn.Close()
+}
+
+// wedged gives the connection up: the server behind it gives no sign of life. Another connection may find it alive.
+func (c *connection) wedged(calls int) {
+	fault := proxy.Errf(proxy.Lost, "the connection to %s at %s is given up: it was silent in %d calls in a row, and gave no sign of life within %s (upstreams.%s.health_check_timeout)",
+		upstream.Called(c.s.opt.Name), c.s.address(), calls, upstream.Duration(c.s.opt.AliveTimeout), upstream.Key(c.s.opt.Name))
+	c.lost.Store(fault)
+	c.out.Fail(fault)
+	c.Fail(fault)
+	_ = c.conn.Close() // the reader ends, and reports the loss
 }
 
 // Close implements transport.Link. It closes the proxy's side, which the server sees like the end of its stdin, and waits

@@ -342,6 +342,38 @@ func TestSocketServerDoesNotRead(t *testing.T) {
 	}
 }
 
+// A server that gives no sign of life after three silent calls is given up, and with it the calls under way.
+func TestSocketServerIsSilent(t *testing.T) {
+	p := listen(t, "unix")
+	opt := p.options()
+	opt.AliveTimeout = 50 * time.Millisecond
+	sink := newRecordingSink()
+	link := dialSocket(t, newSocket(t, opt), sink)
+	p.accept()
+	for range silentCalls {
+		replies, err := link.Call(request(t, called1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = replies.Close()
+	}
+	replies, err := link.Call(request(t, called1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replies.Close()
+	_, err = replies.Next(time.Now().Add(testkit.Patient))
+	if e, ok := errors.AsType[*proxy.Error](err); !ok || e.Name != proxy.Lost.Name || !strings.Contains(e.Message, "silent in 3 calls in a row, and gave no sign of life within 50ms") {
+		t.Errorf("%v", err)
+	}
+	if lost := testkit.Receive(t, "the loss", sink.lost); lost.Error() != err.Error() {
+		t.Errorf("%v", lost)
+	}
+}
+
+// silentCalls is the number of silent calls after which a server is asked for a sign of life.
+const silentCalls = 3
+
 // Lines beyond the limit fail the call they belong to, and the connection goes on.
 func TestSocketLongLines(t *testing.T) {
 	p := listen(t, "tcp")

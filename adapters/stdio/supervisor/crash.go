@@ -80,6 +80,14 @@ func faultData(f proxy.Fault, exit *process.ExitError, tail []string) []byte {
 	return append(data, "]}"...)
 }
 
+// wedged returns the error of a child that gives no sign of life.
+func wedged(name string, calls int, limit time.Duration, tail []string) *proxy.Error {
+	e := proxy.Errf(proxy.Lost, "%s is replaced: it was silent in %d calls in a row, and gave no sign of life within %s (upstreams.%s.health_check_timeout)%s",
+		upstream.Called(name), calls, upstream.Duration(limit), upstream.Key(name), words(tail))
+	e.Data = faultData(e.Fault, nil, tail)
+	return e
+}
+
 // silent returns the error of a child that has not answered its first request in time.
 func silent(name string, limit time.Duration, tail []string) *proxy.Error {
 	e := proxy.Errf(proxy.UpstreamTimeout, "%s has not answered its first request within %s (upstreams.%s.start_timeout) and is stopped%s",

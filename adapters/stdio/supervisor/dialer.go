@@ -18,6 +18,9 @@ import (
 const (
 	defaultStartTimeout = time.Minute
 	noiseLine           = 4 << 10 // reported bytes of a line that is no message
+	defaultAliveTimeout = 5 * time.Second
+	// wedgedGrace is the time between SIGTERM and SIGKILL for a child that gives no sign of life.
+	wedgedGrace = 500 * time.Millisecond
 )
 
 // Options configure how a stdio server is run. The zero value of every field but Command is usable.
@@ -35,6 +38,9 @@ type Options struct {
 	// request within StartTimeout, or ends by itself within 10 s.
 	CrashLimit int
 	CrashPause time.Duration // 0 means 30 s
+	// AliveTimeout is how long a child that has been silent in several calls may take for a sign of life, after which it
+	// is killed; 0 means 5 s. See mux.Watch.
+	AliveTimeout time.Duration
 	// Stderr, if not nil, is called with the lines that a child writes to its standard error, without Command.Secrets: 50
 	// at once, then 10 a second. dropped is how many lines before this one were left out; at the child's end line may be
 	// nil.
@@ -81,7 +87,7 @@ type Stats struct {
 	Spares       int    // prewarmed children that no session uses yet
 	Starts       uint64 // starts, successful or not
 	FailedStarts uint64 // starts that failed (see Options.CrashLimit), and prewarmed children that died
-	Crashes      uint64 // children that ended without being stopped
+	Crashes      uint64 // children that ended without being stopped, or were killed because they gave no sign of life
 	Noise        uint64 // lines on standard output that were not messages
 	Dropped      uint64 // lines on standard error that were not reported
 }
@@ -97,6 +103,9 @@ func NewDialer(opt Options) *Dialer {
 	}
 	if opt.StartTimeout <= 0 {
 		opt.StartTimeout = defaultStartTimeout
+	}
+	if opt.AliveTimeout <= 0 {
+		opt.AliveTimeout = defaultAliveTimeout
 	}
 	if opt.CrashLimit <= 0 {
 		opt.CrashLimit = defaultCrashLimit

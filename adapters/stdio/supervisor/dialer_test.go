@@ -378,6 +378,44 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
+// A child that gives no sign of life after three silent calls is killed, without the time that an orderly end gets. It counts
+// as a crash, and as a failed start if it was young.
+func TestWedgedChild(t *testing.T) {
+	for _, young := range []bool{true, false} {
+		d := dialer(t, "mute", func(o *Options) {
+			o.AliveTimeout, o.Command.StopGrace, o.Command.KillGrace = 50*time.Millisecond, time.Hour, time.Hour
+		})
+		if !young {
+			d.goodAge = 0
+		}
+		sink := newListener()
+		l := dial(t, d, sink)
+		for range 3 {
+			m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies, err := l.Call(&proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Legacy}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = replies.Close()
+		}
+		var e *proxy.Error
+		if _, err := call(l, "tools/call"); !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name {
+			t.Fatalf("%v", err)
+		}
+		has(t, e.Message, `"files" is replaced: it was silent in 3 calls in a row, and gave no sign of life within 50ms (upstreams.files.health_check_timeout)`)
+		if lost := testkit.Receive(t, "the loss", sink); !errors.As(lost, &e) || e.Name != proxy.Lost.Name {
+			t.Errorf("lost: %v", lost)
+		}
+		testkit.Eventually(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+		if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != map[bool]uint64{true: 1, false: 0}[young] {
+			t.Errorf("young %v: %+v", young, s)
+		}
+	}
+}
+
 // A long call does not mean that the server has not started, and one answer is enough to show that it has.
 func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	d := dialer(t, "mute", func(o *Options) { o.StartTimeout = time.Millisecond })

@@ -45,7 +45,7 @@ type instance struct {
 	dead         bool           // its output has ended: it cannot be adopted
 	closed       bool           // close was called
 	stopped      bool           // it was alive when close was called
-	expired      *proxy.Error   // set if it was stopped because its first answer was overdue
+	expired      *proxy.Error   // set if it was stopped because its first answer was overdue, or it gave no sign of life
 }
 
 // link is a child in use, as a transport.Link.
@@ -93,6 +93,7 @@ func (c *instance) stderrSink(pid <-chan int) func([]byte) {
 func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 	l := &link{c: c, sink: sink}
 	l.Mux = mux.NewLines(server, c, sink)
+	l.Watch(mux.Watch{Heard: c.proc.Received, Limit: c.d.opt.AliveTimeout, Dead: c.wedged})
 	c.link.Store(l)
 	return l
 }
@@ -313,6 +314,24 @@ func (c *instance) overdue() {
 	c.ticket.fail("did not answer its first request within " + upstream.Duration(limit) + c.d.revealed(c.proc.StderrTail()))
 	l.Fail(fault) // requests come from a link, so there is one
 	c.proc.Stop()
+}
+
+// wedged replaces a child that gives no sign of life: it is killed, and the next call starts another.
+func (c *instance) wedged(calls int) {
+	c.mu.Lock()
+	if c.closed || c.dead || c.expired != nil {
+		c.mu.Unlock()
+		return
+	}
+	fault := wedged(c.d.opt.Name, calls, c.d.opt.AliveTimeout, c.shown())
+	c.expired = fault
+	c.stopTimers()
+	l := c.link.Load()
+	c.mu.Unlock()
+	c.d.crashes.Add(1)
+	c.judge(fmt.Sprintf("gave no sign of life within %s, after %d silent calls in a row", upstream.Duration(c.d.opt.AliveTimeout), calls), false, false)
+	l.Fail(fault)
+	c.proc.Kill(wedgedGrace)
 }
 
 // stopTimers stops the timers. The caller holds c.mu.

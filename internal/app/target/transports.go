@@ -88,7 +88,7 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 		level = zerolog.Disabled
 	}
 	opt := supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
-		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, Reveal: b.reveal(up),
+		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, AliveTimeout: up.Health.CheckTimeout, Reveal: b.reveal(up),
 		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
 			Secrets: up.Secrets(), MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
@@ -152,7 +152,7 @@ func socketWires(up *config.Upstream, maxLine int, log zerolog.Logger) (wires tr
 	if !ok {
 		return transport.Wires{}, false
 	}
-	socket := socket.NewDialer(socket.Options{Name: up.Name, Network: network, Address: address,
+	socket := socket.NewDialer(socket.Options{Name: up.Name, AliveTimeout: up.Health.CheckTimeout, Network: network, Address: address,
 		ConnectTimeout: up.ConnectTimeout, MaxLine: maxLine,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
