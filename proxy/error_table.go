@@ -106,13 +106,15 @@ func (f Fault) DataSchema() string {
 	case MissingCapability.Name:
 		return `{"type":"object","required":["requiredCapabilities"],"properties":{"requiredCapabilities":{"type":"object"}}}`
 	}
-	if f.Code != CodeInternal && f.Name != ArgumentsInvalid.Name {
+	if f.Code != CodeInternal && f.Name != ArgumentsInvalid.Name && f.Name != ServerUnknown.Name {
 		return ""
 	}
 	more := ""
 	switch f.Name {
 	case Lost.Name, Unreachable.Name, UpstreamTimeout.Name: // of a child: how it ended, and what it said last
 		more = `,"exitCode":{"type":"integer"},"signal":{"type":"string"},"stderr":{"type":"array","items":{"type":"string"}}`
+	case ServerUnknown.Name:
+		more = `,"servers":{"type":"array","items":{"type":"string"},"description":"the servers that there are"}`
 	case Translation.Name:
 		more = `,"originalCode":{"type":"integer"}`
 	case ArgumentsInvalid.Name, ResultInvalid.Name:

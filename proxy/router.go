@@ -3,10 +3,13 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"dragoman/proxy/wire"
 )
 
 // Target is one server that exchanges can go to.
@@ -42,11 +45,21 @@ func (t *Table) Find(server, below string) (*Target, *Error) {
 	if target, ok := t.targets[server]; ok {
 		return target, nil
 	}
-	names := strings.Join(slices.Sorted(maps.Keys(t.targets)), ", ")
+	sorted := slices.Sorted(maps.Keys(t.targets))
+	names := strings.Join(sorted, ", ")
+	err := Errf(ServerUnknown, "no server %q is configured; there is %s", server, names)
 	if server == "" {
-		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, names)
+		err = Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, names)
 	}
-	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, names)
+	err.Data = fmt.Appendf(nil, `{"code":%q,"retryable":%t,"servers":[`, err.Name, err.Retryable)
+	for i, name := range sorted {
+		if i > 0 {
+			err.Data = append(err.Data, ',')
+		}
+		err.Data = wire.AppendText(err.Data, name)
+	}
+	err.Data = append(err.Data, "]}"...)
+	return nil, err
 }
 
 // Router passes exchanges to the target of the current table.

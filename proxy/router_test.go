@@ -24,6 +24,8 @@ func TestRouterRefuses(t *testing.T) {
 	} {
 		if _, err := r.Do(ex); AsError(err).Name != ServerUnknown.Name || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		} else if data := string(AsError(err).Data); data != `{"code":"server_unknown","retryable":false,"servers":["a","b"]}` {
+			t.Errorf("%s: %s", want, data)
 		}
 	}
 	ex := &Exchange{Server: "a"}

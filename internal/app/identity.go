@@ -137,13 +137,17 @@ func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) error {
 }
 
 // needsNoCredential reports whether a request needs no credential: one for the metadata that says where to get a token,
-// or for the health of the service without its dependencies.
+// for the health of the service without its dependencies, or for the page that asks for a key and shows nothing without one.
 func needsNoCredential(head *proxy.Head) bool {
 	if m := string(head.Method); m != fasthttp.MethodGet && m != fasthttp.MethodHead {
 		return false
 	}
 	path := string(head.Path)
-	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
+	if rest, below := strings.CutPrefix(path, "/servers/"); below {
+		_, rest, _ = strings.Cut(rest, "/")
+		return rest == "docs"
+	}
+	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health" || path == "/docs"
 }
 
 // forwardedHeaders returns the headers of clients that some upstream gets.

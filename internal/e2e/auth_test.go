@@ -52,7 +52,7 @@ func TestAPIKeys(t *testing.T) {
 		challenged(t, what, r.ask(headers...), 401, `error="invalid_token"`)
 	}
 	for _, ask := range []struct{ verb, path string }{{"POST", "/mcp"}, {"GET", "/mcp"}, {"DELETE", "/mcp"}, {"GET", "/sse"}, {"POST", "/messages?sessionId=a"}, {"GET", "/tools"},
-		{"POST", "/call-tool"}, {"GET", "/docs"}, {"GET", "/openapi.json"}, {"GET", "/nowhere"}, {"GET", "/health/"}, {"GET", "//health"}, {"GET", "/tools/../health"}, {"GET", "/servers/%2e%2e%2f.well-known%2foauth-protected-resource%2fx/tools"}, {"POST", "/health"}, {"GET", "/servers/default/health"}} {
+		{"POST", "/call-tool"}, {"POST", "/docs"}, {"GET", "/docs/"}, {"GET", "//docs"}, {"GET", "/servers/default/docs/"}, {"GET", "/servers/default/tools/docs"}, {"GET", "/servers/default/openapi.json"}, {"GET", "/openapi.json"}, {"GET", "/nowhere"}, {"GET", "/health/"}, {"GET", "//health"}, {"GET", "/tools/../health"}, {"GET", "/servers/%2e%2e%2f.well-known%2foauth-protected-resource%2fx/tools"}, {"POST", "/health"}, {"GET", "/servers/default/health"}} {
 		res := r.must(ask.verb, ask.path, "{}", "Content-Type", jsonType)
 		challenged(t, ask.verb+" "+ask.path, res, 401, "Bearer realm")
 		if strings.Contains(res.header.Get("WWW-Authenticate"), "error") {
@@ -65,6 +65,11 @@ func TestAPIKeys(t *testing.T) {
 	for want, headers := range map[string][]string{`"code":"unauthenticated"`: nil, `"code":"invalid_credentials"`: {"X-API-Key", gone}} {
 		if res := r.must("GET", "/tools", "", headers...); !strings.Contains(res.body, want) || !strings.Contains(res.body, `"success":false`) {
 			t.Errorf("REST: %s; want %s", res.body, want)
+		}
+	}
+	for _, path := range []string{"/docs", "/servers/default/docs"} { // the same for everybody: it asks for a key itself
+		if res := r.must("GET", path, ""); res.status != 200 || !strings.Contains(res.body, "API key or token") || strings.Contains(res.body, "search") {
+			t.Errorf("%s without a key: %d %.300s", path, res.status, res.body)
 		}
 	}
 	if res := r.must("GET", "/health", ""); res.status != 200 || strings.Contains(res.body, "default") {

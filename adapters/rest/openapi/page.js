@@ -1,8 +1,11 @@
 "use strict";
 // Shows openapi.json, which lies beside this page, and tries its operations. Whatever comes from the document or from a call is
-// set as text, never as markup: names and descriptions are written by strangers.
+// set as text, never as markup: names and descriptions are hostile.
 (() => {
   const here = new URL(".", location.href);
+  const own = /\/servers\/([^/]+)\/$/.exec(here.pathname); // the server of this page, if the path names one
+  const root = own ? new URL("../../", here) : here;
+  const STORED = "dragoman-key"; // of this tab, until it is closed
   const app = document.getElementById("app");
   const PREFIX = "#/components/";
 
@@ -59,6 +62,40 @@
     return el("div", {}, el("pre", { textContent: text }), links.length ? line : null);
   }
 
+  // authorized adds the key that was given. It goes to this origin only.
+  function authorized(headers) {
+    const key = sessionStorage.getItem(STORED);
+    return key ? { ...headers, Authorization: "Bearer " + key } : headers;
+  }
+
+  // keyField is the field for an API key or a token.
+  function keyField(changed) {
+    const input = el("input", { type: "password", value: sessionStorage.getItem(STORED) || "", autocomplete: "off", placeholder: "none" });
+    input.addEventListener("change", () => { sessionStorage.setItem(STORED, input.value.trim()); changed(); });
+    return el("label", { className: "field" }, "API key or token ", input);
+  }
+
+  // chooser is the list of servers.
+  function chooser(names) {
+    const pick = el("select", {}, ...(own ? [] : [el("option", { value: "", textContent: "choose …" })]),
+      ...names.map((name) => el("option", { value: name, textContent: name, selected: own !== null && decodeURIComponent(own[1]) === name })));
+    pick.addEventListener("change", () => { if (pick.value) location.assign(new URL("servers/" + encodeURIComponent(pick.value) + "/docs", root)); });
+    return el("label", { className: "field" }, "Server ", pick);
+  }
+
+  // quoted is a word of a POSIX shell.
+  const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+
+  // commandLine is a request for curl. The key stays out of it.
+  function commandLine(method, url, headers, body) {
+    const words = ["curl", "-X", method, quoted(url)];
+    for (const [name, value] of Object.entries(headers)) words.push("-H", quoted(name + ": " + value));
+    if (sessionStorage.getItem(STORED)) words.push("-H", '"Authorization: Bearer $KEY"');
+    if (headers.Accept === "text/event-stream") words.push("-N");
+    if (body !== undefined) words.push("-d", quoted(body));
+    return words.join(" ");
+  }
+
   function row(...cells) { return el("tr", {}, ...cells.map((c) => el("td", {}, c))); }
 
   function bodyOf(doc, op) {
@@ -85,11 +122,21 @@
     let running = null;
     const send = el("button", { type: "button", textContent: "Send" });
     const stop = el("button", { type: "button", textContent: "Cancel", disabled: true });
-    stop.addEventListener("click", () => running && running.abort());
-    send.addEventListener("click", async () => {
+    const copy = el("button", { type: "button", textContent: "Copy as curl" });
+    const fields = () => {
       const headers = { Accept: stream.checked ? "text/event-stream" : "application/json" };
       if (area) headers["Content-Type"] = "application/json";
       if (key.value) headers["Idempotency-Key"] = key.value;
+      return headers;
+    };
+    stop.addEventListener("click", () => running && running.abort());
+    copy.addEventListener("click", async () => {
+      const line = commandLine(method, String(new URL("." + target(), here)), fields(), area ? area.value : undefined);
+      try { await navigator.clipboard.writeText(line); status.textContent = "copied"; } catch { status.textContent = ""; }
+      status.className = ""; out.hidden = false; out.textContent = line; // to be copied by hand where there is no clipboard
+    });
+    send.addEventListener("click", async () => {
+      const headers = authorized(fields());
       running = new AbortController();
       send.disabled = true; stop.disabled = false; out.hidden = false; out.textContent = ""; status.textContent = "…"; status.className = "";
       try {
@@ -102,9 +149,9 @@
       }
       send.disabled = false; stop.disabled = true;
     });
-    return el("div", {}, el("h3", { textContent: "Try it" }), ...open.map((p) => el("label", {}, p.name + " ", p.input)), area,
+    return el("div", { className: "try" }, ...open.map((p) => el("label", {}, p.name + " ", p.input)), area,
       area ? el("label", {}, stream, " show progress as it comes (text/event-stream)") : null,
-      area ? el("label", {}, "Idempotency-Key ", key) : null, send, stop, status, out);
+      area ? el("label", {}, "Idempotency-Key ", key) : null, send, stop, copy, status, out);
   }
 
   async function show(answer, out) {
@@ -121,6 +168,18 @@
     try { out.textContent = json(JSON.parse(text)); } catch { /* it is no JSON: a stream */ }
   }
 
+  // answers is a table of the answers. Those of one schema share a row.
+  function answers(doc, op) {
+    const rows = new Map();
+    for (const [code, r] of Object.entries(op.responses || {})) {
+      const full = resolve(doc, r), content = full.content && full.content["application/json"];
+      const same = content ? JSON.stringify(content.schema) : code;
+      if (!rows.has(same)) rows.set(same, { schema: content && content.schema, lines: [] });
+      rows.get(same).lines.push(el("div", {}, el("code", { textContent: code }), " " + (full.description || "")));
+    }
+    return el("table", {}, ...[...rows.values()].map((r) => row(el("div", {}, ...r.lines), r.schema ? schemaView(doc, r.schema) : "")));
+  }
+
   function operation(doc, path, method, op) {
     const box = el("details", {}, el("summary", {}, el("span", { className: "method " + (method === "get" ? "get" : ""), textContent: method.toUpperCase() }),
       el("code", { textContent: path }), el("span", { className: "what", textContent: op.summary || "" })));
@@ -128,15 +187,12 @@
       if (!box.open || box.childElementCount > 1) return; // filled when it is first opened
       box.append(el("p", { className: "text", textContent: op.description || "" }));
       const params = (op.parameters || []).map((p) => resolve(doc, p));
+      box.append(tryIt(doc, method.toUpperCase(), path, op, params));
       if (params.length) box.append(el("h3", { textContent: "Parameters" }), el("table", {}, ...params.map((p) =>
         row(el("code", { textContent: p.name }), p.in, p.description || ""))));
       const body = bodyOf(doc, op);
       if (body) box.append(el("h3", { textContent: "Body" }), schemaView(doc, body.schema.$ref ? resolve(doc, body.schema) : body.schema));
-      box.append(el("h3", { textContent: "Answers" }), el("table", {}, ...Object.entries(op.responses || {}).map(([code, r]) => {
-        const full = resolve(doc, r), content = full.content && full.content["application/json"];
-        return row(el("code", { textContent: code }), full.description || "", content ? schemaView(doc, content.schema) : "");
-      })));
-      box.append(tryIt(doc, method.toUpperCase(), path, op, params));
+      box.append(el("h3", { textContent: "Answers" }), answers(doc, op));
     });
     return box;
   }
@@ -147,7 +203,7 @@
   function render(doc) {
     const info = doc.info || {};
     document.title = String(info.title || "API");
-    app.replaceChildren(el("h1", { textContent: info.title || "" }), el("div", { textContent: "version " + info.version + ", OpenAPI " + doc.openapi }),
+    app.replaceChildren(controls, el("h1", { textContent: info.title || "" }), el("div", { textContent: "version " + info.version + ", OpenAPI " + doc.openapi }),
       el("p", { className: "text", textContent: info.description || "" }), el("a", { href: "openapi.json", textContent: "openapi.json" }));
     const groups = new Map();
     const show = (tag, box) => groups.set(tag, [...(groups.get(tag) || []), box]);
@@ -172,7 +228,32 @@
   }
   addEventListener("hashchange", open);
 
-  fetch(new URL("openapi.json", here), { headers: { Accept: "application/json" } })
-    .then((r) => r.json().then((doc) => { if (!r.ok) throw new Error(doc.error || r.status); render(doc); }))
-    .catch((e) => app.replaceChildren(el("p", { className: "bad", textContent: "openapi.json cannot be read: " + e })));
+  // controls stand above everything: the server, and the key.
+  const controls = el("div", { className: "controls" });
+
+  async function read(url) {
+    const answer = await fetch(url, { headers: authorized({ Accept: "application/json" }) });
+    return { status: answer.status, ok: answer.ok, doc: await answer.json().catch(() => ({})) };
+  }
+
+  // serversOf are the names in the error of a path that names none of several servers.
+  function serversOf(got) {
+    const data = ((got.doc.meta || {}).cause || {}).data || {};
+    return !got.ok && Array.isArray(data.servers) ? data.servers.filter((name) => typeof name === "string") : [];
+  }
+
+  async function load() {
+    try {
+      const got = await read(new URL("openapi.json", here));
+      const names = own && got.status !== 401 ? serversOf(await read(new URL("openapi.json", root))) : serversOf(got);
+      controls.replaceChildren(...(names.length ? [chooser(names)] : []), keyField(load));
+      if (got.ok) return render(got.doc);
+      if (names.length && !own) return app.replaceChildren(controls, el("p", { textContent: "Several servers are behind this address. Choose one to see its tools." }));
+      if (got.status === 401) return app.replaceChildren(controls, el("p", { textContent: "This needs an API key or a token: " + (got.doc.error || "none was given") }));
+      throw new Error(got.doc.error || got.status);
+    } catch (e) {
+      app.replaceChildren(controls, el("p", { className: "bad", textContent: "openapi.json cannot be read: " + e }));
+    }
+  }
+  load();
 })();

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"dragoman/internal/testkit"
 )
 
 // The page loads nothing, and only the script that the policy names runs.
@@ -71,6 +73,38 @@ func TestScriptMakesNoMarkup(t *testing.T) {
 	for _, href := range regexp.MustCompile(`href: [^,}]*`).FindAllString(script, -1) {
 		if href != `href: "openapi.json"` && href != `href: "#schema-" + encodeURIComponent(name)` {
 			t.Errorf("a link to %s", href)
+		}
+	}
+}
+
+// The page asks for a key where one is needed, and for a server where there are several. The key is sent, and never copied.
+func TestPageAsks(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is missing: it runs the page's script")
+	}
+	doc, err := Build(Info{Title: "Title of the API"}, []Tool{{Name: "add"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	testkit.PutFile(t, filepath.Join(dir, "page.js"), script)
+	testkit.PutFile(t, filepath.Join(dir, "openapi.json"), string(doc))
+	const other = "servers/t%22w%2Fo%20%3Cb%3E/docs" // the second server of page.mjs
+	for scene, want := range map[string][]string{
+		"/docs":             {"Title of the API", "curl -X POST 'http://127.0.0.1:1/tools/add' -H 'Accept: application/json'"},
+		"/keys/docs":        {"before: API key or token", "This needs an API key or a token: a credential is needed", "Title of the API", `-H "Authorization: Bearer $KEY"`},
+		"/several/docs":     {`servers: ["","one","t\"w/o <b>"] to http://127.0.0.1:1/several/` + other, "Several servers are behind this address"},
+		"/servers/one/docs": {`servers: ["one*","t\"w/o <b>"] to http://127.0.0.1:1/` + other, "Title of the API", "'http://127.0.0.1:1/servers/one/tools/add'"},
+	} {
+		out, err := exec.CommandContext(t.Context(), node, "testdata/page.mjs", dir, scene).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", scene, err, out)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(out), text) {
+				t.Errorf("%s: %q is not shown:\n%.3000s", scene, text, out)
+			}
 		}
 	}
 }

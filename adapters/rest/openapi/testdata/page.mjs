@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 const dir = process.argv[2], origin = "http://127.0.0.1:1";
-const plain = new Set(["textContent", "className", "value", "spellcheck", "ariaLabel", "type", "autocomplete", "hidden", "disabled", "checked", "open", "id", "href"]);
+const plain = new Set(["textContent", "className", "value", "spellcheck", "ariaLabel", "type", "autocomplete", "hidden", "disabled", "checked", "open", "id", "href", "placeholder", "selected"]);
 const all = [];
 class Node {
   constructor(tag) { Object.assign(this, { tag, kids: [], on: {}, props: {} }); all.push(this); return new Proxy(this, Node.guard); }
@@ -23,21 +23,52 @@ class Node {
   scrollIntoView() {}
   get text() { return (this.props.textContent ?? "") + (this.props.value ?? "") + this.kids.map((k) => (typeof k === "object" ? k.text : k)).join(" "); }
 }
-const app = new Node("main"), sent = [];
+const app = new Node("main"), sent = [], copied = [], went = [];
+const scene = process.argv[3] || "/docs"; // where the page is
+const servers = ["one", "t\"w/o <b>"], key = "key of the test";
+const store = new Map(), sessionStorage = { getItem: (k) => store.get(k) ?? null, setItem: (k, v) => store.set(k, v) };
 const document = { getElementById: (id) => (id === "app" ? app : null), createElement: (tag) => new Node(tag), title: "" };
 async function fetch(url, opt = {}) {
   if (new URL(url).origin !== origin) throw new Error(`a request to ${url}`);
   const path = new URL(url).pathname;
-  if (path === "/openapi.json") return new Response(readFileSync(dir + path));
+  if (path.endsWith("/openapi.json")) {
+    const given = opt.headers.Authorization;
+    if (opt.method) sent.push([opt.method, path]);
+    if (scene === "/keys/docs" && given !== "Bearer " + key) return new Response('{"success":false,"error":"a credential is needed"}', { status: 401 });
+    if (scene === "/several/docs" || (scene === "/servers/one/docs" && path === "/openapi.json"))
+      return new Response(JSON.stringify({ success: false, error: "several", meta: { cause: { data: { code: "server_unknown", servers } } } }), { status: 404 });
+    return new Response(readFileSync(dir + "/openapi.json"));
+  }
+  if (scene === "/keys/docs" && opt.headers.Authorization !== "Bearer " + key) throw new Error("a call without the key");
   sent.push([opt.method, path]);
   if (opt.body) JSON.parse(opt.body);
   return new Response('{"success":true}', { headers: { "Content-Type": "application/json" } });
 }
 const settle = () => new Promise((r) => setImmediate(r));
-vm.runInNewContext(readFileSync(dir + "/page.js", "utf8"), { document, location: new URL(origin + "/docs"), fetch, URL, AbortController, TextDecoder, addEventListener() {} });
-for (let i = 0; i < 10; i++) await settle();
+vm.runInNewContext(readFileSync(dir + "/page.js", "utf8"), { document, location: Object.assign(new URL(origin + scene), { assign: (to) => went.push(String(to)) }),
+  navigator: { clipboard: { writeText: async (line) => copied.push(line) } }, sessionStorage, fetch, URL, AbortController, TextDecoder, addEventListener() {} });
+const wait = async () => { for (let i = 0; i < 20; i++) await settle(); };
+await wait();
+if (scene === "/keys/docs") {
+  console.log("before:", app.text);
+  const field = all.find((n) => n.tag === "input" && n.props.type === "password");
+  field.value = " " + key + " ";
+  field.on.change();
+  await wait();
+}
+for (const n of all.filter((n) => n.tag === "select")) {
+  const options = n.kids.map((k) => k.props.value + (k.props.selected ? "*" : ""));
+  n.value = servers[1];
+  n.on.change();
+  console.log("servers:", JSON.stringify(options), "to", went.pop());
+}
+if (scene === "/several/docs") { console.log(app.text); process.exit(0); }
 for (const n of [...all]) if (n.on.toggle) { n.props.open = true; n.on.toggle(); }
 for (const n of [...all]) if (n.props.textContent === "Send") await n.on.click();
+for (const n of [...all]) if (n.props.textContent === "Copy as curl") await n.on.click();
 console.log(document.title, app.text);
 for (const [method, path] of sent) console.log(method, path, 200);
+for (const line of copied) console.log(line);
+if (copied.length !== sent.length) throw new Error(`${copied.length} lines of curl for ${sent.length} requests`);
+if (copied.some((line) => line.includes(key))) throw new Error("a key is copied");
 if (sent.length < 10) throw new Error(`only ${sent.length} requests`);
