@@ -49,6 +49,9 @@ func (u *Upstream) checkModern(ctx context.Context) error {
 // checkSession pings in a pooled session. A session that is stale, or does not respond in half the time, is discarded,
 // and another is tried once (seed 004, EC-010).
 func (u *Upstream) checkSession(ctx context.Context) error {
+	if u.Broadcasts() && u.relays.Len() > 0 { // it serves them, and has no session to spare
+		return nil
+	}
 	for again := true; ; again = false {
 		s, done, err := u.pool.Lend(ctx)
 		if err != nil {

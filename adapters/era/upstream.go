@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dragoman/adapters/era/input"
@@ -50,6 +51,7 @@ type Upstream struct {
 	listens *subscriptions.Listens // of modern clients at a legacy server
 
 	relays *relay.Relays // of legacy clients at a legacy server
+	strays strays
 
 	tools     toolIndex
 	metaCache clientCache // metaMember
@@ -63,13 +65,14 @@ func NewUpstream(opt Options) *Upstream {
 		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // cannot fail without a key
 	}
 	opt.Sessions.LeaseWait, opt.Subscriptions.Timeout, opt.Probe.Forgotten = u.store.Options().LeaseWait, opt.Timeout, u.tools.forget
+	opt.Sessions.Stray, opt.Sessions.Others = u.stray, func() int { return u.relays.Len() }
 	u.opt = opt
 	server := &u.opt.Server
 	u.quota = sessions.NewQuota(server, opt.Sessions, u.makeRoom)
 	u.links = sessions.NewLinks(server, opt.Sessions, sessions.Events{Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
 	u.keeper = probe.NewKeeper(server, opt.Probe, u.links, u.work)
 	u.pool = sessions.NewPool(server, opt.Sessions, u.work, u.keeper, u.quota)
-	u.relays = relay.New(server, opt.Sessions.Processes.IdleExit, u.work, u.keeper, u.quota)
+	u.relays = relay.New(server, opt.Sessions.Processes.IdleExit, u.work, u.keeper, u.quota, u.pool.Wake)
 	u.calls = input.NewCalls(opt.Name, opt.Sessions.DeclareAll, u.store, u.work)
 	u.bridges = subscriptions.NewBridges(opt.Subscriptions, u.work, listenServer{u})
 	u.listens = subscriptions.NewListens(opt.Subscriptions, u.work, u.pool)
@@ -137,7 +140,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Sessions.Isolation.Mixed() { // its relay has ended, and the session is about to
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.pooled() { // its relay has ended, and the session is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 		ex.Session.EndFor(proxy.Closed, lost) // before the client can send initialize
 		ex.NotProcessed = true
@@ -147,7 +150,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if v.Modern {
 		ex.UpstreamEra.In(proxy.Modern)
 	}
-	if !m.Is("initialize") || u.opt.Sessions.Isolation.Mixed() {
+	if !m.Is("initialize") || u.pooled() {
 		return u.upgrade(ex)
 	}
 	if v.Modern {
@@ -157,10 +160,15 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	if v.Legacy {
 		ex.UpstreamEra.In(proxy.Legacy)
-		return u.relays.Open(ex, v.SSE)
+		if replies, err := u.relays.Open(ex, v.SSE); !errors.Is(err, relay.ErrRetiring) {
+			return replies, err
+		}
 	}
 	return u.upgrade(ex)
 }
+
+// pooled reports whether legacy clients use the sessions of the pool, and have none with a legacy server of their own.
+func (u *Upstream) pooled() bool { return u.opt.Sessions.Isolation.Mixed() || u.pool.Single() }
 
 // Profile returns the server profile, and probes if it is not known ([probe.Keeper.Profile]).
 func (u *Upstream) Profile(ctx context.Context) (*probe.Profile, error) { return u.keeper.Profile(ctx) }

@@ -51,6 +51,8 @@ type callState struct {
 	// Reopen, if not nil, requests what follows the event with the given id, after a stream ended without the response
 	// (legacy only). It does not wait for the answer's head.
 	Reopen func(ctx context.Context, last []byte) (httpclient.Response, error)
+	// Stray, if not nil, is called with each response on the stream that is for another request. It is dropped.
+	Stray func(m *wire.Message)
 
 	ex     *proxy.Exchange
 	again  again
@@ -279,6 +281,9 @@ func (c *Call) event(until time.Time) error {
 			c.withID()
 			return nil
 		case m.IsResponse() && string(m.Of(m.ID)) != string(c.ID):
+			if c.Stray != nil {
+				c.Stray(m)
+			}
 			continue // the answer to another request
 		}
 		return nil

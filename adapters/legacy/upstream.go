@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	l := &link{d: d, sink: sink}
 	l.forwarding.Note(proxy.ForwardedFrom(ctx))
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.reopen = l.follow
+	l.reopen, l.strays = l.follow, l.stray
 	return l, nil
 }
 
@@ -62,12 +63,13 @@ type link struct {
 	transport.Pending
 	forwarding transport.Forwarding
 	reopen     func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
+	strays     func(m *wire.Message)                                               // stray
 
 	mu           sync.Mutex
 	session      string // the server's session id; empty if it has none
 	version      string // negotiated revision; empty until then
 	validated    bool   // session and version are valid header values
-	next         uint64
+	ids          transport.IDs
 	closed       bool
 	lost         bool
 	silent       bool                         // the server offers no GET stream
@@ -87,15 +89,14 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
 	c.l, c.forwarded, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
 	l.mu.Lock()
-	l.next++
-	n := l.next
+	n := l.ids.Next()
 	session, version, plain, first := l.session, l.version, l.validated, l.opening
 	l.mu.Unlock()
 	if first.pending() && mayPush(m) {
 		first.wait(ex)
 	}
 	c.Minted.Put(m, n) // several clients may share a session
-	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.Minted.ID, l.reopen
+	c.Limits, c.InSession, c.ID, c.Reopen, c.Stray = l.d.limits, session != "", c.Minted.ID, l.reopen, l.strays
 	if c.handshake {
 		c.Head = l.opened
 	} else {
@@ -190,6 +191,15 @@ func (l *link) progress(m *wire.Message) bool {
 	}
 	minted.Restore(m)
 	return true
+}
+
+// stray reports a response that came on the stream of another call, or on the GET stream.
+func (l *link) stray(m *wire.Message) {
+	of := transport.Unknown
+	if n, err := strconv.ParseUint(string(m.Of(m.ID)), 10, 64); err == nil {
+		of = l.ids.Of(n)
+	}
+	transport.Report(l.sink, of)
 }
 
 // follow opens a GET stream, or resumes one after the event with id last.
@@ -421,6 +431,9 @@ func (l *link) events(ans httpclient.Response, mark *httpcall.Mark) {
 			continue
 		}
 		m, err := wire.Scan(ev.Data)
+		if err == nil && m.IsResponse() {
+			l.stray(&m)
+		}
 		if err != nil || m.Kind != wire.Notification && m.Kind != wire.Request || m.Is("notifications/progress") && !l.progress(&m) {
 			continue
 		}
@@ -439,6 +452,7 @@ func (l *link) Close() error {
 	if was {
 		return nil
 	}
+	defer l.ids.Release()
 	ctx, stop := context.WithTimeout(l.ctx, noticeTime)
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled

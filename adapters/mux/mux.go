@@ -37,8 +37,9 @@ type Lines interface {
 }
 
 // Mux makes a Link of a channel on which all calls share one stream each way: the pipes of a process, or the two halves
-// of HTTP+SSE. It replaces request ids and progress tokens by numbers of its own and restores them in replies, so
-// several clients may use the same id, and "12" and 12 stay distinct.
+// of HTTP+SSE. It replaces request ids and progress tokens by numbers that no other link has and restores them in
+// replies, so several clients may use the same id, "12" and 12 stay distinct, and what a server sends to a channel that it
+// is not for finds no call there.
 type Mux struct {
 	server proxy.Era
 	write  func(ctx context.Context, call uint64, msg []byte) error
@@ -52,7 +53,7 @@ type Mux struct {
 	watch *watch // nil: the server is not watched
 
 	mu    sync.Mutex
-	next  uint64
+	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
 	dead  error
@@ -95,8 +96,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		x.mu.Unlock()
 		return nil, unsent(dead)
 	}
-	x.next++
-	c.n = x.next
+	c.n = x.ids.Next()
 	c.Put(m, c.n)
 	x.enter(c)
 	x.mu.Unlock()
@@ -243,6 +243,7 @@ func (x *Mux) Fail(err error) {
 		return
 	}
 	x.dead = err
+	x.ids.Release()
 	calls := x.calls
 	x.calls, x.lists = map[uint64]*call{}, [listKinds]callList{}
 	x.mu.Unlock()
@@ -341,37 +342,6 @@ func (x *Mux) TooLong(beginning, end []byte, err error) {
 	}
 }
 
-// lastID finds an id at the end of a message, possibly followed by the jsonrpc member. The last brace closes the message
-// itself, so a member directly before it is the message's own.
-func lastID(end []byte) (n uint64, ok bool) {
-	cut := func(what string) {
-		if rest, was := bytes.CutSuffix(bytes.TrimSpace(end), []byte(what)); was {
-			end = bytes.TrimSpace(rest)
-		}
-	}
-	for _, what := range []string{"}", `"2.0"`, ":", `"jsonrpc"`, ","} {
-		cut(what)
-	}
-	from := len(end)
-	for from > 0 && end[from-1] >= '0' && end[from-1] <= '9' {
-		from--
-	}
-	n, ok = number(end[from:])
-	end = end[:from]
-	cut(":")
-	return n, ok && bytes.HasSuffix(end, []byte(`"id"`))
-}
-
-// number parses an id made here. A server may have turned it into a string; all ids on this channel are numbers, so the
-// meaning is clear.
-func number(id []byte) (n uint64, ok bool) {
-	if len(id) > 2 && id[0] == '"' {
-		id = id[1 : len(id)-1]
-	}
-	n, err := strconv.ParseUint(string(id), 10, 64)
-	return n, err == nil && (id[0] != '0' || n == 0)
-}
-
 // failMalformed fails the call that a malformed response names. An id such as 7.0 counts as 7, since the call would
 // otherwise wait for an answer in vain.
 func (x *Mux) failMalformed(m *wire.Message, err error) {
@@ -404,8 +374,9 @@ func (x *Mux) respond(m *wire.Message, whole bool) {
 		x.take(c.n)
 	}
 	x.mu.Unlock()
-	if c == nil {
-		return // the late answer to a cancelled request
+	if c == nil { // the late answer to a cancelled request, or one that is not for this channel
+		transport.Report(x.sink, x.stray(n, ok))
+		return
 	}
 	m.Edits = c.edits[:0]
 	c.Restore(m)

@@ -49,6 +49,12 @@ func (l *testLines) settled(t *testing.T, lent int64) {
 	}
 }
 
+// counting makes the ids of a Mux count from one.
+func counting(x *Mux) *Mux {
+	x.ids.Begin(1)
+	return x
+}
+
 func muxExchange(t testing.TB, id, token string) *proxy.Exchange {
 	t.Helper()
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":` + token + `}}}`))
@@ -91,7 +97,7 @@ func racing() bool {
 // dropped or late message is released at once.
 func TestMuxKeepsLarge(t *testing.T) {
 	lines := &testLines{}
-	x := NewLines(proxy.Modern, lines, &muxSink{})
+	x := counting(NewLines(proxy.Modern, lines, &muxSink{}))
 	r := muxCallOf(t, x)
 	large := fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{"text":"%s"},"id":1}`, strings.Repeat("x", minKeep))
 	small := []byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p1","progress":2}}`)
@@ -146,7 +152,7 @@ func TestMuxKeepsLarge(t *testing.T) {
 // Elements of a batch and messages tagged for a listen are copied.
 func TestMuxCopiesParts(t *testing.T) {
 	lines := &testLines{}
-	x := NewLines(proxy.Modern, lines, &muxSink{})
+	x := counting(NewLines(proxy.Modern, lines, &muxSink{}))
 	a, b := muxCallOf(t, x), muxCallOf(t, x)
 	pad := strings.Repeat("x", minKeep)
 	raw := []byte(`[{"jsonrpc":"2.0","id":1,"result":{"t":"` + pad + `"}},{"jsonrpc":"2.0","id":2,"result":{"t":"` + pad + `","_meta":{"io.modelcontextprotocol/subscriptionId":2}}}]`)
@@ -169,7 +175,7 @@ func TestMuxFlood(t *testing.T) {
 	if racing() {
 		flood = 20_000
 	}
-	x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+	x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 	slow := muxCallOf(t, x)
 	note := progress(1, 50)
 	var other sync.WaitGroup
@@ -214,11 +220,11 @@ func TestMuxOverload(t *testing.T) {
 			t.Fatal(err)
 		}
 		var writes atomic.Int64
-		x := NewLines(proxy.Modern, &testLines{write: func(ctx context.Context, _ [][]byte) error {
+		x := counting(NewLines(proxy.Modern, &testLines{write: func(ctx context.Context, _ [][]byte) error {
 			writes.Add(1)
 			<-ctx.Done()
 			return ctx.Err()
-		}}, &muxSink{})
+		}}, &muxSink{}))
 		var all sync.WaitGroup
 		var exs []*proxy.Exchange
 		begin := func(ex *proxy.Exchange) {
@@ -274,7 +280,7 @@ func until(t *testing.T, ok func() bool) {
 // Every valid element of a batch is delivered; nested arrays are invalid at any depth and are rejected without recursion.
 func TestMuxArrays(t *testing.T) {
 	sink := &muxSink{}
-	x := NewLines(proxy.Legacy, &testLines{}, sink)
+	x := counting(NewLines(proxy.Legacy, &testLines{}, sink))
 	r := muxCallOf(t, x)
 	note := `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	f := func(raw string, bad bool, notes int) {
@@ -308,8 +314,8 @@ func TestMuxArrays(t *testing.T) {
 func TestMuxOddIDs(t *testing.T) {
 	f := func(id, want string) {
 		t.Helper()
-		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
-		x.next = 6
+		x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
+		x.ids.Begin(7)
 		r, other := muxCallOf(t, x), muxCallOf(t, x)
 		defer func() { _ = other.Close() }()
 		defer func() { _ = r.Close() }()
@@ -354,8 +360,8 @@ func TestMuxOddIDs(t *testing.T) {
 func TestMuxTooLong(t *testing.T) {
 	f := func(beginning, end string, calls int, ended string) {
 		t.Helper()
-		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
-		x.next = 6
+		x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
+		x.ids.Begin(7)
 		var all []proxy.Replies
 		for range calls {
 			all = append(all, muxCallOf(t, x))
@@ -399,7 +405,7 @@ func TestMuxManyPending(t *testing.T) {
 	if racing() {
 		pending = 5000
 	}
-	x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+	x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 	all := make([]proxy.Replies, pending)
 	for i := range all {
 		all[i] = muxCallOf(t, x)
@@ -433,7 +439,7 @@ func TestMuxManyPending(t *testing.T) {
 func BenchmarkMux(b *testing.B) {
 	for _, size := range []int{100, 10 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("call/%d", size), func(b *testing.B) {
-			x := New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{})
+			x := counting(New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{}))
 			pad := strings.Repeat("x", size)
 			var raw []byte
 			b.ReportAllocs()
@@ -448,7 +454,7 @@ func BenchmarkMux(b *testing.B) {
 	}
 	for _, pending := range []int{2, 1000} {
 		b.Run(fmt.Sprintf("log/%d", pending), func(b *testing.B) {
-			x := New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{})
+			x := counting(New(proxy.Modern, func(context.Context, uint64, []byte) error { return nil }, &muxSink{}))
 			for range pending {
 				c := muxCallOf(b, x)
 				defer func() { _ = c.Close() }()
@@ -464,7 +470,7 @@ func BenchmarkMux(b *testing.B) {
 
 // The memory of a call that ends before its response is not recycled, since a concurrent delivery could reach another call.
 func TestMuxLeavesACallThatIsDeliveredTo(t *testing.T) {
-	x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+	x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 	for _, answered := range []bool{true, false} {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"a"}}`))
 		if err != nil {
@@ -477,7 +483,7 @@ func TestMuxLeavesACallThatIsDeliveredTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if answered {
-			_ = x.Deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{},"id":%d}`, x.next))
+			_ = x.Deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{},"id":%d}`, r.(*call).n))
 		}
 		_ = r.Close()
 		ex.Release()

@@ -16,7 +16,7 @@ import (
 func TestMuxRouting(t *testing.T) {
 	var out bytes.Buffer
 	sink := &muxSink{}
-	x := New(proxy.Modern, func(_ context.Context, _ uint64, msg []byte) error { out.Write(append(msg, '\n')); return nil }, sink)
+	x := counting(New(proxy.Modern, func(_ context.Context, _ uint64, msg []byte) error { out.Write(append(msg, '\n')); return nil }, sink))
 	call := func(id string) proxy.Replies {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"m","params":{"_meta":{"progressToken":` + id + `}}}`))
 		if err != nil {
@@ -98,14 +98,14 @@ func (s *muxSink) Lost(error) {}
 func TestMuxCancelledWhileWriting(t *testing.T) {
 	said := make(chan string, 4)
 	var ex *proxy.Exchange
-	x := New(proxy.Legacy, func(_ context.Context, _ uint64, msg []byte) error {
+	x := counting(New(proxy.Legacy, func(_ context.Context, _ uint64, msg []byte) error {
 		said <- string(msg)
 		if strings.Contains(string(msg), `"method":"m"`) {
 			ex.Cancel(proxy.ErrCancelled)
 			return ex.Err()
 		}
 		return nil
-	}, &muxSink{})
+	}, &muxSink{}))
 	m, _ := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"k","method":"m"}`))
 	ex = &proxy.Exchange{Msg: m}
 	if _, err := x.Call(ex); err == nil {

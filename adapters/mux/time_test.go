@@ -14,7 +14,7 @@ import (
 // Next returns at its own deadline, whatever other calls wait for, and may be called again.
 func TestMuxTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+		x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 		begin := time.Now()
 		at := func(d time.Duration) { time.Sleep(time.Until(begin.Add(d))) }
 		done := make(chan struct{})
@@ -52,7 +52,7 @@ func TestMuxTimes(t *testing.T) {
 // A call without a deadline is not woken, and no timer runs once no call waits.
 func TestMuxTimerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+		x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 		end := make(chan error)
 		r := muxCallOf(t, x)
 		go func() {
@@ -77,7 +77,7 @@ func TestMuxTimerEnds(t *testing.T) {
 // With many calls deadlines lose precision, but none is exceeded by much.
 func TestMuxTimesOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+		x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 		const many = 1000
 		done := make(chan time.Duration)
 		for i := range many {
@@ -104,7 +104,7 @@ func TestMuxAllocations(t *testing.T) {
 	if racing() {
 		t.Skip("pools forget under the race detector")
 	}
-	x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
+	x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
 	ex := muxExchange(t, `"own"`, `"tok"`)
 	plain, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"a"}}`))
 	if err != nil {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,8 +38,10 @@ type upstream struct {
 	getOpen  bool // the legacy kind serves GET streams
 	late     bool // the legacy kind never answers GET, and no HTTP kind acknowledges a message
 	lost     map[string]bool
-	heard    func(s *seen, out *stream) // if not nil, gets every message, without blocking
-	group    sync.WaitGroup
+	// broadcasts: what is sent on one stream is sent on all, as by a bridge with one child; over streamable HTTP also on all other GET streams.
+	broadcasts bool
+	heard      func(s *seen, out *stream) // if not nil, gets every message, without blocking
+	group      sync.WaitGroup
 }
 
 // seen is one message, or one request without a body, as received.
@@ -57,9 +61,14 @@ type stream struct {
 	sse  bool
 	conn net.Conn
 	done chan struct{}
+	cast func(data string) // sends in its place; nil: none
 }
 
 func (s *stream) send(data string) {
+	if s.cast != nil {
+		s.cast(data)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.sse {
@@ -94,6 +103,9 @@ func (c *call) event(data string) {
 		c.out.send(data)
 		return
 	}
+	if c.up.broadcasts {
+		c.up.cast(data, "get-"+c.header.Get("Mcp-Session-Id"))
+	}
 	if !c.began {
 		c.began = true
 		c.w.Header().Set("Content-Type", "text/event-stream")
@@ -122,6 +134,9 @@ func (c *call) message(status int, data string) {
 // raw answers with bytes; in stdio and sse they are sent line by line.
 func (c *call) raw(status int, kind, body string) {
 	body = c.expand(body)
+	if c.out == nil && c.up.broadcasts && kind == jsonType {
+		c.up.cast(body, "get-"+c.header.Get("Mcp-Session-Id"))
+	}
 	if c.out != nil {
 		for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
 			line = strings.TrimPrefix(line, "data: ")
@@ -440,10 +455,25 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 		w.WriteHeader(202)
 	}
 	if s.id != "" && s.method != "response" {
+		if u.broadcasts {
+			out = &stream{cast: func(data string) { u.cast(data, "") }}
+		}
 		u.run(&call{seen: s, out: out})
 	}
 	if u.late {
 		<-r.Context().Done()
+	}
+}
+
+// cast sends a message on all open event streams but one.
+func (u *upstream) cast(data, but string) {
+	u.mu.Lock()
+	others := maps.Clone(u.streams)
+	u.mu.Unlock()
+	delete(others, but)
+	all := slices.Collect(maps.Values(others))
+	for _, s := range all {
+		s.send(data)
 	}
 }
 

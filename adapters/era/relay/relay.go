@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/era/translate"
@@ -30,10 +31,15 @@ type relay struct {
 	open       map[string]*relayCall // questions sent to the client on the stream of a call, by id
 	withdrawn  []string              // ids of the questions withdrawn last
 	suspension suspension
+
+	retiring atomic.Bool // of Relays.Retire; set under mu
 }
 
 // open dials the server for the session of an initialize. The relay lives as long as the session.
 func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
+	if x.retire.Load() {
+		return nil, ErrRetiring
+	}
 	dial := x.server.Wires.Legacy
 	if sse {
 		dial = x.server.Wires.SSE
@@ -53,6 +59,9 @@ func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
 	x.of[ex.Session.ID] = r
 	x.mu.Unlock()
 	ex.Session.OnEnd(r.end)
+	if x.retire.Load() { // meanwhile
+		r.retireOne()
+	}
 	return r, nil
 }
 
@@ -60,11 +69,16 @@ func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
 func (r *relay) end() {
 	x := r.x
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	_, open := x.of[r.session.ID]
-	delete(x.of, r.session.ID)
+	open := x.of[r.session.ID] == r
+	if open {
+		delete(x.of, r.session.ID)
+	}
 	if link := r.link.Get(); open && link != nil {
 		x.work.Go(func() { _ = link.Close() }) // under the lock: Close waits either for this or closes the link itself
+	}
+	x.mu.Unlock()
+	if open {
+		x.ended()
 	}
 }
 
@@ -78,11 +92,11 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if rules.ModernOnly(ex.Msg.Text(ex.Msg.Method)) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
 	}
-	if changes := translate.AddTrace(ex, translate.FillArguments(&ex.Msg)); changes != nil {
-		ex.Msg.EditParams(changes)
-	}
 	if err := r.enter(ex); err != nil {
 		return nil, err
+	}
+	if changes := translate.AddTrace(ex, translate.FillArguments(&ex.Msg)); changes != nil {
+		ex.Msg.EditParams(changes)
 	}
 	replies, err := r.link.Get().Call(ex)
 	if err != nil {
@@ -117,6 +131,10 @@ func (r *relay) Message(m *wire.Message) bool {
 		r.x.work.Refuse(r.link.Get(), m)
 		return true
 	}
+	if r.retiring.Load() {
+		r.unclear(m)
+		return true
+	}
 	raw := m.Append(nil)
 	if r.session.Push(raw) == nil {
 		return true
@@ -133,6 +151,10 @@ func (r *relay) Message(m *wire.Message) bool {
 // client opens a new session.
 func (r *relay) Lost(err error) {
 	r.x.keeper.Lost()
+	if r.retiring.Load() { // the session goes on without
+		r.end()
+		return
+	}
 	r.x.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
 	var known *proxy.Error
@@ -264,6 +286,9 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 				return m, c.fail(err)
 			}
 			c.out, c.err = c.withdraw(), c.fail(err)
+			continue
+		}
+		if !m.IsResponse() && c.r.retiring.Load() && c.r.unclear(m) {
 			continue
 		}
 		switch m.Kind {

@@ -4,9 +4,11 @@
 package relay
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/era/probe"
@@ -14,6 +16,7 @@ import (
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Relays holds the relays of one legacy server, one per client session.
@@ -24,16 +27,19 @@ type Relays struct {
 	keeper   *probe.Keeper
 	quota    *sessions.Quota
 
-	mu sync.Mutex
-	of map[string]*relay // by session id
+	ended  func() // called when a relay has ended
+	mu     sync.Mutex
+	of     map[string]*relay // by session id
+	retire atomic.Bool       // of Retire
 }
 
-// New returns an empty set of relays for one server. A process without calls for idleExit is stopped; 0: never.
-func New(server *transport.Server, idleExit time.Duration, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota) *Relays {
+// New returns an empty set of relays for one server. A process without calls for idleExit is stopped; 0: never. ended is called, without a
+// lock, when a relay has ended.
+func New(server *transport.Server, idleExit time.Duration, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota, ended func()) *Relays {
 	if !server.Wires.Stdio {
 		idleExit = 0
 	}
-	return &Relays{server: server, idleExit: idleExit, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
+	return &Relays{server: server, idleExit: idleExit, work: group, keeper: keeper, quota: quota, ended: ended, of: make(map[string]*relay)}
 }
 
 func (x *Relays) get(session string) *relay {
@@ -55,8 +61,11 @@ func (x *Relays) Do(ex *proxy.Exchange) (replies proxy.Replies, ok bool, err err
 	if r == nil {
 		return nil, false, nil
 	}
-	ex.UpstreamEra.In(proxy.Legacy)
 	replies, err = r.do(ex)
+	if errors.Is(err, ErrRetiring) {
+		return nil, false, nil
+	}
+	ex.UpstreamEra.In(proxy.Legacy)
 	return replies, true, err
 }
 
@@ -67,6 +76,37 @@ func (x *Relays) Open(ex *proxy.Exchange, sse bool) (proxy.Replies, error) {
 		return nil, err
 	}
 	return r.do(ex)
+}
+
+// ErrRetiring is the error of a request whose relay takes no more (Retire). The request has not been changed.
+var ErrRetiring = errors.New("relay: no more requests")
+
+// Retire ends the relays, and every one opened from now on, once their calls have ended. The clients' sessions go on. Meanwhile the
+// server's questions and log messages are not passed on: several sessions receive them, and nothing tells for which they are.
+func (x *Relays) Retire() {
+	x.retire.Store(true)
+	for _, r := range x.all() {
+		r.retireOne()
+	}
+}
+
+func (r *relay) retireOne() {
+	r.mu.Lock()
+	r.retiring.Store(true)
+	idle := r.suspension.calls == 0
+	r.mu.Unlock()
+	if idle {
+		r.end()
+	}
+}
+
+// unclear handles a message of which nothing tells for which session it is: a question is refused, and a log message dropped. It
+// reports whether m is one of these.
+func (r *relay) unclear(m *wire.Message) bool {
+	if m.Kind == wire.Request {
+		r.x.work.Refuse(r.link.Get(), m)
+	}
+	return m.Kind == wire.Request || m.Is("notifications/message")
 }
 
 // all returns all relays.

@@ -65,10 +65,11 @@ func (r *relay) sink() transport.Sink {
 // enter begins a call, and restarts the process if it is stopped. On success the caller must call leave when the call
 // has ended.
 func (r *relay) enter(ctx context.Context) error {
-	if !r.suspends() {
-		return nil
-	}
 	r.mu.Lock()
+	if r.retiring.Load() {
+		r.mu.Unlock()
+		return ErrRetiring
+	}
 	r.suspension.calls++
 	if !r.suspension.suspended {
 		r.mu.Unlock()
@@ -98,15 +99,18 @@ func (r *relay) enter(ctx context.Context) error {
 
 // leave ends a call.
 func (r *relay) leave() {
-	if !r.suspends() {
-		return
-	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.suspension.calls--
-	r.suspension.last = time.Now()
-	if r.suspension.timer == nil && r.suspension.calls == 0 {
-		r.suspension.timer = time.AfterFunc(r.x.idleExit, r.suspendIdle)
+	idle := r.suspension.calls == 0
+	if r.suspends() {
+		r.suspension.last = time.Now()
+		if r.suspension.timer == nil && idle {
+			r.suspension.timer = time.AfterFunc(r.x.idleExit, r.suspendIdle)
+		}
+	}
+	r.mu.Unlock()
+	if idle && r.retiring.Load() {
+		r.end()
 	}
 }
 

@@ -97,6 +97,9 @@ func (s *Session) Message(m *wire.Message) bool {
 	switch {
 	case m.Kind == wire.Request && m.Is("ping"):
 		s.Refuse(m)
+	case m.Kind == wire.Request && s.pool.crowded(): // it may be for another session
+		s.Refuse(m)
+	case m.Is("notifications/message") && s.pool.crowded():
 	case m.Kind == wire.Request:
 		s.question(m)
 	case s.Notice(m):

@@ -1,6 +1,10 @@
 package sessions
 
-import "time"
+import (
+	"time"
+
+	"dragoman/adapters/transport"
+)
 
 // Options say which clients share the sessions and processes of a server, and limit these.
 type Options struct {
@@ -10,6 +14,9 @@ type Options struct {
 	IdleTTL    time.Duration // a pooled session without calls for this long is closed; 0: never
 	LeaseWait  time.Duration // how long a call waits for a session or a process that becomes free
 	Processes  Processes     // ignored unless links are processes
+
+	Stray  func(of transport.Stray) // called for each answer that matches no open request of its link; nil: none is
+	Others func() int               // sessions with the server that are not in the pool, and end soon once there is one at a time; nil: 0
 }
 
 // Processes limit the processes of one server.

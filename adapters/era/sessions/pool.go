@@ -36,6 +36,7 @@ type Pool struct {
 	awaited   atomic.Bool             // a call waits; set under mu
 	recent    [16]atomic.Pointer[recent]
 	closed    bool
+	single    atomic.Bool // of MakeSingle
 }
 
 // NewPool returns an empty pool.
@@ -181,6 +182,9 @@ func (p *Pool) find(r *request) (*Session, error) {
 	if s, err := p.choose(of, r); s != nil || err != nil {
 		return s, err
 	}
+	if p.single.Load() {
+		return p.onlySession(&r.id)
+	}
 	switch most := p.opt.Isolation.most(); {
 	case most > 0 && len(of) >= most:
 		return nil, leased()
@@ -322,7 +326,8 @@ func (p *Pool) makeRoom() bool {
 func (p *Pool) longestUnused(principal string, own bool) (oldest *Session) {
 	for s := range p.all() {
 		s.mu.Lock()
-		if s.uses == 0 && (!own || s.principal == principal) && (oldest == nil || s.last.Before(oldest.last)) {
+		unused := s.uses == 0 || p.single.Load() && s.uses == s.listens
+		if unused && (!own || s.principal == principal) && (oldest == nil || s.last.Before(oldest.last)) {
 			oldest = s
 		}
 		s.mu.Unlock()
@@ -346,8 +351,9 @@ func (p *Pool) Unused(principal string, own bool) (*Session, time.Time) {
 
 // signal wakes the calls that wait for a session.
 func (p *Pool) signal() {
-	if p.awaited.Load() {
+	if p.awaited.Load() || p.single.Load() {
 		p.mu.Lock()
+		p.yield()
 		p.wake()
 		p.mu.Unlock()
 	}

@@ -17,6 +17,7 @@ type Quota struct {
 	limits Processes     // Max is 0 if links are no processes
 	wait   time.Duration // for a process that is ending
 	evict  func(principal string, own bool) bool
+	stray  func(of transport.Stray) // of Options
 
 	mu     sync.Mutex
 	taken  int
@@ -35,7 +36,7 @@ func NewQuota(server *transport.Server, opt Options, evict func(principal string
 	if opt.Isolation.Anonymous() {
 		limits.PerPrincipal = 0
 	}
-	return &Quota{name: server.Name, limits: limits, wait: opt.LeaseWait, evict: evict, of: make(map[string]int), freed: make(chan struct{})}
+	return &Quota{name: server.Name, limits: limits, wait: opt.LeaseWait, evict: evict, stray: opt.Stray, of: make(map[string]int), freed: make(chan struct{})}
 }
 
 // Dial opens a link for a principal within the limits. At a limit it evicts the session that has been idle for longest, since most
@@ -44,6 +45,9 @@ func NewQuota(server *transport.Server, opt Options, evict func(principal string
 func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string, sink transport.Sink) (transport.Link, error) {
 	if principal != "" {
 		ctx = transport.Owned(ctx)
+	}
+	if q.stray != nil {
+		sink = &watched{sink, q.stray} // a pointer, so that it can be compared
 	}
 	if !q.counts() {
 		return dial(ctx, sink)
@@ -58,6 +62,15 @@ func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string,
 	}
 	return &counted{Link: link, q: q, principal: principal}, nil
 }
+
+// watched is the sink of a link whose strays are watched.
+type watched struct {
+	transport.Sink
+	stray func(of transport.Stray)
+}
+
+// Stray implements transport.Watcher.
+func (w *watched) Stray(of transport.Stray) { w.stray(of) }
 
 // Count counts a process that exists already.
 func (q *Quota) Count(link transport.Link, principal string) transport.Link {

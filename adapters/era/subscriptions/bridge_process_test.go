@@ -37,9 +37,9 @@ func TestBridgeBreaksBeforeItMakesAtProcess(t *testing.T) {
 				r.received(updatedNotice("u2"), taggedChange("tools"))
 				r.close()
 				logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
-					"cancelled 2", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
-					"cancelled 3", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3",
-					"cancelled 4")
+					"cancelled 1", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
+					"cancelled 2", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3",
+					"cancelled 3")
 			})
 		})
 	}
@@ -47,20 +47,20 @@ func TestBridgeBreaksBeforeItMakesAtProcess(t *testing.T) {
 
 // A process may end a listen with notifications/cancelled, with a result, or both, in any order.
 func TestBridgeProcessEndsListen(t *testing.T) {
-	const result, cancelled = `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`
+	const result, cancelled = `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete"}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}`
 	for _, ends := range [][]string{{result}, {cancelled}, {result, cancelled}, {cancelled, result}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := &modernServer{caps: someCaps}
 			r := newBridgeRig(t, srv, true, true)
 			time.Sleep(time.Minute)
-			_ = srv.last().mux.Deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2"}}`))
+			_ = srv.last().mux.Deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"` + srv.last().id + `"}}`))
 			_ = srv.last().mux.Deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`))
 			synctest.Wait()
 			if r.u.bridges.Count() != 1 {
 				t.Error("the end of something else")
 			}
 			for _, msg := range ends {
-				_ = srv.last().mux.Deliver([]byte(msg))
+				_ = srv.last().mux.Deliver([]byte(strings.ReplaceAll(msg, "ID", srv.last().id)))
 			}
 			synctest.Wait()
 			if r.u.bridges.Count() != 0 {
@@ -69,7 +69,7 @@ func TestBridgeProcessEndsListen(t *testing.T) {
 			time.Sleep(2 * backoffMin)
 			r.received(changedNotice("tools"))
 			r.close()
-			logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1", `open 2 {"toolsListChanged":true}`, "acknowledge 2", "cancelled 3")
+			logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1", `open 2 {"toolsListChanged":true}`, "acknowledge 2", "cancelled 2")
 		})
 	}
 }
@@ -133,8 +133,8 @@ func TestBridgeShared(t *testing.T) {
 		b.received(updatedNotice("u1"))
 		b.close()
 		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
-			"cancelled 2", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
-			"cancelled 4", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 6")
+			"cancelled 1", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
+			"cancelled 2", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 3")
 	})
 }
 
@@ -164,7 +164,7 @@ func TestBridgeSharedRefusal(t *testing.T) {
 		srv.last().updated("u1")
 		a.received(updatedNotice("u1"))
 		b.received()
-		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "acknowledge 1", "cancelled 3",
+		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "acknowledge 1", "cancelled 1",
 			`open 2 {"resourceSubscriptions":["u1","no"]}`, `open 3 {"resourceSubscriptions":["u1"]}`, "acknowledge 3") // what ended is not cancelled
 	})
 }
@@ -180,7 +180,7 @@ func TestBridgeSharedBeginsAnew(t *testing.T) {
 		srv.silent = false
 		srv.mu.Unlock()
 		b := a.another(srv)
-		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "cancelled 2", `open 2 {"toolsListChanged":true}`, "acknowledge 2")
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "cancelled 1", `open 2 {"toolsListChanged":true}`, "acknowledge 2")
 		b.close()
 	})
 }
@@ -204,7 +204,7 @@ func TestBridgeSharedWidens(t *testing.T) {
 		b.s.End(proxy.Closed)
 		time.Sleep(time.Hour)
 		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
-			"cancelled 2", `open 2 {"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, "acknowledge 2")
+			"cancelled 1", `open 2 {"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, "acknowledge 2")
 	})
 }
 

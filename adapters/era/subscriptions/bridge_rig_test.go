@@ -152,7 +152,7 @@ func (l *modernLink) line(raw []byte) error {
 		discoverResult := l.discoverResult(m.Of(m.ID))
 		go func() { _ = l.Deliver(discoverResult.Raw) }()
 	case m.Is("notifications/cancelled"):
-		l.s.note("cancelled %s", m.Of(m.RequestID))
+		l.s.note("cancelled %d", l.s.number(string(m.Of(m.RequestID))))
 		if l.s.answers {
 			go func() { _ = l.Deliver([]byte(`{"jsonrpc":"2.0","id":` + string(m.Of(m.RequestID)) + `,"result":{}}`)) }()
 		}
@@ -161,6 +161,13 @@ func (l *modernLink) line(raw []byte) error {
 		go a.acknowledge()
 	}
 	return nil
+}
+
+// number returns the number of the listen with an id.
+func (s *modernServer) number(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 1 + slices.IndexFunc(s.listens, func(a *serverListen) bool { return a.id == id })
 }
 
 func (s *modernServer) listen(m *wire.Message, x *mux.Mux) *serverListen {

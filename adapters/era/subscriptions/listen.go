@@ -34,7 +34,10 @@ func NewListens(opt Options, group *work.Group, pool *sessions.Pool) *Listens {
 }
 
 // Delivers reports whether changes seen by a session can reach a listen: by the server's notices or by polling.
-func (x *Listens) Delivers(s *sessions.Session) bool { return x.opt.Poll > 0 || s.Pushes() }
+// A session that is open in turn with others cannot.
+func (x *Listens) Delivers(s *sessions.Session) bool {
+	return !x.pool.Single() && (x.opt.Poll > 0 || s.Pushes())
+}
 
 // listenBridge is a subscriptions/listen of a modern client at a legacy server. It holds a session and receives the
 // notices of that session and of the client's other sessions, in which its calls may run.
@@ -123,6 +126,11 @@ func (l *listenBridge) open(again bool) error {
 		return err
 	}
 	lists, uris := l.deliverable(s)
+	if again && len(lists)+len(uris) == 0 {
+		s.Release()
+		l.finish()
+		return nil
+	}
 	pushes := s.Pushes()
 	l.mu.Lock()
 	if !again { // before subscribing, so that notices that arrive meanwhile are kept
@@ -160,6 +168,14 @@ func (l *listenBridge) open(again bool) error {
 		l.SessionEnded(s)
 	}
 	return nil
+}
+
+// finish ends the listen in good order, since nothing can be delivered any more.
+func (l *listenBridge) finish() {
+	l.mu.Lock()
+	l.head = append(l.head, proxy.ListenEnd(l.id).Raw)
+	l.mu.Unlock()
+	work.Signal(l.wake)
 }
 
 // deliverable returns the part of the filter that the server supports.

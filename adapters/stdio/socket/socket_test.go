@@ -61,6 +61,7 @@ func (p *testServer) options() Options {
 
 // peer is the server's side of one connection.
 type peer struct {
+	id   string // of the request read last
 	t    *testing.T
 	conn net.Conn
 	r    *bufio.Reader
@@ -85,13 +86,17 @@ func (p *peer) line() string {
 	if err != nil {
 		p.t.Fatalf("the server reads: %v", err)
 	}
-	return strings.TrimSuffix(line, "\n")
+	line = strings.TrimSuffix(line, "\n")
+	if m, err := wire.Scan([]byte(line)); err == nil && m.Kind == wire.Request {
+		p.id = string(m.Of(m.ID))
+	}
+	return line
 }
 
 func (p *peer) send(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
-		if _, err := io.WriteString(p.conn, line+"\n"); err != nil {
+		if _, err := io.WriteString(p.conn, strings.ReplaceAll(line, "$ID", p.id)+"\n"); err != nil {
 			p.t.Fatalf("the server writes: %v", err)
 		}
 	}
@@ -162,10 +167,10 @@ func TestSocketCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := srv.line(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`; got != want {
+			if got, want := srv.line(), `{"jsonrpc":"2.0","id":`+srv.id+`,"method":"tools/call","params":{"name":"a"}}`; got != want || srv.id == "" {
 				t.Errorf("the server got %s, want %s", got, want)
 			}
-			srv.send("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
+			srv.send("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":$ID,"result":{}}`)
 			m, err := proxy.Response(replies, time.Now().Add(testkit.Patient))
 			if err != nil || string(m.Append(nil)) != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("%s %v", m.Append(nil), err)
@@ -189,10 +194,11 @@ func TestSocketCall(t *testing.T) {
 	}
 }
 
-// Two links are two connections, with ids of their own.
+// Two links are two connections, and none uses an id of the other.
 func TestSocketLinksAreApart(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
+	ids := map[string]bool{}
 	for i := range 2 {
 		link := dialSocket(t, s, newRecordingSink())
 		srv := p.accept()
@@ -200,10 +206,12 @@ func TestSocketLinksAreApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := srv.line(); !strings.Contains(got, `"id":1,`) {
-			t.Errorf("link %d: %s", i, got)
+		srv.line()
+		if ids[srv.id] {
+			t.Errorf("link %d: id %s once more", i, srv.id)
 		}
-		srv.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
+		ids[srv.id] = true
+		srv.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":$ID,"result":{"n":%d}}`, i))
 		if m, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil || !strings.Contains(string(m.Append(nil)), fmt.Sprintf(`"n":%d`, i)) {
 			t.Errorf("link %d: %s %v", i, m.Append(nil), err)
 		}
@@ -390,7 +398,7 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.send(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
+	srv.send(`{"jsonrpc":"2.0","id":$ID,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); !errors.As(err, &fault) || fault.Name != proxy.ResponseTooLarge.Name || !strings.Contains(fault.Message, "limits.line, 1000") {
 		t.Errorf("a long answer: %v", err)
 	}
@@ -399,7 +407,7 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":$ID,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil {
 		t.Errorf("after a long answer: %v", err)
 	}
@@ -499,7 +507,7 @@ func TestSocketPlainConn(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.send(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":$ID,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(testkit.Patient)); err != nil {
 		t.Error(err)
 	}

@@ -142,12 +142,22 @@ func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registe
 
 // registerMetrics registers the metrics of an upstream that are read at each scrape.
 func (b *Builder) registerMetrics(u *Upstream, reg prometheus.Registerer) error {
-	return component.Register(reg, append(processMetrics(u),
+	return component.Register(reg, append(append(processMetrics(u), strayMetrics(u)...),
 		component.Gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int { return component.Bool(b.Current(u.Name()).State().Connected) }),
 		component.Gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
 		component.Gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
+		component.Gauge("dragoman_upstream_broadcasts", "Whether the upstream was seen to send the answers of one session to another.", u.Name(), func() int { return component.Bool(u.Broadcasts()) }),
 		component.Gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
 		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.BridgeListens))...)
+}
+
+// strayMetrics returns the metrics of answers that matched no open request, a series for each kind.
+func strayMetrics(u *Upstream) (all []prometheus.Collector) {
+	for _, of := range [...]transport.Stray{transport.Late, transport.Foreign, transport.Unknown} {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_upstream_strays_total", Help: "Answers that were dropped because they matched no open request of their session.",
+			ConstLabels: prometheus.Labels{"server": u.Name(), "of": string(of)}}, func() float64 { return float64(u.Strays(of)) }))
+	}
+	return all
 }
 
 // isolation returns how the clients of an upstream are kept apart.
