@@ -20,14 +20,49 @@ const (
 	maxKept    = 64 << 10  // largest buffer that a connection keeps
 )
 
+// stall is the shortest wait for a further piece of a response that may be due to an acknowledgement held back: systems hold one back
+// for 40 ms (RFC 9293 §3.8.6.3 allows 500).
+const stall = 30 * time.Millisecond
+
 // socket is a network connection that counts the bytes that the kernel has taken, and seldom moves the system's read deadline.
+//
+// A server that leaves Nagle's algorithm on and writes a response in several pieces sends the second when the first is acknowledged
+// (RFC 9293 §3.7.4), and the system here holds acknowledgements back on connections that are kept. So once a server was seen to pause
+// within a response, what it has sent is acknowledged before the next piece is waited for. Other servers cost nothing but a look at the
+// clock where their response comes in pieces.
 type socket struct {
 	net.Conn
 	wrote int64
 	reads netpoll.ReadDeadline
+
+	raw    syscall.RawConn   // nil if it is no TCP connection
+	quick  *netpoll.QuickAck // nil until first needed
+	stalls *atomic.Bool      // of the Host: its server has paused within a response
+	within bool              // a piece of the response has been read, and another is not known to be there
 }
 
 func (w *socket) Read(p []byte) (int, error) {
+	if !w.within || w.raw == nil {
+		n, err := w.read(p)
+		w.within = n > 0 && n < len(p)
+		return n, err
+	}
+	if w.stalls.Load() {
+		if w.quick == nil {
+			w.quick = netpoll.NewQuickAck(w.raw)
+		}
+		w.quick.Now()
+	}
+	began := time.Now()
+	n, err := w.read(p)
+	if n > 0 && !w.stalls.Load() && time.Since(began) >= stall {
+		w.stalls.Store(true)
+	}
+	w.within = n < len(p)
+	return n, err
+}
+
+func (w *socket) read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	for n == 0 && err != nil && http1.IsTimeout(err) && w.reads.Retry(w.Conn) {
 		n, err = w.Conn.Read(p)
@@ -90,6 +125,9 @@ func newConn(h *Host, nc net.Conn, sock *socket) *conn {
 	if sc, ok := sock.Conn.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.peek = netpoll.NewPeeker(raw)
+			if _, tcp := sock.Conn.(*net.TCPConn); tcp {
+				sock.raw, sock.stalls = raw, &h.stalls
+			}
 		}
 	}
 	return c
@@ -101,7 +139,7 @@ func (c *conn) begin() {
 	c.interim, c.headErr, c.readUntil = 0, nil, time.Time{}
 	c.headDone, c.headOnly, c.lastUse = false, false, false
 	c.body.StartEmpty()
-	c.sock.wrote = 0
+	c.sock.wrote, c.sock.within = 0, false
 }
 
 // fresh reports whether an idle connection may be written to: the server has neither closed it nor sent bytes unasked.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/httpd/http1"
@@ -62,6 +63,7 @@ type Host struct {
 	origin    http1.Origin
 	proxyAuth string
 	tls       *tls.Config // nil: none
+	stalls    atomic.Bool // the server has paused within a response
 
 	mu     sync.Mutex
 	idle   []*conn // the last used last

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Without epoll a socket keeps the runtime's connection, and congestion control cannot be chosen.
+// Without epoll a socket keeps the runtime's connection, and neither congestion control nor acknowledgements can be chosen.
 
 // Detach does nothing.
 func (s *Socket) Detach(*atomic.Bool) {}
@@ -25,3 +25,12 @@ func (s *Socket) writeDetached(*Parts) (detached bool, err error) { return false
 
 // LoopbackControl does nothing.
 func LoopbackControl(string, string, syscall.RawConn) error { return nil }
+
+// QuickAck does nothing here.
+type QuickAck struct{}
+
+// NewQuickAck makes a QuickAck.
+func NewQuickAck(syscall.RawConn) *QuickAck { return &QuickAck{} }
+
+// Now does nothing.
+func (q *QuickAck) Now() {}
