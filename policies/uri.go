@@ -147,17 +147,21 @@ func decodedAll(text string) (string, error) {
 	return text, errNested
 }
 
-// folded decodes percent-encoding once and puts the characters into one case and form. Controls stay, to be found.
+// folded decodes percent-encoding, and puts the characters into one case and form once there is none: a digit of an encoding may
+// combine with what follows it. Controls stay, to be found.
 func folded(text string) string {
 	decoded := percentDecoded(text)
+	for n := 1; n < maxNested && decoded != text; n++ {
+		text, decoded = decoded, percentDecoded(decoded)
+	}
 	if !utf8.ValidString(decoded) || strings.ContainsFunc(decoded, unicode.IsControl) {
 		return decoded
 	}
 	return string(foldWide(norm.NFKC.Bytes([]byte(decoded)), nil))
 }
 
-// squeezed leaves out of a decoded URI what some server does not look at: how many slashes there are, spaces around segments, and
-// dots behind them.
+// squeezed leaves out of a decoded URI what some server does not look at: how many slashes there are, spaces around segments,
+// dots behind them, and separators of nothing.
 func (p parsing) squeezed(text string) string {
 	scheme, rest, ok := strings.Cut(strings.ReplaceAll(text, "\\", "/"), ":")
 	if !ok {
@@ -165,6 +169,9 @@ func (p parsing) squeezed(text string) string {
 	}
 	if _, special := specialPorts[scheme]; special {
 		rest = readableHost(rest)
+	}
+	if rest = strings.Replace(rest, "?#", "#", 1); !p.partial { // an empty query, an empty fragment
+		rest = strings.TrimSuffix(strings.TrimSuffix(rest, "#"), "?")
 	}
 	parts := strings.Split(rest, "/")
 	kept := parts[:0]

@@ -11,6 +11,7 @@ import (
 	"dragoman/adapters/rest/schema"
 	"dragoman/adapters/service"
 	"dragoman/internal/app/logging"
+	"dragoman/proxy"
 )
 
 // restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST
@@ -21,7 +22,8 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 		opts.Gates = gateway(mcphttp.Refuse, g.gates()...)
 		return nil
 	}
-	tools := catalog.Options{Version: c.Service.Version, TTL: c.Rest.ToolsTTL, SkipArguments: !c.Rest.Validate, CheckResults: c.Rest.ValidateResults, Log: logging.Notes(g.Log)}
+	tools := catalog.Options{Version: c.Service.Version, TTL: c.Rest.ToolsTTL, SkipArguments: !c.Rest.Validate, CheckResults: c.Rest.ValidateResults, Log: logging.Notes(g.Log),
+		Refuse: func(ex *proxy.Exchange) error { return g.Targets.Named(ex.Target).Refuse(ex) }}
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		tools.Check = schema.NewCache()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,6 +94,13 @@ func (c *collector) find(kind tracepb.Span_SpanKind, name string) (out []*tracep
 		}
 	}
 	return out
+}
+
+// all returns the received spans.
+func (c *collector) all() []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.spans)
 }
 
 // forget drops the received spans.

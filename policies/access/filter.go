@@ -138,10 +138,8 @@ func (a *Filter) Policy() proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			about, err := a.judge(ex)
+			about, err := a.refusal(ex)
 			if err != nil {
-				a.refused.Inc()
-				ex.RefusedBy = "access"
 				return nil, err
 			}
 			replies, err := next(ex)
@@ -151,6 +149,26 @@ func (a *Filter) Policy() proxy.Policy {
 			return &filtered{Replies: replies, a: a, ex: ex, about: about}, nil
 		}
 	}
+}
+
+// Refuse returns the error that refuses a request, recorded as the policy records it, and nil for a request that the client
+// may make. It is for callers that decide before the policy that a request does not reach the server.
+func (a *Filter) Refuse(ex *proxy.Exchange) error {
+	if a == nil {
+		return nil
+	}
+	_, err := a.refusal(ex)
+	return err
+}
+
+// refusal judges a request and records a refusal: it is the one place that does.
+func (a *Filter) refusal(ex *proxy.Exchange) (subject, error) {
+	about, err := a.judge(ex)
+	if err != nil {
+		a.refused.Inc()
+		ex.RefusedBy = "access"
+	}
+	return about, err
 }
 
 // subject is the object of a request, as far as the filtering of its replies depends on it.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
@@ -91,5 +93,28 @@ func TestAccessOfSpelledRenames(t *testing.T) {
 		if seen != want || (err == nil) != (want != "") {
 			t.Errorf("%s: the server saw %q, %v; want %q", request, seen, err, want)
 		}
+	}
+}
+
+// Refuse decides and records as the policy does.
+func TestAccessRefusesForOthers(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	metric, err := NewFilterMetric(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFilter(FilterOptions{Server: "up", Grants: map[string]Grant{"*": {Tools: Names{Deny: []string{"x"}}}}}, metric)
+	denied, allowed := policytest.Request(t, policytest.CallOf("x")), policytest.Request(t, policytest.CallOf("y"))
+	if err := f.Refuse(denied); !proxy.IsFault(err, proxy.ToolUnknown) || denied.RefusedBy != "access" {
+		t.Errorf("%v, refused by %q", err, denied.RefusedBy)
+	}
+	if err := f.Refuse(allowed); err != nil || allowed.RefusedBy != "" {
+		t.Errorf("%v, refused by %q", err, allowed.RefusedBy)
+	}
+	if n := policytest.Labels(t, reg, "dragoman_access_total", "what")["refused"]; n != 1 {
+		t.Errorf("%v refusals", n)
+	}
+	if err := (*Filter)(nil).Refuse(denied); err != nil {
+		t.Error(err)
 	}
 }

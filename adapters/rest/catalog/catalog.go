@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/rest/schema"
+	"dragoman/proxy"
 )
 
 // Options configure a Catalog.
@@ -20,6 +21,10 @@ type Options struct {
 	Check         *schema.Cache // checks the arguments of calls; nil: nothing is checked
 	SkipArguments bool          // with Check: arguments are not checked
 	CheckResults  bool          // with Check: structured results are checked, too
+
+	// Refuse returns the error, already recorded, by which the access rules of ex.Target refuse a call of a tool that no
+	// list has; nil if they do not. It may be nil.
+	Refuse func(ex *proxy.Exchange) error
 
 	Log func(level, message string, err error) // receives the faults and the omissions of schemas
 	Now func() time.Time

@@ -49,10 +49,16 @@ func (c *Catalog) called(o *mcpcall.Origin, ex *proxy.Exchange) (*Tool, error) {
 	if renewed != list {
 		tool, err = c.callable(renewed, name, args)
 	}
-	if err != nil {
-		ex.Target = renewed.target // the server whose list refuses the call
+	if err == nil {
+		return tool, nil
 	}
-	return tool, err
+	ex.Target = renewed.target // the server whose list refuses the call
+	if _, listed := renewed.find(name); !listed && c.opt.Refuse != nil {
+		if refused := c.opt.Refuse(ex); refused != nil {
+			return nil, refused
+		}
+	}
+	return nil, err
 }
 
 // callable returns the tool of that name if it accepts the arguments (seed 000, ToolRequest).

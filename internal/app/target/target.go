@@ -36,6 +36,7 @@ type Target struct {
 	Check   func(context.Context) error
 	Monitor *health.Monitor
 	guarded proxy.Upstream // the upstream with its policies
+	filter  *access.Filter // of guarded; nil: everybody may use everything
 	cache   *cache.Cache   // nil: nothing is cached
 }
 
@@ -62,6 +63,14 @@ func (t *Target) changed(m *wire.Message) {
 	if t != nil {
 		t.cache.Changed(t.Name(), m)
 	}
+}
+
+// Refuse returns the error by which the access rules of the target refuse a request, recorded; nil if they do not.
+func (t *Target) Refuse(ex *proxy.Exchange) error {
+	if t == nil {
+		return nil
+	}
+	return t.filter.Refuse(ex)
 }
 
 // do handles a request, for the fallback of another target.
@@ -157,15 +166,16 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	around, err := b.policies(up, u, monitor)
+	filter := access.NewFilter(up.AccessOptions(), b.Filtered)
+	around, err := b.policies(up, u, monitor, filter)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), cache: b.Cache}, nil
+	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, cache: b.Cache}, nil
 }
 
 // policies returns the policies of one upstream, the outermost first.
-func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Monitor) ([]proxy.Policy, error) {
+func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Monitor, filter *access.Filter) ([]proxy.Policy, error) {
 	rated := config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 })
 	rates, err := component.GetPolicy(b.Components, "rates "+up.Name, []any{rated, b.Components.Number("rates")}, func() proxy.Policy { return b.Rate.Tools(up.Name, rated) })
 	if err != nil {
@@ -188,7 +198,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 	if u.client != nil { // its tokens may become invalid before they expire
 		reauthorize = resilience.Reauthorize(u.client.Dropped)
 	}
-	all := append([]proxy.Policy{access.NewFilter(up.AccessOptions(), b.Filtered).Policy(), rates, b.Cache.Policy(up.Name)}, failures...)
+	all := append([]proxy.Policy{filter.Policy(), rates, b.Cache.Policy(up.Name)}, failures...)
 	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision)), nil
 }
 
