@@ -162,7 +162,7 @@ const (
 // was able to refuse.
 func judge(err error) verdict {
 	e, ok := errors.AsType[*proxy.Error](err)
-	if !ok {
+	if !ok || e.Blame == "dragoman" {
 		return verdictNone
 	}
 	switch e.Name {

@@ -25,8 +25,11 @@ const errDirectory = syscall.EISDIR
 // spawnTree starts a child with the three standard streams: by the reaper if one is available, else directly.
 func spawnTree(ctx context.Context, c Command, path string, std [3]*os.File) (tree, int, error) {
 	if c.Reaper != nil {
-		child, err := c.Reaper.Start(ctx, reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
-			Stdin: std[0], Stdout: std[1], Stderr: std[2]})
+		spec := reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir, Stdin: std[0], Stdout: std[1], Stderr: std[2]}
+		child, err := c.Reaper.Start(ctx, spec)
+		if errors.Is(err, reaper.ErrLost) { // it was killed; there is a new one, which may start the child
+			child, err = c.Reaper.Start(ctx, spec)
+		}
 		if err == nil {
 			return &reaperTree{child: child}, child.PID(), nil
 		}

@@ -363,6 +363,7 @@ func TestSocketServerIsSilent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(5 * time.Millisecond) // the silence
 		_ = replies.Close()
 	}
 	replies, err := link.Call(request(t, called1))

@@ -52,6 +52,9 @@ func crashed(name, how string, exit *process.ExitError, tail []string) *proxy.Er
 	e := &proxy.Error{Fault: proxy.Lost, Message: upstream.Called(name) + " has ended: it " + how + words(tail)}
 	if exit != nil {
 		e.Cause = exit
+		if exit.Lost {
+			e.Blame = "dragoman"
+		}
 	}
 	e.Data = faultData(e.Fault, exit, tail)
 	return e

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/stdio/reaper"
 	"dragoman/adapters/stdio/upstream"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -173,6 +174,9 @@ func (d *Dialer) refused(ctx context.Context, t *ticket, err error) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		t.drop()
 		return err
+	case errors.Is(err, reaper.ErrLost): // nothing is known of the server
+		t.drop()
+		return proxy.Errf(proxy.Unreachable, "%s could not be started: %w", upstream.Called(d.opt.Name), err)
 	case errors.As(err, &missing):
 		t.impossible("could not be started: " + err.Error())
 	default:

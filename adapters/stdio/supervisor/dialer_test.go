@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/stdio/reaper"
 	"dragoman/adapters/transport"
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
@@ -378,6 +380,70 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
+// Children that end because the reaper is killed are no crashes: neither of those in use nor of spares, and however often. The
+// next calls start others at once.
+func TestKilledReaperIsNoCrash(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the reaper is found by /proc")
+	}
+	r := reaper.New(reaper.Options{Exe: os.Args[0]})
+	defer r.Close()
+	d := dialer(t, "plain", func(o *Options) { o.Command.Reaper, o.CrashLimit, o.Spares = r, 2, 1 })
+	d.sup.jitter = func(time.Duration) time.Duration { return time.Hour } // a failure would be noticed
+	d.Warm()
+	for range 5 {
+		var group sync.WaitGroup
+		sinks := make([]listener, 3)
+		var first *link
+		for i := range sinks {
+			testkit.Eventually(t, "a child that lives", func() bool { // a spare may be ending
+				sinks[i] = newListener()
+				first = dial(t, d, sinks[i])
+				_, err := call(first, "tools/list")
+				return err == nil
+			})
+		}
+		kill(t, parentOf(t, first.PID()))
+		for _, sink := range sinks {
+			group.Go(func() {
+				var e *proxy.Error
+				if err := testkit.Receive(t, "the loss", sink); !errors.As(err, &e) || e.Name != proxy.Lost.Name || e.Blame != "dragoman" || !strings.Contains(e.Message, "process that starts servers was killed") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		group.Wait()
+	}
+	testkit.Eventually(t, "a child that lives", func() bool {
+		_, err := call(dial(t, d, newListener()), "tools/list")
+		return err == nil
+	})
+	if s, h := d.Stats(), d.Health(); s.Crashes != 0 || s.FailedStarts != 0 || h.State != "closed" || h.Failures != 0 {
+		t.Errorf("%+v %+v", s, h)
+	}
+}
+
+// parentOf returns the process id of a process's parent.
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name, state string
+	if _, err := fmt.Sscan(string(stat), &pid, &name, &state, &parent); err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A child that gives no sign of life after three silent calls is killed, without the time that an orderly end gets. It counts
 // as a crash, and as a failed start if it was young.
 func TestWedgedChild(t *testing.T) {
@@ -399,6 +465,7 @@ func TestWedgedChild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(5 * time.Millisecond) // the silence
 			_ = replies.Close()
 		}
 		var e *proxy.Error

@@ -183,6 +183,8 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 func (c *instance) how(err error) string {
 	exit, uptime := c.proc.Exit(), time.Since(c.ticket.began)
 	switch {
+	case exit != nil && exit.Lost:
+		return fmt.Sprintf("was ended after %s because Dragoman's own process that starts servers was killed", upstream.Duration(exit.Uptime))
 	case exit != nil && exit.Signal != "":
 		return fmt.Sprintf("was ended by %s after %s", exit.Signal, upstream.Duration(exit.Uptime))
 	case exit != nil:
@@ -214,11 +216,18 @@ func (c *instance) ended(err error) {
 	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed
 	l := c.link.Load()
 	c.mu.Unlock()
+	exit := c.proc.Exit()
+	reaperLost := exit != nil && exit.Lost
 	if l == nil {
 		defer c.d.prewarmed.group.Done()
-		c.d.spareEnded(c)
+		c.d.spareEnded(c, !reaperLost)
 	}
-	if !stopped && fault == nil {
+	switch {
+	case stopped || fault != nil:
+	case reaperLost: // which is not the server's fault
+		fault = c.crash(err)
+		c.ticket.drop()
+	default:
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
 		c.judge(c.how(err), l == nil, probed && !c.ready.Load())

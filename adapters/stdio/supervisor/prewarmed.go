@@ -71,8 +71,8 @@ func (d *Dialer) used() {
 	d.prewarmed.group.Done()
 }
 
-// spareEnded is called when an unused child has ended.
-func (d *Dialer) spareEnded(c *instance) {
+// spareEnded is called when an unused child has ended. failed says that it is to blame.
+func (d *Dialer) spareEnded(c *instance, failed bool) {
 	s := &d.prewarmed
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,9 @@ func (d *Dialer) spareEnded(c *instance) {
 	if i := slices.Index(s.idle, c); i >= 0 {
 		s.idle = slices.Delete(s.idle, i, i+1)
 	}
-	s.lost++
+	if failed {
+		s.lost++
+	}
 	d.refill()
 }
 

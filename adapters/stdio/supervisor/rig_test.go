@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/stdio/reaper"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -108,6 +109,9 @@ func fall(role string) int {
 const childKey = "STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if reaper.Called(os.Args) {
+		os.Exit(reaper.Main())
+	}
 	if role := os.Getenv(childKey); role != "" {
 		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // in case a test fails
 		os.Exit(playServer(role))
