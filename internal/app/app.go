@@ -35,6 +35,7 @@ type App struct {
 	fastLog    *telemetry.FastLine // its fast path for the access log; nil: it has none
 
 	logDropped  func() uint64                     // lines of the log that were dropped
+	rehearsal   bool                              // nothing is started
 	noteRequest func()                            // called for each request; nil: not called
 	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
 	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
@@ -135,7 +136,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		}
 	}()
 	g := &Generation{App: a, Cfg: cfg, components: set}
-	if g.shared, err = buildShared(set, cfg, ups, a.Log); err != nil {
+	if g.shared, err = buildShared(set, cfg, ups, a.Log, a.rehearsal); err != nil {
 		return nil, err
 	}
 	if err = a.buildGauges(set, &g.shared); err != nil {

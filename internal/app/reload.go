@@ -25,6 +25,8 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 	}
 	held, err := a.replace(ctx, srv, before)
 	switch {
+	case errors.Is(err, errUnchanged) && len(held) > 0: // which is said below
+		outcome = ReloadUnchanged
 	case errors.Is(err, errUnchanged):
 		outcome = ReloadUnchanged
 		log.Info().Msg("the configuration was read again; nothing has changed")

@@ -23,13 +23,13 @@ type shared struct {
 	reloads  *reloadMetrics
 }
 
-func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream, log zerolog.Logger) (s shared, err error) {
+func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream, log zerolog.Logger, rehearsal bool) (s shared, err error) {
 	if s.reaper, err = component.Get(set, "reaper", nil, component.Spec[*reaper.Reaper]{Build: func(prometheus.Registerer) (*reaper.Reaper, error) {
 		return reaper.New(reaper.Options{Note: func(err error) { log.Warn().Err(err).Msg("the reaper of child processes") }}), nil
 	}, Stage: component.Processes, Close: (*reaper.Reaper).Close}); err != nil {
 		return s, err
 	}
-	if slices.ContainsFunc(ups, func(up *config.Upstream) bool { return len(up.Command) > 0 }) {
+	if !rehearsal && slices.ContainsFunc(ups, func(up *config.Upstream) bool { return len(up.Command) > 0 }) {
 		s.reaper.Prestart() // in parallel with what follows, which takes less time
 	}
 	if s.sessions, err = buildSessions(set, cfg); err != nil {

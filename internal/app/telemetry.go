@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"fmt"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -66,7 +67,8 @@ func buildTracing(set *component.Set, cfg *config.Config, log zerolog.Logger) (*
 		return nil, nil //nolint:nilnil // it is off
 	}
 	name, version := cfg.Service.Name, cmp.Or(cfg.Service.Version, ReadVersion().Version)
-	exporter, err := component.Get(set, "tracing", []any{c, name, version}, component.Spec[*otlp.Exporter]{Build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
+	roots, _ := os.ReadFile(c.CAFile) // it was readable when it was checked
+	exporter, err := component.Get(set, "tracing", []any{c, name, version, string(roots)}, component.Spec[*otlp.Exporter]{Build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
 		headers := make(map[string]string, len(c.Headers))
 		for _, x := range c.Headers {
 			headers[x.Name] = x.Value.Reveal()

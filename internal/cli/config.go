@@ -33,17 +33,24 @@ func newConfigCheck(p *program) *cobra.Command {
 		Use:   "check [flags] [FILE]",
 		Short: "Check the configuration and report everything that is wrong",
 		Long: `Check the file, the environment and the flags together and report everything
-that is wrong, each with key, file, line and fix. Exits with 0 if it is valid.`,
+that is wrong, each with key, file, line and fix, also what would keep
+` + "`dragoman serve`" + ` from starting here: it makes everything that serve makes, and
+asks no server. Exits with 0 if it is valid. Warnings are of what may change: a
+command that is not found, an address in use.`,
 		Example: "  dragoman config check servers.toml\n  DRAGOMAN_LISTEN=127.0.0.1:9000 dragoman config check",
 	}
 	flags := addSettingFlags(c, config.OnConfig)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, file, err := p.loadFile(c, args, flags)
+		cfg, file, err := p.loadFile(c, args, flags, config.OnConfig)
 		if err != nil {
 			return err
 		}
-		for _, w := range append(cfg.Warnings, cfg.Remarks(file != "")...) {
+		further, err := p.run.Check(cfg)
+		for _, w := range append(cfg.Warnings, further...) {
 			_, _ = fmt.Fprintf(p.std.Err, "dragoman: warning: %s\n", w)
+		}
+		if err != nil {
+			return failed(err)
 		}
 		if file == "" {
 			file = "the environment"
@@ -66,7 +73,7 @@ upstreams are never shown.`,
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	flags := addSettingFlags(c, config.OnConfig)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, _, err := p.loadFile(c, args, flags)
+		cfg, _, err := p.loadFile(c, args, flags, 0)
 		if err != nil {
 			return err
 		}
@@ -78,8 +85,9 @@ upstreams are never shown.`,
 	return c
 }
 
-// loadFile loads the configuration file that an argument, --config or the variable names; "" if there is none.
-func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cfg *config.Config, file string, err error) {
+// loadFile loads the configuration file that an argument, --config or the variable names; "" if there is none. use is
+// [config.LoadOptions.For].
+func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags, use config.Command) (cfg *config.Config, file string, err error) {
 	switch {
 	case len(args) > 1:
 		return nil, "", usagef("unexpected argument %q; fix: write `%s FILE`", value.Shorten(args[1]), c.CommandPath())
@@ -93,7 +101,7 @@ func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cf
 		return nil, "", err
 	}
 	file, _ = p.configFile(s.file)
-	cfg, err = config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags})
+	cfg, err = config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags, For: use})
 	return cfg, file, err
 }
 

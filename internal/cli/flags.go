@@ -39,11 +39,12 @@ type settingFlags struct {
 	flags []*settingFlag
 	file  string // --config
 	pick  string // --upstream
+	on    config.Command
 }
 
 // addSettingFlags adds the flags of every setting that applies to the command.
 func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
-	s := &settingFlags{}
+	s := &settingFlags{on: on}
 	if on&config.OnDemo == 0 {
 		c.Flags().StringVar(&s.file, "config", "", "configuration `FILE` (.toml, .json, .yaml); default: $"+config.FileVariable)
 		_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml")
@@ -183,7 +184,7 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick})
+	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick, For: s.on})
 	if err != nil {
 		return nil, err
 	}
@@ -202,10 +203,10 @@ func (p *program) configFile(flag string) (file, origin string) {
 	return file, config.FileVariable
 }
 
-// lookup returns a variable of the environment; the last of equal names counts.
+// lookup returns a variable of the environment; the last of equal names counts, and an empty one is not given.
 func (p *program) lookup(name string) (value string, set bool) {
 	for _, pair := range p.environ {
-		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+		if v, ok := strings.CutPrefix(pair, name+"="); ok && v != "" {
 			value, set = v, true
 		}
 	}

@@ -32,6 +32,7 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 	}
 	var stdout, stderr bytes.Buffer
 	code = Execute(t.Context(), args, environ, app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, Runners{
+		Check: app.Check,
 		Serve: keep("serve"),
 		Stdio: keep("stdio"),
 		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error {

@@ -41,7 +41,7 @@ func Main() int {
 
 // Assembled returns the real Runners.
 func Assembled() Runners {
-	return Runners{Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
+	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM, so that the running command drains. The

@@ -250,7 +250,7 @@ func TestBinary(t *testing.T) {
 	f(0, "version")
 	f(0, "--version")
 	f(0, "config", "check", "config.toml")
-	f(0, "config", "check", "internal/config/testdata/service.yaml")
+	f(0, "config", "check", "--allow-anonymous", "internal/config/testdata/service.yaml")
 	f(1, "config", "check", "no-such-file.toml")
 	f(2, "serve")
 	f(2, "serve", "--no-such-flag")

@@ -29,6 +29,7 @@ const (
 
 // Runners are the functions that run the commands after all arguments have been checked. Tests replace them.
 type Runners struct {
+	Check func(cfg *config.Config) (warnings []string, err error)
 	Serve func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error

@@ -52,9 +52,6 @@ func newServe(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := cfg.CheckServe(); err != nil {
-			return err
-		}
 		p.serving = true
 		return ran(c.Context(), p.run.Serve(c.Context(), cfg, p.std))
 	}

@@ -33,7 +33,7 @@ func Run(t *testing.T, environ []string, args ...string) (r Result) {
 	}
 	var out, errs bytes.Buffer
 	std := app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}
-	r.Code = cli.Execute(t.Context(), args, environ, std, cli.Runners{
+	r.Code = cli.Execute(t.Context(), args, environ, std, cli.Runners{Check: func(*config.Config) ([]string, error) { return nil, nil },
 		Serve: record("serve"),
 		Stdio: record("stdio"),
 		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, _ bool) error {

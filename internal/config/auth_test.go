@@ -40,7 +40,8 @@ func TestAuthConfig(t *testing.T) {
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\nalgorithms = []\n", "no token would be taken")
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_url = \"https://i/k\"\njwks_file = \"k\"\n", "excludes jwks_url")
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_url = \"https://i/k\"\n", "")
-	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_file = \"k\"\n", "")
+	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_file = \"k\"\n", "\"k\" cannot be used: no such file")
+	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_file = '"+testkit.WriteFile(t, "k", `{"keys":[]}`)+"'\n", "has no key for signatures")
 	f("[tls]\ncert_file = \"c\"\n", "needs key_file")
 	f("[tls]\nkey_file = \"k\"\n", "needs cert_file")
 	f("[tls]\nclient_auth = \"required\"\n", "needs TLS")
@@ -92,8 +93,10 @@ func TestServeRequiresCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.CheckServe() == nil; got != want {
-			t.Errorf("%s: %v", text, c.CheckServe())
+		opt := c.Loaded
+		opt.For = OnServe
+		if _, err := LoadConfig(opt); (err == nil) != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"dragoman/adapters/oauth"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/source"
 	"dragoman/internal/config/value"
@@ -26,6 +27,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
+	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
 	standard := new(Upstream).keys()
 	l.standard(standard)
 	for _, u := range l.cfg.Upstreams {
@@ -110,6 +112,14 @@ func (l *loader) checkJWT(j *JWTConfig) {
 		fail("algorithms", "no token would be taken without algorithms and types", "remove the empty list")
 	}
 	l.checkRoots(j.CAFile, jwtTable+"ca_file")
+	if j.JWKSFile != "" {
+		keys, err := oauth.NewKeys(oauth.KeysOptions{Issuer: j.Issuer, File: j.JWKSFile})
+		if err != nil {
+			fail("jwks_file", fmt.Sprintf("%q cannot be used: %v", value.Shorten(j.JWKSFile), value.Reason(err)), "write the issuer's keys as a JSON Web Key Set")
+			return
+		}
+		keys.Close()
+	}
 }
 
 // checkTLS reports files that cannot be used, and settings without others that they need.
@@ -148,10 +158,14 @@ func (l *loader) checkTLS() {
 	l.checkRoots(t.ClientCAFile, tlsTable+"client_ca_file")
 }
 
-// checkRoots reports a ca_file that cannot be used.
+// checkRoots reports a ca_file that cannot be used, and notes its content.
 func (l *loader) checkRoots(path, key string) {
 	if err := value.CheckRoots(path); err != nil {
 		l.failWith(err, key, l.cfg.sources[key])
+		return
+	}
+	if pem, err := os.ReadFile(path); err == nil {
+		l.cfg.roots = append(l.cfg.roots, key+" "+string(pem))
 	}
 }
 
@@ -168,6 +182,10 @@ func (l *loader) checkAudit() {
 		fail("a directory", "name a file in it")
 	} else if !isDirectory(filepath.Dir(c.File)) {
 		fail("in no directory that there is", "create the directory")
+	} else if f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		_ = f.Close() // nothing was written
+	} else if !os.IsNotExist(err) {
+		fail(fmt.Sprintf("not writable: %v", value.Reason(err)), "check its owner and its mode")
 	}
 }
 
@@ -230,6 +248,7 @@ func (c upstreamCheck) check() {
 			c.fail("transport", c.u.Transport+" needs an http or https url: a socket is spoken to in lines", "write auto or stdio, or remove it")
 		}
 		c.misplaced(socketKind)
+		c.checkSocket()
 	default:
 		if c.u.Transport == stdioName {
 			c.fail("transport", "stdio needs a command, not a url", "write auto, http, sse or rest")
@@ -322,6 +341,14 @@ func (c upstreamCheck) readEnvFile() {
 // key, url or command.
 const socketKind = "socket"
 
+// checkSocket reports a path that is there and is no socket. One that is not there may come with its server.
+func (c upstreamCheck) checkSocket() {
+	network, path, _ := c.u.Socket()
+	if info, err := os.Stat(path); network == "unix" && err == nil && info.Mode()&os.ModeSocket == 0 {
+		c.fail(UrlKey, fmt.Sprintf("%q is not a socket", value.Shorten(path)), "name the socket that the server listens at")
+	}
+}
+
 // misplaced reports settings that belong to upstreams of another kind. It accepts defaults, which print writes for
 // every upstream.
 func (c upstreamCheck) misplaced(kind string) {
@@ -409,32 +436,36 @@ func (c upstreamCheck) warnForward(key string) {
 	}
 }
 
-// CheckServe reports what keeps `dragoman serve` from starting with a configuration that is valid in itself. The error
-// is a [value.ConfigErrors].
-func (c *Config) CheckServe() error {
-	var errs value.ConfigErrors
-	add := func(key, what, fix string) {
-		errs = append(errs, &value.ConfigError{Source: c.Source(key), Key: key, Problem: what, Fix: fix})
+// checkServe reports what keeps `dragoman serve` from starting with a configuration that is valid in itself.
+func (l *loader) checkServe(opt LoadOptions) {
+	c := l.cfg
+	if opt.For&OnServe == 0 && (opt.For&OnConfig == 0 || c.TransportType == StdioType) {
+		return
 	}
-	if len(c.Upstreams) == 0 {
-		add(UpstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
+	add := func(key, what, fix string) { l.fail(key, c.Source(key), what, fix) }
+	switch {
+	case len(c.Upstreams) > 0 || l.reported(UpstreamsKey) || opt.File == "": // without a file, the command says what is missing
+	case opt.For&OnServe != 0:
+		add(UpstreamsKey, noUpstream+", there is nothing to serve", fixNoUpstream)
+	default:
+		l.warn("%s; %s", noUpstream, fixNoUpstream)
 	}
 	if !proxy.IsLoopbackHost(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
 		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
 			"listen on 127.0.0.1, or ask for credentials ("+apiKeysKey+", security.jwt, tls.client_auth), or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
 	}
-	if c.TransportType == stdioType {
+	if c.TransportType == StdioType {
 		add(transportKey, "is STDIO, but `dragoman serve` speaks HTTP to its clients", "run `dragoman stdio`, or write HTTP")
 	}
 	if c.sameListener() {
 		add(adminKey, "is the address of the main listener, too", "choose another port, 0 for any free one, or off")
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	value.SortErrors(errs)
-	return errs
 }
+
+const (
+	noUpstream    = "no upstream is configured"
+	fixNoUpstream = "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"
+)
 
 // sameListener reports whether both listeners use the same port of the same interface.
 func (c *Config) sameListener() bool {
@@ -442,19 +473,16 @@ func (c *Config) sameListener() bool {
 	if err != nil || port == "0" || port != fmt.Sprint(c.Service.Port) {
 		return false
 	}
-	return host == c.Service.Host || unspecified(host) || unspecified(c.Service.Host)
+	own := c.Service.Host
+	return host == own || unspecified(host) || unspecified(own) || isLocalhost(host, own) || isLocalhost(own, host)
+}
+
+// isLocalhost reports whether name is localhost, which the system may resolve to address.
+func isLocalhost(name, address string) bool {
+	return name == "localhost" && (address == "127.0.0.1" || address == "::1")
 }
 
 func unspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsUnspecified()
-}
-
-// Remarks returns what a valid configuration cannot be used for. A configuration without a file is not complete, and
-// whether it can be served is not checked.
-func (c *Config) Remarks(complete bool) []string {
-	if err := c.CheckServe(); complete && err != nil {
-		return []string{"`dragoman serve` would refuse this: " + err.Error()}
-	}
-	return nil
 }

@@ -29,7 +29,7 @@ type Config struct {
 	// Profile is "development" (default) or "production".
 	Profile string
 	// TransportType is the server scaffold's transport_type: "HTTP", "STDIO" or
-	// "" (default: the command decides). [Config.CheckServe] refuses "STDIO".
+	// "" (default: the command decides). [OnServe] refuses "STDIO".
 	TransportType string
 	// Attended says that the one client is the operator: errors may say all. Commands set it; it has no key.
 	Attended bool
@@ -88,6 +88,8 @@ type Config struct {
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
 	Upstreams []*Upstream
+	// roots are the contents of the files of roots: another content is another configuration.
+	roots []string
 
 	Origin
 }
@@ -335,6 +337,10 @@ type LoadOptions struct {
 	UpstreamFlags []Assignment
 	// Pick keeps only the upstream of this name; "" keeps all.
 	Pick string
+	// For is the command. For OnServe, what keeps `dragoman serve` from starting is an error, too. For OnConfig it is one,
+	// but that no upstream is configured is a warning, since a command line may name one; and a configuration for
+	// `dragoman stdio` has no listeners.
+	For Command
 }
 
 // Assignment is one value from the command line.

@@ -48,9 +48,9 @@ comment = "nothing to look at"
 		t.Errorf("%q %q", m.Address(), v.Address())
 	}
 	for text, want := range map[string]string{
-		`port = 0`: "out of range", `port = "x"`: "port", `url = "ftp://x"`: "cannot be asked", `timeout = "1ms"`: "timeout", `host = ""`: "must be a name",
+		`port = 0`: "out of range", `port = "x"`: "fix: write 1 to 65535", `url = "ftp://x"`: "is not an http or https URL", `timeout = "1ms"`: "100ms to 1m", `host = ""`: "must not be empty",
 	} {
-		if _, err := load(t, testkit.WriteFile(t, "d.toml", "[dependencies.d]\n"+text), nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "dependencies.d.") {
+		if _, err := load(t, testkit.WriteFile(t, "d.toml", "[dependencies.d]\n"+text), nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "dependencies.d.") || !strings.Contains(err.Error(), "fix: ") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	auditFileKey   = "audit.file"
 	PprofKey       = "admin.pprof"
 	AllowRemoteKey = "admin.allow_remote"
+	tracingCAKey   = "tracing.ca_file"
 )
 
 // ReadyAny is the value of admin.ready by which one upstream that serves is enough.
@@ -58,7 +59,7 @@ func (c *Config) serviceKeys() []setting {
 		{key: "http_port", doc: "alias of the port part of listen, from server scaffolds", writes: []string{portKey}, mcp: "MCP_HTTP_PORT", null: true, field: port},
 		{key: adminKey, std: "127.0.0.1:9090", doc: "address of the admin listener, or off", arg: "HOST:PORT|off", flag: "admin", on: OnServe | OnConfig, field: field.Admin(&c.Admin.Listen)},
 		{key: transportKey, std: "", doc: "transport towards clients, in the words of server scaffolds; empty: the command decides", mcp: "MCP_TRANSPORT_TYPE", null: true,
-			field: field.Enum{At: &c.TransportType, Values: []string{stdioType, "HTTP", ""}}},
+			field: field.Enum{At: &c.TransportType, Values: []string{StdioType, "HTTP", ""}}},
 		{key: profileKey, std: "development", doc: "development or production", mcp: "MCP_PROFILE", field: field.Enum{At: &c.Profile, Values: []string{"development", production}}},
 		{key: "log.level", std: "info", doc: "lowest level that is logged: debug, info, warn, error or critical", arg: "LEVEL", flag: "log-level", on: OnServe | OnStdio | OnProbe | OnDemo | OnConfig, field: c.levelField()},
 		{key: "log_level", doc: "alias of log.level, from server scaffolds", writes: []string{"log.level"}, mcp: "MCP_LOG_LEVEL", field: c.levelField()},
@@ -242,7 +243,7 @@ func (c *Config) tracingKeys() []setting {
 		{key: "tracing.queue", std: "2048", doc: "most spans that wait to be sent; further ones are dropped", field: field.Int{At: &c.Tracing.Queue, Least: 1, Most: 100_000}},
 		{key: "tracing.batch", std: "512", doc: "most spans in one request", field: field.Int{At: &c.Tracing.Batch, Least: 1, Most: 10_000}},
 		{key: "tracing.wait", std: "5s", doc: "how long spans wait for a batch to fill", field: field.Duration{At: &c.Tracing.Wait, Least: 10 * time.Millisecond, Most: time.Minute}},
-		{key: "tracing.ca_file", std: "", doc: "PEM file of the roots to trust for the collector instead of the system's", field: pemFile(&c.Tracing.CAFile)},
+		{key: tracingCAKey, std: "", doc: "PEM file of the roots to trust for the collector instead of the system's", field: pemFile(&c.Tracing.CAFile)},
 	}
 }
 
@@ -325,7 +326,7 @@ const dependencyTime = time.Second
 // dependencyParts are the keys of a dependency that Dragoman reads.
 func dependencyParts(d *Dependency) []setting {
 	return []setting{
-		{key: "host", doc: "host that is checked by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address", Empty: true}},
+		{key: "host", doc: "host that is checked by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address"}},
 		{key: "port", doc: "port of the host", field: field.Int{At: &d.Port, Least: 1, Most: 65535}},
 		{key: "url", doc: "URL that is checked by a GET, whose status must be below 400", field: field.CheckURL(&d.URL)},
 		{key: "timeout", doc: "timeout of one check", field: field.Duration{At: &d.Timeout, Least: 100 * time.Millisecond, Most: time.Minute}},
@@ -347,22 +348,13 @@ func (c *Config) takeDependency(own []string, v value.Literal) error {
 		return nil
 	}
 	d := c.Dependencies[i]
-	switch own[1] {
-	case "host":
-		text, ok := v.ScalarText()
-		if !ok || text == "" {
-			return value.Problemf("must be a name or an address, not %s", v.Show())
+	parts := dependencyParts(d)
+	if i := slices.IndexFunc(parts, func(s setting) bool { return s.key == own[1] }); i >= 0 {
+		f := parts[i].field
+		if err := f.Set(v); err != nil {
+			e := value.AsConfigError(err, "", value.Source{}, field.Allowed(f))
+			return &value.Problem{What: e.Problem, Fix: e.Fix}
 		}
-		d.Host = text
-	case "url":
-		text, ok := v.ScalarText()
-		if !ok || !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
-			return &value.Problem{What: v.Show() + " cannot be asked", Fix: `write an address such as "http://localhost:7444/health"`}
-		}
-		d.URL = text
-	case "port", "timeout":
-		parts := dependencyParts(d)
-		return parts[slices.IndexFunc(parts, func(s setting) bool { return s.key == own[1] })].field.Set(v)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l.pick(opt.Pick)
 	l.file(l.cfg.Security.Auth.KeysFile, "security", "api_keys")
 	l.check()
+	l.checkServe(opt)
 	l.cfg.Loaded = opt
 	l.cfg.Seen = Fingerprint(l.cfg.Files())
 	if len(l.errs) > 0 {
@@ -125,14 +126,18 @@ func (l *loader) file(path string, below ...string) {
 	l.beginLayer()
 	entries, errs := source.Read(path, func(table []string) bool { return userTable(append(below, table...)) })
 	l.errs = append(l.errs, errs...)
-	if len(below) == 0 {
-		entries, errs = source.Duplicates(entries, path)
-		l.errs = append(l.errs, errs...)
-	}
+	entries, errs = source.Duplicates(entries, path)
+	l.errs = append(l.errs, errs...)
 	for _, e := range entries {
+		if len(e.Path) == 1 && e.Path[0] == schemaKey {
+			continue
+		}
 		l.assign(append(below, e.Path...), e.Value, value.Source{Kind: value.FromFile, Name: path, Line: e.Line})
 	}
 }
+
+// schemaKey names the schema of a file for editors. It is no setting.
+const schemaKey = "$schema"
 
 // openTables holds the tables whose keys users choose.
 var openTables = sync.OnceValue(func() map[string]bool {
@@ -236,13 +241,11 @@ func (c *Config) Hold(before *Config) (held []string) {
 }
 
 // Again loads the configuration again from the same file, the environment as it was at the start, and the flags.
-// Secrets in files are read anew. The error is that of [LoadConfig] or [Config.CheckServe].
+// Secrets in files are read anew. The error is that of [LoadConfig].
 func (c *Config) Again() (*Config, error) {
-	again, err := LoadConfig(c.Loaded)
-	if err != nil {
-		return nil, err
-	}
-	return again, again.CheckServe()
+	opt := c.Loaded
+	opt.For |= OnServe // only a process that serves reads it again
+	return LoadConfig(opt)
 }
 
 // Same reports whether two configurations have the same values, from whatever sources.
@@ -255,7 +258,7 @@ func (c *Config) Same(other *Config) bool {
 // Files returns the files that the configuration was read from, sorted: a change of one is a reason to read it again.
 // Files of TLS and of an issuer's keys are not among them: their users watch them.
 func (c *Config) Files() []string {
-	all := append([]string{c.Loaded.File, c.Security.Auth.KeysFile}, c.secretFiles...)
+	all := append([]string{c.Loaded.File, c.Security.Auth.KeysFile, c.Tracing.CAFile}, c.secretFiles...)
 	for _, u := range c.Upstreams {
 		all = append(all, u.EnvFile, u.CAFile)
 	}

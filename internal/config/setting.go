@@ -197,7 +197,7 @@ const (
 	Auto        = "auto"
 	production  = "production"
 	stdioName   = "stdio"
-	stdioType   = "STDIO"
+	StdioType   = "STDIO"
 	defaultName = "default" // the upstream of the command line
 )
 

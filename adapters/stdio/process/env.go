@@ -77,6 +77,13 @@ func envValue(env []string, name string) string {
 	return ""
 }
 
+// Find returns nil if a command can be started in the environment env and the directory dir, else the error that says why
+// not. Another moment may have another answer.
+func Find(command string, env []string, dir string) error {
+	_, err := resolve(command, env, dir)
+	return err
+}
+
 // resolve returns the path of the file to run. A command with a slash is relative to dir. Any other is looked up in the
 // child's PATH, then in the proxy's, in absolute directories only, so that a file in the working directory is never run
 // by accident.

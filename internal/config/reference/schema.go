@@ -16,6 +16,7 @@ import (
 func Schema() ([]byte, error) {
 	root := table("")
 	root.Schema, root.Title = "http://json-schema.org/draft-07/schema#", "Configuration of Dragoman"
+	root.Properties["$schema"] = &field.Shape{Description: "The schema of this file, for editors.", Type: field.JsonTypes{"string"}}
 	for _, d := range config.DescribeConfig() {
 		if d.Kind == "table" {
 			if at := place(root, d.Path()); at.Description == "" {
