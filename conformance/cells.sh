@@ -19,8 +19,8 @@ need_packages
 
 CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio rest"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
-  v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
-SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
+  v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v2-auto-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
+SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v2-auto-sse v1-stdio v2-modern-stdio"
 
 NODE=$(command -v node)
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
@@ -82,7 +82,8 @@ brief() {
     npm-*:v1-stdio | npm-*:v2-modern-http | tasks-*:v1-http | tasks-*:v2-modern-http | drive-*:v1-http | drive-*:v2-modern-http) ;;
     *-socket:v1-http | *-socket:v2-modern-http | *-socket:v1-stdio) ;;
     rest:v1-http | rest:v1-sse | rest:v2-modern-http | rest:v2-modern-stdio) ;;
-    npm-* | tasks-* | drive-* | *-socket:* | rest:*) return 1 ;;
+    legacy-sse:v2-auto-sse) ;;
+    npm-* | tasks-* | drive-* | *-socket:* | rest:* | *:v2-auto-sse) return 1 ;;
     *) ;;
   esac
 }
@@ -176,6 +177,7 @@ run_face() {
   client=("$NODE" "$HERE/clients/${face%%-*}.mjs" --server "$cell" --face "$face" --known "$HERE/known.tsv" --results "$log.tsv" --timeout 20000)
   case $face in
     v2-modern-*) options=(--mode modern --expect modern) ;;
+    v2-auto-sse) options=(--mode auto --expect legacy) ;; # this transport is of 2024-11-05
     v2-auto-*) options=(--mode auto --expect modern) ;;
     v2-legacy-*) options=(--mode legacy --expect legacy) ;;
   esac

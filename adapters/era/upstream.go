@@ -12,6 +12,7 @@ import (
 	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -135,6 +136,13 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	if replies, ok, err := u.relays.Do(ex); ok {
 		return replies, err
+	}
+	if m.Kind == wire.Request && !m.Is("initialize") && ex.Session.State() == proxy.Created {
+		answer, err := rules.Early(m)
+		if err != nil {
+			return nil, err
+		}
+		return proxy.Reply(answer), nil
 	}
 	v, err := u.Profile(ex)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -114,4 +115,18 @@ func PickModern(raw []byte, list wire.Span) string {
 		}
 	}
 	return best
+}
+
+// Early answers a legacy client's request that comes before its initialize. ping is allowed there (2025-11-25 lifecycle, Initialization).
+// Methods that no legacy revision has are unknown: clients of both eras, which ask server/discover first, know a legacy server by that.
+// The error of all others asks for initialize.
+func Early(m *wire.Message) (answer wire.Message, err *proxy.Error) {
+	method := m.Text(m.Method)
+	switch {
+	case m.Is("ping"):
+		return proxy.ResultMessage(m.Of(m.ID), []byte("{}")), nil
+	case ModernOnly(method), !Known(method):
+		return answer, proxy.Errf(proxy.MethodNotFound, "no legacy revision has the method %s; send initialize", method)
+	}
+	return answer, proxy.Errf(proxy.SessionMissing, "%s comes before initialize; send initialize first", method)
 }

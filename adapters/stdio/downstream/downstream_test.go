@@ -148,3 +148,14 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A ping before initialize is answered; other legacy requests are told to send it first.
+func TestDownstreamBeforeInitialize(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	in := `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n"
+	must(t, downstreamOf(strings.NewReader(in), &out).Serve(t.Context()))
+	if got := out.String(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") || !strings.Contains(got, `"id":2,"error":{"code":-32600,"message":"send initialize first`) {
+		t.Error(got)
+	}
+}
