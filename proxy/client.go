@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -43,15 +44,14 @@ type Header struct{ Name, Value string }
 
 // Caller identifies who sends a request, as far as that is known. The zero Caller is anonymous. Compare callers with Is.
 type Caller struct {
-	// Principal owns the sessions, suspended calls, pooled connections and cached answers: one string for a person or program,
-	// whatever credential it presents. Empty: anonymous.
+	// Principal is one string for a person or program, whatever credential it presents. Empty: anonymous. Several users may share
+	// it: see Identity.
 	Principal string
 	// Address is where the request came from; zero if no policy needs it. It is not part of the identity.
 	Address netip.Addr
 	// Rights are the rights of the credential; nil: there is no authentication, and everything is allowed.
 	Rights *Rights
-	// Forwarded are the header fields for upstreams; nil: no upstream wants any. They are part of the identity only if nothing else
-	// identifies the caller.
+	// Forwarded are the header fields for upstreams; nil: no upstream wants any. Those that identify are part of the identity.
 	Forwarded *Forwarded
 }
 
@@ -63,8 +63,24 @@ type Rights struct {
 	Expires time.Time // zero: never
 }
 
-// Is reports whether both are the same principal, whatever credentials they present.
-func (c Caller) Is(other Caller) bool { return c.Principal == other.Principal }
+// Identity tells callers apart. Whatever belongs to a caller is bound to its Identity: sessions, state that a client brings back, cached
+// and remembered answers, links. Rights, limits and logs go by the principal alone.
+type Identity struct {
+	Principal string
+	Sum       [16]byte // of the forwarded headers that tell the users of one credential apart
+}
+
+// Identity returns the identity of the caller.
+func (c Caller) Identity() Identity { return Identity{c.Principal, c.Sum()} }
+
+// Append appends bytes that no other identity gives, nor begins with.
+func (i Identity) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(i.Principal)))
+	return append(append(dst, i.Principal...), i.Sum[:]...)
+}
+
+// Is reports whether both have one identity, whatever credentials they present.
+func (c Caller) Is(other Caller) bool { return c.Identity() == other.Identity() }
 
 // Sum distinguishes forwarded credentials; zero: there are none.
 func (c Caller) Sum() (sum [16]byte) {

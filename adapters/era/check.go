@@ -28,7 +28,7 @@ func (u *Upstream) Check(ctx context.Context) error {
 }
 
 func (u *Upstream) checkModern(ctx context.Context) error {
-	link, err := u.links.Get(ctx, "")
+	link, err := u.links.Get(ctx, proxy.Identity{})
 	if err != nil {
 		return err
 	}

@@ -344,9 +344,9 @@ func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bo
 // cursorTime is how long a cursor is valid.
 const cursorTime = 24 * time.Hour
 
-// cursorBinding returns the binding of a cursor: principal, server and method.
+// cursorBinding returns the binding of a cursor: caller, server and method.
 func (c *downCall) cursorBinding() [32]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", c.ex.Caller.Principal, c.u.opt.Name, c.ex.Msg.Text(c.ex.Msg.Method)))
+	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", c.ex.Caller.Identity().Append(nil), c.u.opt.Name, c.ex.Msg.Text(c.ex.Msg.Method)))
 }
 
 // pages reports whether the result is paginated; elsewhere a member of that name belongs to the server.

@@ -31,7 +31,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
 		return subscriptions.Reconnecting(ex, listenServer{u}, u.work)
 	}
-	link, err := u.links.Get(ex, ex.Caller.Principal)
+	link, err := u.links.Get(ex, ex.Caller.Identity())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (u *Upstream) unsealState(ex *proxy.Exchange) *proxy.Error {
 	return nil
 }
 
-// sealState binds a server's requestState to the principal: where several principals share one credential, the server
+// sealState binds a server's requestState to the caller: where several callers share one credential, the server
 // cannot tell them apart and would let one resume a call of another.
 func (c *modernCall) sealState(m *wire.Message) {
 	state := wire.Get(m.Raw, m.Result, "requestState")
@@ -227,7 +227,7 @@ func (c *modernCall) repeat() error {
 	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
 		return err
 	}
-	link, err := c.u.links.Get(c.ex, c.ex.Caller.Principal)
+	link, err := c.u.links.Get(c.ex, c.ex.Caller.Identity())
 	if err != nil {
 		return err
 	}

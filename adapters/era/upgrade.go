@@ -104,7 +104,7 @@ func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 		return wire.Message{}, err
 	}
 	if v.Modern {
-		link, err := u.links.Get(ex, ex.Caller.Principal)
+		link, err := u.links.Get(ex, ex.Caller.Identity())
 		if err != nil {
 			return wire.Message{}, err
 		}
@@ -190,7 +190,7 @@ func (c *upCall) begin() error {
 	if !c.modern {
 		return c.callShared()
 	}
-	link, err := c.u.links.Get(c.ex, c.ex.Caller.Principal)
+	link, err := c.u.links.Get(c.ex, c.ex.Caller.Identity())
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,7 @@ func (l listenServer) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Rep
 		ex.Session = nil // the server's session is not the client's
 		return u.downgrade(ex)
 	}
-	link, err := u.links.Get(ctx, ex.Caller.Principal)
+	link, err := u.links.Get(ctx, ex.Caller.Identity())
 	if err != nil {
 		return nil, err
 	}
@@ -253,14 +253,14 @@ func (l listenServer) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Rep
 }
 
 // Key implements subscriptions.Server.
-func (l listenServer) Key(principal string) string { return l.u.links.Key(principal) }
+func (l listenServer) Key(caller proxy.Identity) proxy.Identity { return l.u.links.Key(caller) }
 
 // Fault implements subscriptions.Server.
 func (l listenServer) Fault(err error) error { return (&modernCall{u: l.u}).fault(err) }
 
 // Link implements subscriptions.Reconnector.
-func (l listenServer) Link(ctx context.Context, principal string) (transport.Link, error) {
-	return l.u.links.Get(ctx, principal)
+func (l listenServer) Link(ctx context.Context, caller proxy.Identity) (transport.Link, error) {
+	return l.u.links.Get(ctx, caller)
 }
 
 // Begin implements subscriptions.Reconnector.

@@ -240,8 +240,8 @@ func TestForwardKeepsApart(t *testing.T) {
 	}
 }
 
-// A caller with another credential keeps its identity when its tokens change: its legacy session goes on with the token of each request,
-// and pooled sessions are of one token each.
+// Of a caller with another credential, too, each token is a user: another one finds no session of the first, and its client opens its own,
+// as after the end of a session. Pooled sessions are of one token each.
 func TestForwardRotation(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -252,11 +252,17 @@ func TestForwardRotation(t *testing.T) {
 			first, second := r.sending(userToken, "Bearer good-1"), r.sending(userToken, "Bearer good-2")
 			session := first.open("2025-11-25", "{}")
 			first.said("first", first.callLegacy(session), "Bearer good-1 ")
-			second.said("second, in the same session", second.callLegacy(session), "Bearer good-2 ")
-			if res := r.callLegacy(session); !strings.Contains(res.body, "upstream_refused_credentials") {
-				t.Errorf("without: %d %s", res.status, res.body)
+			for what, c := range map[string]*rig{"with another token": second, "without": r} {
+				if res := c.callLegacy(session); res.status != 404 {
+					t.Errorf("%s: %d %s", what, res.status, res.body)
+				}
+				if res := c.must("DELETE", "/mcp", "", "Mcp-Session-Id", session); res.status != 404 {
+					t.Errorf("DELETE %s: %d", what, res.status)
+				}
 			}
-			second.said("after that", second.callLegacy(session), "Bearer good-2 ")
+			first.said("after that", first.callLegacy(session), "Bearer good-1 ")
+			session = second.open("2025-11-25", "{}")
+			second.said("second, in its own", second.callLegacy(session), "Bearer good-2 ")
 			g.forget()
 			if res := second.must("DELETE", "/mcp", "", "Mcp-Session-Id", session); res.status >= 300 {
 				t.Errorf("DELETE: %d", res.status)

@@ -41,8 +41,7 @@ type Cache struct {
 // resultKey is the key of a result.
 type resultKey struct {
 	server, method string
-	who            string   // principal of a private result; empty for a public one
-	sum            [16]byte // sum of the principal's forwarded headers
+	who            proxy.Identity // of a private result; zero for a public one
 	public         bool
 	rest           string // the other parts of the request that the result depends on
 }
@@ -87,7 +86,7 @@ func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
 }
 
 func size(k resultKey, r *keptResult) int {
-	return keptCost + len(k.rest) + len(k.who) + len(r.raw) + len(r.uri)
+	return keptCost + len(k.rest) + len(k.who.Principal) + len(r.raw) + len(r.uri)
 }
 
 // Policy returns the policy that answers requests to one server from the cache. It runs inside everything that decides
@@ -153,7 +152,7 @@ func keyOf(ex *proxy.Exchange, server string) (k resultKey, ok bool) {
 		rest.WriteByte(1)
 		rest.Write(m.Raw[key.From:value.To])
 	}
-	return resultKey{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
+	return resultKey{server: server, method: method, who: ex.Caller.Identity(), rest: rest.String()}, true
 }
 
 // find returns the cached result as the reply to a request, or nil.
@@ -163,7 +162,7 @@ func (c *Cache) find(ex *proxy.Exchange, k resultKey) proxy.Replies {
 	r, ok := c.lru.Get(k)
 	if !ok {
 		shared := k
-		shared.public, shared.who, shared.sum = true, "", [16]byte{}
+		shared.public, shared.who = true, proxy.Identity{}
 		r, ok = c.lru.Get(shared)
 		k = shared
 	}
@@ -280,7 +279,7 @@ func (r *keepingReplies) keep(m *wire.Message) {
 	}
 	k := r.k
 	if k.public = wire.Get(raw, own.Result, "cacheScope").Is(raw, "public"); k.public {
-		k.who, k.sum = "", [16]byte{}
+		k.who = proxy.Identity{}
 	}
 	longest := min(time.Duration(min(ttl, r.c.opt.TTL.Milliseconds()))*time.Millisecond, r.c.opt.TTL)
 	if r.c.keep(k, &keptResult{raw: raw, uri: r.uri, until: time.Now().Add(longest)}, r.changes) {

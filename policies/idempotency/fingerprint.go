@@ -43,11 +43,11 @@ func (s *seeds) ofID(ex *proxy.Exchange, session uint64) fingerprint {
 	return n
 }
 
-// ofKey returns the name of a request that has an idempotency key, which counts for one principal at one server.
+// ofKey returns the name of a request that has an idempotency key, which counts for one caller at one server.
 func (s *seeds) ofKey(ex *proxy.Exchange) (n fingerprint) {
-	m, forwarded := &ex.Msg, ex.Caller.Sum()
-	s.text(&n, ex.Caller.Principal)
-	s.bytes(&n, forwarded[:])
+	m, who := &ex.Msg, ex.Caller.Identity()
+	s.text(&n, who.Principal)
+	s.bytes(&n, who.Sum[:])
 	s.text(&n, ex.Server)
 	s.text(&n, ex.Key)
 	if m.InputResponses.Present() || m.ReqState.Present() { // each round of a call is a request (2026-07-28, SEP-2322)

@@ -68,7 +68,7 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	switch {
 	case s.opt.MaxPerPrincipal > 0 && caller.Principal != "" && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
 		key = "sessions.max_per_principal"
-		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller.Is(caller) })
+		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller.Principal == caller.Principal })
 	case s.used.Len() >= s.opt.Max:
 		victim = s.oldest(func(*proxy.Session) bool { return true })
 	default:

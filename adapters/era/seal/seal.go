@@ -21,7 +21,7 @@ import (
 )
 
 // Sealer seals state that a client keeps for Dragoman, and opens it again. A sealed text is encrypted and authenticated, expires, and is
-// bound to a request: it does not open for another principal, for another method, or with other parameters (2026-07-28
+// bound to a request: it does not open for another caller, for another method, or with other parameters (2026-07-28
 // multi-round-trip requests, Server Requirements).
 type Sealer struct{ aead cipher.AEAD }
 
@@ -82,12 +82,12 @@ func (s *Sealer) Open(state string, bound [32]byte, now time.Time) (kind byte, b
 	return plain[0], plain[9:], nil
 }
 
-// Binding digests a request: the principal, the server, the method and the parameters without those that differ between a call and
+// Binding digests a request: the caller, the server, the method and the parameters without those that differ between a call and
 // its retry. Parameters count as values: the order of members does not matter.
 func Binding(ex *proxy.Exchange, server string) [32]byte {
 	m := &ex.Msg
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(ex.Caller.Principal), []byte(server), m.Text(m.Method)} {
+	for _, part := range [][]byte{ex.Caller.Identity().Append(nil), []byte(server), m.Text(m.Method)} {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	_, _ = h.Write(Canonical(nil, m.Raw, m.Params, "inputResponses", "requestState", "_meta"))

@@ -119,6 +119,10 @@ func TestBinding(t *testing.T) {
 	args := `{"name":"a","arguments":{"x":[1,{"b":2,"c":"a/"}],"y":{}}}`
 	differs("q", "s", "tools/call", args)
 	differs("", "s", "tools/call", args)
+	user := proxy.Caller{Principal: "p", Forwarded: &proxy.Forwarded{Sum: [16]byte{1}}}
+	if Binding(&proxy.Exchange{Msg: *fakeserver.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+args+`}`), Caller: user}, "s") == base {
+		t.Error("the same binding for another user of the principal")
+	}
 	differs("p", "t", "tools/call", args)
 	differs("ps", "", "tools/call", args)
 	differs("p", "s", "prompts/get", args)

@@ -13,15 +13,13 @@ import (
 type identity struct {
 	key, group [32]byte // group: without the capabilities
 	info, caps []byte
-	principal  string // empty if several share the session
-	sum        [16]byte
+	caller     proxy.Identity   // zero if several share the session
 	forwarded  *proxy.Forwarded // with which it is opened
 }
 
 // recent is a cached identity and what it was derived from.
 type recent struct {
-	principal  string
-	sum        [16]byte
+	caller     proxy.Identity
 	info, caps []byte
 	id         identity
 }
@@ -31,18 +29,18 @@ const recentMost = 4 << 10
 
 // identify returns the identity of an exchange. It caches recent ones, since clients describe themselves alike in every request.
 func (p *Pool) identify(ex *proxy.Exchange) identity {
-	who, sum, info, caps := ex.Caller.Principal, ex.Caller.Sum(), ex.Client.Info, ex.Client.Caps
-	if len(info)+len(caps)+len(who) > recentMost {
+	who, info, caps := ex.Caller.Identity(), ex.Client.Info, ex.Client.Caps
+	if len(info)+len(caps)+len(who.Principal) > recentMost {
 		return p.identity(apart(ex))
 	}
-	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
-	if r := place.Load(); r != nil && r.principal == who && r.sum == sum && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
+	place := &p.recent[(len(who.Principal)+len(info)+len(caps))%len(p.recent)]
+	if r := place.Load(); r != nil && r.caller == who && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
 		id := r.id
 		id.forwarded = ex.Caller.Forwarded
 		return id
 	}
 	own := apart(ex)
-	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(own)}
+	r := &recent{caller: who, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(own)}
 	id := r.id
 	r.id.forwarded = nil // valid for this exchange only
 	place.Store(r)
@@ -55,7 +53,7 @@ func apart(ex *proxy.Exchange) *proxy.Exchange {
 }
 
 func (p *Pool) identity(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), forwarded: ex.Caller.Forwarded}
+	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), caller: ex.Caller.Identity(), forwarded: ex.Caller.Forwarded}
 	if p.opt.Isolation.Mixed() {
 		id.info, id.caps = p.server.Self, []byte("{}")
 	}
@@ -66,13 +64,10 @@ func (p *Pool) identity(ex *proxy.Exchange) identity {
 		id.caps = translate.DeclareAll(id.caps)
 	}
 	if p.opt.Isolation.Anonymous() {
-		id.principal = ""
+		id.caller = proxy.Identity{} // headers that the server would get are refused with this isolation
 	}
 	h := sha256.New()
-	if id.sum != [16]byte{} { // to the server, callers with other headers may be other users
-		_, _ = fmt.Fprintf(h, "carried:%x", id.sum)
-	}
-	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {
+	for i, part := range [][]byte{id.caller.Append(nil), id.info, id.caps} {
 		if i == 2 {
 			id.group = [32]byte(h.Sum(nil))
 		}

@@ -28,20 +28,20 @@ type Links struct {
 	quota  *Quota
 
 	mu     sync.Mutex
-	of     map[string][]*modernLink // by key
+	of     map[proxy.Identity][]*modernLink // by key
 	closed bool
 }
 
 // NewLinks returns an empty set of links to one server.
 func NewLinks(server *transport.Server, opt Options, events Events, group *work.Group, quota *Quota) *Links {
-	return &Links{wires: server.Wires, opt: opt, events: events, work: group, quota: quota, of: make(map[string][]*modernLink)}
+	return &Links{wires: server.Wires, opt: opt, events: events, work: group, quota: quota, of: make(map[proxy.Identity][]*modernLink)}
 }
 
 // modernLink is a link to a modern server, open or being opened. It is the link's Sink: outside calls a modern server may only end a
 // listen.
 type modernLink struct {
 	x     *Links
-	key   string
+	key   proxy.Identity
 	ready chan struct{} // closed when link or err is set
 
 	link transport.Link
@@ -53,9 +53,9 @@ type modernLink struct {
 	gone bool
 }
 
-// Get returns a link for a principal's call and opens one if necessary.
-func (x *Links) Get(ctx context.Context, principal string) (transport.Link, error) {
-	l, err := x.pick(principal)
+// Get returns a link for a caller's call and opens one if necessary.
+func (x *Links) Get(ctx context.Context, caller proxy.Identity) (transport.Link, error) {
+	l, err := x.pick(caller)
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +83,19 @@ func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, tr
 		return replies, link, err
 	}
 	x.drop(link)
-	if link, err = x.Get(ex, ex.Caller.Principal); err != nil {
+	if link, err = x.Get(ex, ex.Caller.Identity()); err != nil {
 		return nil, nil, err
 	}
 	replies, err = link.Call(ex)
 	return replies, link, err
 }
 
-// Key returns the key of the links that a principal uses; principals with equal keys share them.
-func (x *Links) Key(principal string) string {
+// Key returns the key of the links that a caller uses; callers with equal keys share them.
+func (x *Links) Key(caller proxy.Identity) proxy.Identity {
 	if x.byPrincipal() {
-		return principal
+		return caller
 	}
-	return ""
+	return proxy.Identity{}
 }
 
 func (x *Links) byPrincipal() bool {
@@ -103,8 +103,8 @@ func (x *Links) byPrincipal() bool {
 }
 
 // pick chooses a link, the one with the fewest calls, or begins to open another.
-func (x *Links) pick(principal string) (*modernLink, error) {
-	key := x.Key(principal)
+func (x *Links) pick(caller proxy.Identity) (*modernLink, error) {
+	key := x.Key(caller)
 	most := 1
 	if x.wires.Stdio && x.opt.Isolation.Sharing == Pooled {
 		most = x.opt.Isolation.most()
@@ -140,7 +140,7 @@ func (x *Links) pick(principal string) (*modernLink, error) {
 func (x *Links) exits() bool { return x.opt.Processes.IdleExit > 0 && x.wires.Stdio }
 
 // slot returns a link that is not open yet.
-func (x *Links) slot(key string) *modernLink {
+func (x *Links) slot(key proxy.Identity) *modernLink {
 	return &modernLink{x: x, key: key, ready: make(chan struct{})}
 }
 
@@ -160,7 +160,7 @@ func (l *modernLink) calls() int {
 // open dials. It runs as a goroutine of the upstream, since several calls may wait for it.
 func (l *modernLink) open() {
 	x := l.x
-	link, err := x.quota.Dial(x.work.Context(), x.wires.Modern, l.key, l)
+	link, err := x.quota.Dial(x.work.Context(), x.wires.Modern, l.key.Principal, l)
 	x.mu.Lock()
 	if err != nil {
 		x.remove(l)
@@ -182,21 +182,21 @@ func (l *modernLink) open() {
 
 // Adopting implements probe.Links.
 func (x *Links) Adopting() (transport.Sink, func(transport.Link)) {
-	l := x.slot("")
+	l := x.slot(proxy.Identity{})
 	return l, func(link transport.Link) { x.adopt(l, link) }
 }
 
 // adopt takes over the link with which the server was probed. Those from before, when the server may have been another,
 // are closed.
 func (x *Links) adopt(l *modernLink, link transport.Link) {
-	l.link = x.quota.Count(link, l.key)
+	l.link = x.quota.Count(link, l.key.Principal)
 	close(l.ready)
 	x.mu.Lock()
 	var ended []*modernLink
 	for _, of := range x.of {
 		ended = append(ended, of...)
 	}
-	x.of = make(map[string][]*modernLink)
+	x.of = make(map[proxy.Identity][]*modernLink)
 	keep := !x.closed && !l.gone && !x.byPrincipal() // the probe's link belongs to no principal
 	for _, old := range ended {
 		old.leave()

@@ -201,7 +201,7 @@ func (p *Pool) find(r *request) (*Session, error) {
 // add opens a session. The caller holds p.mu.
 func (p *Pool) add(id *identity) *Session {
 	p.numbers++
-	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
+	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.caller.Principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
 		last: time.Now(), declared: id.caps, forwarded: id.forwarded, subscribed: make(map[string]int)}
 	p.sessions[id.key] = append(p.sessions[id.key], s)
 	p.count++

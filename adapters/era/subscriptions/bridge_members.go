@@ -19,9 +19,9 @@ import (
 // subscriber is a legacy session in a bridge.
 type subscriber struct {
 	bridge     *bridge
-	own        bool   // the bridge serves this session only
-	key        string // of the shared bridge; empty if own
-	left       bool   // it has been dropped; guarded by Bridges.mu
+	own        bool           // the bridge serves this session only
+	key        proxy.Identity // of the shared bridge; zero if own
+	left       bool           // it has been dropped; guarded by Bridges.mu
 	session    *proxy.Session
 	client     proxy.Client // as sent in _meta
 	caller     proxy.Caller // guarded by bridge.mu
@@ -44,8 +44,8 @@ type Options struct {
 type Server interface {
 	// Listen sends a subscriptions/listen to the server, whatever its era. ctx applies only while a link is found.
 	Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error)
-	// Key maps a principal to the key of the processes it uses; sessions with equal keys share them.
-	Key(principal string) string
+	// Key maps a caller to the key of the processes it uses; sessions with equal keys share them.
+	Key(caller proxy.Identity) proxy.Identity
 	// Fault converts an error of Listen or of its replies to one for clients.
 	Fault(err error) error
 }
@@ -59,12 +59,12 @@ type Bridges struct {
 
 	mu        sync.Mutex
 	bySession map[*proxy.Session]*subscriber
-	shared    map[string]*sharedBridge // bridges of processes, by key
+	shared    map[proxy.Identity]*sharedBridge // bridges of processes, by key
 }
 
 // NewBridges returns an empty set of bridges for one server.
 func NewBridges(opt Options, group *work.Group, server Server) *Bridges {
-	return &Bridges{opt: opt, work: group, server: server, bySession: make(map[*proxy.Session]*subscriber), shared: make(map[string]*sharedBridge)}
+	return &Bridges{opt: opt, work: group, server: server, bySession: make(map[*proxy.Session]*subscriber), shared: make(map[proxy.Identity]*sharedBridge)}
 }
 
 // sharedBridge is a bridge and the number of its sessions. It ends with the last of them.
@@ -105,7 +105,7 @@ func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 		m.bridge = x.newBridge()
 		return before
 	}
-	m.key = x.server.Key(m.caller.Principal)
+	m.key = x.server.Key(m.caller.Identity())
 	if x.shared[m.key] == nil {
 		x.shared[m.key] = &sharedBridge{bridge: x.newBridge()}
 	}

@@ -42,7 +42,7 @@ type found struct {
 // Reconnector opens listens at a modern server whose processes may end.
 type Reconnector interface {
 	// Link returns a link to a process, which it starts if necessary.
-	Link(ctx context.Context, principal string) (transport.Link, error)
+	Link(ctx context.Context, caller proxy.Identity) (transport.Link, error)
 	// Begin sends a subscriptions/listen over a link.
 	Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error)
 }
@@ -50,7 +50,7 @@ type Reconnector interface {
 // Reconnecting begins a listen that survives the end of its process.
 func Reconnecting(ex *proxy.Exchange, server Reconnector, group *work.Group) (proxy.Replies, error) {
 	v := &reconnecting{server: server, work: group, ex: ex, edits: slices.Clone(ex.Msg.Edits)}
-	link, err := server.Link(ex, ex.Caller.Principal)
+	link, err := server.Link(ex, ex.Caller.Identity())
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (r *reconnecting) next(pause time.Duration) found {
 	if err := r.ex.Err(); err != nil {
 		return found{err: err}
 	}
-	link, err := r.server.Link(r.ex, r.ex.Caller.Principal)
+	link, err := r.server.Link(r.ex, r.ex.Caller.Identity())
 	return found{link, err}
 }
 

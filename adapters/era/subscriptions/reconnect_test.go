@@ -35,7 +35,7 @@ type processReplies struct {
 	in chan string
 }
 
-func (p *processes) Link(context.Context, string) (transport.Link, error) {
+func (p *processes) Link(context.Context, proxy.Identity) (transport.Link, error) {
 	if p.hold != nil {
 		<-p.hold
 	}

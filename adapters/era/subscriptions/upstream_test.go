@@ -36,7 +36,7 @@ func newUpstream(server *transport.Server, opt Options) *upstream {
 
 // Listen implements Server.
 func (u *upstream) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error) {
-	link, err := u.Link(ctx, ex.Caller.Principal)
+	link, err := u.Link(ctx, ex.Caller.Identity())
 	if err != nil {
 		return nil, err
 	}
@@ -44,19 +44,19 @@ func (u *upstream) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replie
 }
 
 // Key implements Server.
-func (u *upstream) Key(principal string) string {
+func (u *upstream) Key(caller proxy.Identity) proxy.Identity {
 	if u.keys != nil {
-		return u.keys(principal)
+		return proxy.Identity{Principal: u.keys(caller.Principal)}
 	}
-	return u.links.Key(principal)
+	return u.links.Key(caller)
 }
 
 // Fault implements Server.
 func (u *upstream) Fault(err error) error { return err }
 
 // Link implements Reconnector.
-func (u *upstream) Link(ctx context.Context, principal string) (transport.Link, error) {
-	return u.links.Get(ctx, principal)
+func (u *upstream) Link(ctx context.Context, caller proxy.Identity) (transport.Link, error) {
+	return u.links.Get(ctx, caller)
 }
 
 // Begin implements Reconnector.
@@ -82,7 +82,7 @@ func (u *upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 		if err != nil {
 			return nil, err
 		}
-		link, err := u.Link(ex, ex.Caller.Principal)
+		link, err := u.Link(ex, ex.Caller.Identity())
 		if err != nil {
 			return nil, err
 		}

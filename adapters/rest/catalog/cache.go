@@ -126,12 +126,9 @@ func (c *Catalog) renewed(o *mcpcall.Origin, l *List) (*List, error) {
 
 // cacheKey identifies the list of a caller. What a server shows can depend on the caller's credentials.
 func cacheKey(o *mcpcall.Origin) string {
-	key := o.Server + "\x00" + o.Caller.Principal
+	key := o.Server + "\x00" + string(o.Caller.Identity().Append(nil))
 	if rights := o.Caller.Rights; rights != nil {
 		key += "\x00" + rights.Kind + "\x00" + rights.Name + "\x00" + strings.Join(rights.Scopes, " ")
-	}
-	if sum := o.Caller.Sum(); sum != [16]byte{} {
-		key += "\x00" + string(sum[:])
 	}
 	return key
 }
