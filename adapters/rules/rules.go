@@ -58,6 +58,26 @@ func among[T string | []byte](list []string, text T) bool {
 // speaks, else the newest legacy one. It is never modern: the modern era has no initialize.
 func Settle(requested string) string { return Allowed{}.Settle(requested) }
 
+// transportSince says with which revision a transport came, those that every revision has excepted.
+var transportSince = map[string]string{"streamable-http": Version20250326}
+
+// Told returns the revision that a legacy client is told when the server has settled on another than it asked for. Dragoman bridges
+// the two where the client could not use the server's: over a transport that the server's revision does not have, and if it is newer
+// than what the client asked for. What came with a revision adds to the one before, so an older server needs no translation; for a
+// client older than its server, older reports that the results must be translated. transport is that of the client's session.
+func Told(requested, settled, transport string) (version string, older bool) {
+	if !KnownLegacy(settled) {
+		return settled, false
+	}
+	if KnownLegacy(requested) && requested < settled && requested >= transportSince[transport] {
+		return requested, true
+	}
+	if asked := Settle(requested); settled < transportSince[transport] && asked >= transportSince[transport] {
+		return asked, false
+	}
+	return settled, false
+}
+
 // Feature says which legacy revisions have a feature: from since on, and before until. Empty: no such limit.
 type Feature struct{ since, until string }
 

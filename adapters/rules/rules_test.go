@@ -50,3 +50,34 @@ func TestReadsOnly(t *testing.T) {
 		}
 	}
 }
+
+// A client is told a revision that its transport has and that it asked for or a newer one.
+func TestTold(t *testing.T) {
+	for _, c := range []struct {
+		requested, settled, transport, want string
+		older                               bool
+	}{
+		{"2025-11-25", "2025-11-25", "streamable-http", "2025-11-25", false},
+		{"2025-11-25", "2025-03-26", "streamable-http", "2025-03-26", false}, // the client decides
+		{"2025-11-25", "2024-11-05", "streamable-http", "2025-11-25", false},
+		{"2025-06-18", "2024-11-05", "streamable-http", "2025-06-18", false},
+		{"2025-03-26", "2024-11-05", "streamable-http", "2025-03-26", false},
+		{"2024-11-05", "2024-11-05", "streamable-http", "2024-11-05", false}, // it asked for it
+		{"2026-07-28", "2024-11-05", "streamable-http", "2025-11-25", false},
+		{"soon", "2024-11-05", "streamable-http", "2025-11-25", false},
+		{"", "2024-11-05", "streamable-http", "2025-11-25", false},
+		{"2025-11-25", "2024-11-05", "sse", "2024-11-05", false},
+		{"2025-11-25", "2024-11-05", "stdio", "2024-11-05", false},
+		{"2024-11-05", "2025-11-25", "sse", "2024-11-05", true},
+		{"2024-11-05", "2025-03-26", "stdio", "2024-11-05", true},
+		{"2025-03-26", "2025-06-18", "streamable-http", "2025-03-26", true},
+		{"2024-11-05", "2025-06-18", "streamable-http", "2025-06-18", false},
+		{"2024-10-07", "2025-06-18", "sse", "2025-06-18", false}, // none that Dragoman speaks
+		{"2025-03-26", "2030-01-01", "sse", "2030-01-01", false},
+		{"2025-03-26", "", "sse", "", false},
+	} {
+		if got, older := Told(c.requested, c.settled, c.transport); got != c.want || older != c.older {
+			t.Errorf("%s, %s over %s: %s, %v; want %s, %v", c.requested, c.settled, c.transport, got, older, c.want, c.older)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type relay struct {
 	suspension suspension
 
 	retiring atomic.Bool // of Relays.Retire; set under mu
+	older    atomic.Bool // the client speaks an older revision than the server
 }
 
 // open dials the server for the session of an initialize. The relay lives as long as the session.
@@ -304,6 +305,15 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			c.trackQuestion(m)
 		case wire.Result:
 			c.r.remember(&c.ex.Msg, m)
+			switch {
+			case c.ex.Msg.Is("initialize"):
+				if err := c.tell(m); err != nil {
+					return nil, err
+				}
+			case c.r.older.Load():
+				translate.LegacyResult(m, proxy.Method(c.ex.Msg.Text(c.ex.Msg.Method)), c.ex.Client.Version)
+				return m, nil
+			}
 			if m.InputRequests.Present() { // SDKs that support both eras would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
 			}
@@ -317,6 +327,23 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 		}
 		return m, nil
 	}
+}
+
+// tell replaces the revision of an initialize result by the one that the client is told.
+func (c *relayCall) tell(m *wire.Message) error {
+	at := wire.Get(m.Raw, m.Result, "protocolVersion")
+	settled := string(at.Text(m.Raw))
+	version, older := rules.Told(c.ex.Client.Version, settled, c.r.session.Transport)
+	if version == settled {
+		return nil
+	}
+	c.r.older.Store(older)
+	m.Replace(at, wire.AppendText(nil, version))
+	if _, err := m.Settle(nil); err != nil { // the session reads the revision from the message
+		return proxy.Errf(proxy.Internal, "a translated initialize result is no message: %w", err)
+	}
+	c.r.x.work.Note("debug", "a client of revision "+version+" uses the upstream, which speaks "+settled, nil)
+	return nil
 }
 
 // visitAsText puts the URLs that the user must open into the message, for clients whose revision has no error code for
