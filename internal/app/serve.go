@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/httpd/netpoll"
 	"dragoman/adapters/stdio/downstream"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/tuning"
@@ -113,6 +114,9 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 	}
 }
 
+// fewFiles is the number of open files below which clients and servers are likely to run out of connections.
+const fewFiles = 4096
+
 // warn logs what is ignored in the configuration, and what is risky.
 func warn(cfg *config.Config, log zerolog.Logger) {
 	for _, w := range cfg.Warnings {
@@ -122,6 +126,9 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 		if text := isolationCost(u); text != "" {
 			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
+	}
+	if files := netpoll.MaxOpenFiles(); files > 0 && files < fewFiles {
+		log.Warn().Int("open_files", files).Msg("the process may have few files open, which bounds clients and connections to servers; raise ulimit -n (LimitNOFILE= in systemd)")
 	}
 	if !proxy.IsLoopbackHost(cfg.Service.Host) && !cfg.Authenticates() {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")

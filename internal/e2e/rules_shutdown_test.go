@@ -26,7 +26,16 @@ type process struct {
 
 func startProcess(t *testing.T, toml string) (p *process, base string) {
 	t.Helper()
+	return startFewFiles(t, 0, toml)
+}
+
+// startFewFiles is startProcess for a process that may have so many files open; 0: as many as we.
+func startFewFiles(t *testing.T, files int, toml string) (p *process, base string) {
+	t.Helper()
 	p = &process{cmd: testkit.Self(t, "main", "serve", "--config", testkit.WriteFile(t, "p.toml", toml)), logs: &testkit.LockedBuffer{}, ended: make(chan struct{})}
+	if files > 0 {
+		p.cmd.Path, p.cmd.Args = "/bin/sh", append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files)}, p.cmd.Args...)
+	}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

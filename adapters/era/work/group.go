@@ -9,7 +9,6 @@ import (
 
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // Group holds the goroutines of one upstream, their context and their log. New returns one. It is closed in the order Close, Cancel,
@@ -18,6 +17,8 @@ type Group struct {
 	note   func(level, msg string, err error)
 	ctx    context.Context
 	cancel context.CancelFunc
+
+	refusals refusals
 
 	mu     sync.Mutex
 	closed bool
@@ -116,22 +117,6 @@ func CloseAll(all []func() error) error {
 
 // AnswerTime bounds the sending of an answer to a server that does not read.
 const AnswerTime = 10 * time.Second
-
-// Refuse answers a question of a server that no client can answer, in the background: ping with an empty result, all others with the
-// error "method not found". A nil link, of a server that asks before the handshake, which it must not, gets no answer.
-func (g *Group) Refuse(link transport.Link, m *wire.Message) {
-	if link == nil {
-		return
-	}
-	id := m.Of(m.ID)
-	var answer wire.Message
-	if m.Is("ping") {
-		answer = proxy.ResultMessage(id, []byte("{}"))
-	} else {
-		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", m.Text(m.Method)))
-	}
-	g.Spawn(func() { g.Answer(g.ctx, link, answer.Raw) })
-}
 
 // Answer sends an answer to a server's question, for AnswerTime at most, and logs an error.
 func (g *Group) Answer(ctx context.Context, link transport.Link, raw []byte) {

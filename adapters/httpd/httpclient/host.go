@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/netpoll"
 	"dragoman/proxy"
 )
 
@@ -44,7 +45,7 @@ type HostOptions struct {
 	WriteTimeout   time.Duration // for each write of up to 256 KiB; at most twice as long; 30 s
 	IdleLimit      time.Duration // of an unused connection; 4 s, below the 5 s of Node servers
 	MaxIdle        int           // unused connections kept; 256
-	MaxConns       int           // connections at once, streams included, else ErrTooManyConns; 1024
+	MaxConns       int           // connections at once, streams included, else ErrTooManyConns; 1024, or an eighth of the open files allowed, but 64 at least
 	MaxHeader      int           // bytes of the head of a response; 16 KiB, and the size of each connection's buffer
 }
 
@@ -103,8 +104,18 @@ func (o *HostOptions) setDefaults() {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
 	o.IdleLimit = cmp.Or(o.IdleLimit, 4*time.Second)
 	o.MaxIdle = cmp.Or(o.MaxIdle, 256)
-	o.MaxConns = cmp.Or(o.MaxConns, 1024)
+	o.MaxConns = cmp.Or(o.MaxConns, maxConns(netpoll.MaxOpenFiles()))
 	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
+}
+
+// maxConns is one server's share of the open files, so that none can take them from the others and from the clients; 0 files: the
+// limit is not known.
+func maxConns(files int) int {
+	const most, least = 1024, 64
+	if files == 0 {
+		return most
+	}
+	return min(most, max(least, files/8))
 }
 
 // parse splits the URL and decides how to reach the server.
