@@ -159,7 +159,11 @@ func ownFailures(t *testing.T, f func(proxy.Fault, int, *response)) {
 	odd := newUpstream(t, "modern")
 	odd.on("server/discover", func(c *call) { c.raw(200, "text/html", "<html>what</html>") })
 	odd.on("initialize", func(c *call) { c.raw(200, "text/html", "<html>what</html>") })
-	f(proxy.EraUnknown, 200, ask(startRig(t, odd.toml(""), false)))
+	f(proxy.BadAnswer, 200, ask(startRig(t, odd.toml(""), false)))
+	strange := newUpstream(t, "modern")
+	strange.on("server/discover", func(c *call) { c.raw(400, "application/json", "{}") })
+	strange.on("initialize", func(c *call) { c.raw(400, "application/json", "{}") })
+	f(proxy.EraUnknown, 200, ask(startRig(t, strange.toml(""), false)))
 
 	slow := newUpstream(t, "modern")
 	hanging(slow, 0)
