@@ -75,6 +75,12 @@ func NewRouter(t *Table) *Router {
 // Swap sets a new table. Running exchanges keep theirs.
 func (r *Router) Swap(t *Table) { r.table.Store(t) }
 
+// Refuse returns the error of Do for a server name that leads to no target, or nil. below is the part of the path after the name.
+func (r *Router) Refuse(server, below string) *Error {
+	_, err := r.table.Load().Find(server, below)
+	return err
+}
+
 // ErrRetired is the error of a Target that another one has replaced, before it has done anything. Clients see it only if the other one is
 // gone as well.
 var ErrRetired = Errf(ShuttingDown, "the configuration of this server has changed meanwhile; try again")

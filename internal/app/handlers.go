@@ -80,7 +80,7 @@ func (g *Generation) routes(responses mcphttp.ResponseOptions) (*mcphttp.Routes,
 		return &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: only}, Streams: only, SSE: modern.NoSSE{}}, nil
 	}
 	r := &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: older}, Streams: older,
-		SSE: &sse.Downstream{Handle: g.Handle, Store: g.shared.sessions, Cap: g.Cfg.Limits.RequestTime}}
+		SSE: &sse.Downstream{Handle: g.Handle, Store: g.shared.sessions, Cap: g.Cfg.Limits.RequestTime, Refuse: g.router.Refuse}}
 	if len(served.Modern()) == 0 {
 		r.Endpoint.Modern = older
 	}

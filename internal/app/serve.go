@@ -201,6 +201,19 @@ func (g *Generation) ShutDown(why error, servers []*httpserver.Server) error {
 	return userError(why)
 }
 
+// endpoints returns the addresses of a transport at the main listener: one, or one for each of several servers, which
+// have none together.
+func endpoints(base, path string, ups []*config.Upstream) []string {
+	if len(ups) == 1 {
+		return []string{base + path}
+	}
+	all := make([]string, 0, len(ups))
+	for _, u := range ups {
+		all = append(all, base+"/servers/"+u.Name+path)
+	}
+	return all
+}
+
 // banner prints what is served where on a terminal; elsewhere it logs one line.
 func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
 	base := "http://" + addr.String()
@@ -209,26 +222,21 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 	}
 	served := cfg.Served()
 	if !logging.Terminal(w) {
-		e := log.Info().Str("mcp", base+"/mcp")
-		if len(served.Legacy()) > 0 {
-			e = e.Str("sse", base+"/sse")
-		}
-		if !served.All() {
-			e = e.Strs("eras", served.Versions())
-		}
-		if admin != nil {
-			e = e.Str("admin", "http://"+admin.Addr().String())
-		}
-		e.Msg("listening")
+		log.Info().Func(func(e *zerolog.Event) { listening(e, cfg, base, admin) }).Msg("listening")
 		return
 	}
 	what := "every revision from 2025-03-26"
 	if !served.All() {
 		what = strings.Join(served.Versions(), ", ")
 	}
-	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n    %-28s streamable HTTP, %s\n", base+"/mcp", what)
+	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n")
+	for _, at := range endpoints(base, "/mcp", cfg.Upstreams) {
+		_, _ = fmt.Fprintf(w, "    %-28s streamable HTTP, %s\n", at, what)
+	}
 	if len(served.Legacy()) > 0 {
-		_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", base+"/sse")
+		for _, at := range endpoints(base, "/sse", cfg.Upstreams) {
+			_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", at)
+		}
 	}
 	if admin != nil {
 		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics, log level, configuration\n", "http://"+admin.Addr().String())
@@ -238,6 +246,29 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 		_, _ = fmt.Fprintf(w, "    %-28s %s\n", u.Name, u.Target())
 	}
 	_, _ = fmt.Fprintln(w)
+}
+
+// listening adds the addresses to a line of the log: as text for one server, as a list for several.
+func listening(e *zerolog.Event, cfg *config.Config, base string, admin net.Listener) {
+	addresses := func(key, path string) {
+		all := endpoints(base, path, cfg.Upstreams)
+		if len(all) == 1 {
+			e.Str(key, all[0])
+			return
+		}
+		e.Strs(key, all)
+	}
+	addresses("mcp", "/mcp")
+	served := cfg.Served()
+	if len(served.Legacy()) > 0 {
+		addresses("sse", "/sse")
+	}
+	if !served.All() {
+		e.Strs("eras", served.Versions())
+	}
+	if admin != nil {
+		e.Str("admin", "http://"+admin.Addr().String())
+	}
 }
 
 // Streams are the standard streams of a command.
