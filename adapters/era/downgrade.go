@@ -269,6 +269,9 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 				return true, nil
 			}
 		}
+		if !c.legacyClient {
+			translate.UnknownName(m, c.method, c.session.Result().Caps)
+		}
 		if e := translate.ModernError(m, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
 			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
 		}

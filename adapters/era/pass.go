@@ -208,6 +208,7 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 				}
 			}
 			c.checkEra(m)
+			c.unknownName(m)
 		case wire.Result:
 			if err := c.result(m); err != nil {
 				return nil, err
@@ -259,6 +260,14 @@ func (c *modernCall) result(m *wire.Message) error {
 // extension reports whether a result type of an extension may pass: always between two modern parties.
 func (c *modernCall) extension(m *wire.Message) bool {
 	return c.ex.Client.Era == proxy.Modern || c.u.opt.DriveTasks && c.method == "tools/call" && m.ResultType.Is(m.Raw, "task")
+}
+
+// unknownName is translate.UnknownName for modern clients.
+func (c *modernCall) unknownName(m *wire.Message) {
+	if v := c.u.keeper.Last(); v != nil && c.ex.Client.Era == proxy.Modern {
+		_, caps := v.Identity()
+		translate.UnknownName(m, c.method, caps)
+	}
 }
 
 // checkEra doubts the server profile after errors that show that the server no longer speaks the modern era.

@@ -242,7 +242,7 @@ func (d *modelCall) respond(g *gen, id string, say func(raw []byte)) {
 			got, anew = f.up(q.method, q.uri)
 		}
 		sent := g.shuffled(append(top, mem("error", f.o.text())))
-		want := sent.with("id", d.id)
+		want := sent.with("id", d.id).with("error", got)
 		if anew {
 			want = obj{mem("jsonrpc", `"2.0"`), mem("id", d.id), mem("error", got)}
 		}

@@ -225,8 +225,10 @@ func (f *failure) withURI(uri string) string {
 }
 
 // toModern returns a legacy server's error as a modern client gets it, and reports whether Dragoman made the error.
-func (f *failure) toModern(uri string) (code int, text string, anew bool) {
+func (f *failure) toModern(method, uri string) (code int, text string, anew bool) {
 	switch {
+	case f.code == -32601 && rules.Offers([]byte(`{"tools":{},"prompts":{},"resources":{},"completions":{}}`), method): // it means the name
+		return -32602, f.o.with("code", "-32602").text(), false
 	case f.code == -32002:
 		return -32602, f.made(-32602, f.message, f.withURI(uri)), true
 	case f.code == -32042:
@@ -242,10 +244,10 @@ func (f *failure) down(method, uri string) (text string, anew bool) {
 	switch {
 	case method == "resources/read" && f.code == -32002:
 		return f.made(-32002, f.message, f.withURI(uri)), true
-	case method == "resources/read" && f.code == -32602 && f.uri: // distinguished from -32002 by its code only
+	case method == "resources/read" && (f.code == -32602 || f.code == -32601) && f.uri: // distinguished from -32002 by its code only
 		return f.made(-32002, f.message, f.data), true
 	}
-	_, text, anew = f.toModern(uri)
+	_, text, anew = f.toModern(method, uri)
 	return text, anew
 }
 
@@ -257,6 +259,6 @@ func (f *failure) up(method, uri string) (text string, anew bool) {
 	case method == "resources/read" && f.code == -32602 && f.uri:
 		return f.made(-32602, f.message, f.data), true
 	}
-	_, text, anew = f.toModern(uri)
+	_, text, anew = f.toModern(method, uri)
 	return text, anew
 }

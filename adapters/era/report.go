@@ -68,7 +68,7 @@ var losses = []loss{
 	{"modern", "", "tasks", "tools that can only run as a task are hidden", func(s *server) bool { return s.can("tasks") && !s.DriveTasks }},
 	{"modern", "", "tasks", "run to their end within the call; they cannot be listed or fetched later", func(s *server) bool { return s.can("tasks") && s.DriveTasks }},
 	{"modern", "", "logs", "a message outside the stream of a call is delivered only while one call could have caused it", func(s *server) bool { return s.can("logging") }},
-	{"modern", "", "errors", "-32002 becomes -32602; a code that means something else in 2026-07-28 becomes -32603 with data.originalCode", nil},
+	{"modern", "", "errors", "-32002 becomes -32602, and so does -32601 for a name that the server does not know; a code that means something else in 2026-07-28 becomes -32603 with data.originalCode", nil},
 
 	{"legacy", "", "structured results", "structuredContent that is no object becomes text; an outputSchema that is none of an object is left out", func(s *server) bool { return s.can("tools") }},
 	{"legacy", rules.Version20250618, "structured results", "structuredContent and links become text", func(s *server) bool { return s.can("tools") }},

@@ -74,3 +74,13 @@ func Undeclared(caps []byte, method string, raw []byte, params wire.Span) (requi
 func FormMode(raw []byte, elicitation wire.Span) bool {
 	return wire.Get(raw, elicitation, "form").Present() || !wire.Get(raw, elicitation, "url").Present()
 }
+
+// namedBy holds the methods that use something of a name or URI, and the server capability that offers them.
+var namedBy = map[string]string{"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources", "completion/complete": "completions"}
+
+// Offers reports whether server capabilities, raw JSON, declare a method that uses something of a name or URI. If such a method is answered
+// with "method not found", the server means the name (2026-07-28 tools, prompts, resources, Error Handling: -32602).
+func Offers(caps []byte, method string) bool {
+	capability := namedBy[method]
+	return capability != "" && len(caps) > 0 && wire.Get(caps, wire.Whole(caps), capability).Present()
+}

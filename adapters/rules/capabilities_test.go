@@ -57,3 +57,20 @@ func TestUndeclared(t *testing.T) {
 		t.Errorf("without params: %q", got)
 	}
 }
+
+// A method that uses something of a name is offered by its own capability.
+func TestOffers(t *testing.T) {
+	const all = `{"tools":{},"prompts":{},"resources":{},"completions":{}}`
+	for _, c := range []struct {
+		caps, method string
+		want         bool
+	}{
+		{all, "tools/call", true}, {all, "prompts/get", true}, {all, "resources/read", true}, {all, "completion/complete", true},
+		{all, "tools/list", false}, {all, "vendor/x", false}, {all, "", false}, {`{"":{}}`, "vendor/x", false},
+		{`{"tools":{}}`, "prompts/get", false}, {`{"tools":{}}`, "completion/complete", false}, {"", "tools/call", false}, {"{}", "tools/call", false},
+	} {
+		if got := Offers([]byte(c.caps), c.method); got != c.want {
+			t.Errorf("%s of %s: %v", c.method, c.caps, got)
+		}
+	}
+}

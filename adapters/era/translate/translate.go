@@ -195,6 +195,15 @@ func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 	return nil
 }
 
+// UnknownName changes "method not found" to "invalid params" for a method that the server offers (rules.Offers): it means the name, and
+// over HTTP the status of the one would say that the server is none of this revision. Other errors stay.
+func UnknownName(m *wire.Message, method string, caps []byte) {
+	if m.ErrorCode == proxy.CodeMethodNotFound && rules.Offers(caps, method) {
+		m.Replace(wire.Get(m.Raw, m.Error, "code"), strconv.AppendInt(nil, proxy.CodeInvalidParams, 10))
+		m.ErrorCode = proxy.CodeInvalidParams
+	}
+}
+
 // LegacyError translates an error of a modern server for a legacy client; nil if it passes unchanged.
 func LegacyError(m *wire.Message, method string, uri []byte) *proxy.Error {
 	switch m.ErrorCode {

@@ -202,3 +202,20 @@ func render(t *testing.T, m *wire.Message) string {
 	}
 	return string(out)
 }
+
+// "Method not found" for a method that the server offers means the name. Everything else of the error stays as it is.
+func TestUnknownName(t *testing.T) {
+	const caps = `{"tools":{}}`
+	for _, c := range []struct{ method, in, out string }{
+		{"tools/call", `{"code":-32601,"message":"m","x":1}`, `{"code":-32602,"message":"m","x":1}`},
+		{"prompts/get", `{"code":-32601,"message":"m"}`, `{"code":-32601,"message":"m"}`},
+		{"tools/list", `{"code":-32601,"message":"m"}`, `{"code":-32601,"message":"m"}`},
+		{"tools/call", `{"code":-32600,"message":"m"}`, `{"code":-32600,"message":"m"}`},
+	} {
+		m := parse(t, `{"jsonrpc":"2.0","id":1,"error":`+c.in+`}`)
+		UnknownName(m, c.method, []byte(caps))
+		if got := string(m.Append(nil)); got != `{"jsonrpc":"2.0","id":1,"error":`+c.out+`}` || parse(t, got).ErrorCode != m.ErrorCode {
+			t.Errorf("%s: %s, code %d", c.method, got, m.ErrorCode)
+		}
+	}
+}
