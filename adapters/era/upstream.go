@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"dragoman/adapters/era/input"
@@ -65,6 +66,7 @@ func NewUpstream(opt Options) *Upstream {
 	if u.store == nil {
 		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // cannot fail without a key
 	}
+	opt.Probe.Idle = opt.Sessions.Processes.IdleExit
 	opt.Sessions.LeaseWait, opt.Subscriptions.Timeout, opt.Probe.Forgotten = u.store.Options().LeaseWait, opt.Timeout, u.tools.forget
 	opt.Sessions.Stray, opt.Sessions.Others = u.stray, func() int { return u.relays.Len() }
 	u.opt = opt
@@ -144,6 +146,12 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return proxy.Reply(answer), nil
 	}
+	opens := m.Is("initialize") && m.Kind == wire.Request && !u.pooled()
+	if opens && u.keeper.First() {
+		if replies, tried, err := u.openFirst(ex); tried {
+			return replies, err
+		}
+	}
 	v, err := u.Profile(ex)
 	if err != nil {
 		return nil, err
@@ -158,7 +166,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if v.Modern {
 		ex.UpstreamEra.In(proxy.Modern)
 	}
-	if !m.Is("initialize") || u.pooled() {
+	if !opens {
 		return u.upgrade(ex)
 	}
 	if v.Modern {
@@ -168,7 +176,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	if v.Legacy {
 		ex.UpstreamEra.In(proxy.Legacy)
-		if replies, err := u.relays.Open(ex, v.SSE); !errors.Is(err, relay.ErrRetiring) {
+		if replies, err := u.relays.Open(ex, u.keeper.Legacy(v)); !errors.Is(err, relay.ErrRetiring) {
 			return replies, err
 		}
 	}
@@ -177,6 +185,21 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // pooled reports whether legacy clients use the sessions of the pool, and have none with a legacy server of their own.
 func (u *Upstream) pooled() bool { return u.opt.Sessions.Isolation.Mixed() || u.pool.Single() }
+
+// openFirst sends initialize to a process of which nothing is known, which shows as much as a probe and takes no other process. tried is
+// false if the server refuses it, and has to be probed.
+func (u *Upstream) openFirst(ex *proxy.Exchange) (replies proxy.Replies, tried bool, err error) {
+	msg := ex.Msg
+	msg.Edits = slices.Clone(msg.Edits)
+	ex.UpstreamEra.In(proxy.Legacy)
+	replies, err = u.relays.Open(ex, u.keeper.Legacy(nil))
+	if !errors.Is(err, probe.ErrNotLegacy) && !errors.Is(err, relay.ErrRetiring) || ex.Err() != nil {
+		return replies, true, err
+	}
+	u.work.Note("debug", "the server does not take initialize; it is probed", err)
+	ex.Msg = msg
+	return nil, false, nil
+}
 
 // Profile returns the server profile, and probes if it is not known ([probe.Keeper.Profile]).
 func (u *Upstream) Profile(ctx context.Context) (*probe.Profile, error) { return u.keeper.Profile(ctx) }

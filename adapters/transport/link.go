@@ -128,6 +128,19 @@ func As[T any](l Link) (as T, ok bool) {
 	return as, false
 }
 
+// Reusable is a link to a process that can serve another conversation.
+type Reusable interface {
+	// Return ends the link and gives its process back, for the next Dial of either era. Calls on the link fail, and the server is not
+	// told. It reports false if the process has ended; the link must be closed then. A process that no Dial takes is stopped after
+	// idle; 0: it is kept.
+	Return(idle time.Duration) bool
+	// Returned reports whether the process has served another conversation.
+	Returned() bool
+	// Waits reports whether the process has read all that was sent to it, and so whether it is silent or still starting; known is false
+	// if the system does not tell.
+	Waits() (waits, known bool)
+}
+
 // LastWords returns the last output of a process beside the protocol as the end of a sentence; empty for other links.
 func LastWords(l Link) string {
 	if w, ok := As[interface{ LastWords() string }](l); ok {

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/httpd/netpoll"
 	"dragoman/adapters/stdio/downstream"
+	"dragoman/adapters/transport"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/tuning"
 	"dragoman/internal/config"
@@ -302,7 +303,11 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fatal := make(chan error, 1)
-	g.Probe(ctx, fatal)
+	if child := g.Targets.All[0].Dialer; child == nil {
+		g.Probe(ctx, fatal)
+	} else if err := child.Prepare(ctx); errors.Is(err, transport.ErrFatal) { // the client's first message shows which era it needs
+		return userError(err)
+	}
 	go g.watchState(ctx)
 	done := make(chan error, 1)
 	go func() { done <- g.ServeStdio(ctx, std) }()

@@ -165,7 +165,7 @@ func TestHostileChildren(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…","data":{"code":"upstream_bad_answer","retryable":false}}}`)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if n := len(u.procs); n != 3 { // two to probe, one to serve
+	if n := len(u.procs); n != 2 { // one to probe, one to serve
 		t.Errorf("%d processes", n)
 	}
 }

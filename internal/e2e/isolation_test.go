@@ -103,12 +103,12 @@ func TestMixedIsolation(t *testing.T) {
 	}
 }
 
-// Within one principal a server that may ask can do so: the lease shows which client it means, and the next such call waits for the lease.
-// Legacy clients are asked too.
+// Within one principal a server that may ask can do so: it means the call that runs. A call whose client has been asked does not hold up the
+// next. Legacy clients are asked too.
 func TestPrincipalIsAsked(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, u.toml("isolation = \"principal\"\ndeclare = \"all\""), true)
-	echoing(u)
+	echoingApart(u)
 	u.forget()
 	res := r.must("POST", "/mcp", asksCall("1", "one", ""), modernHeaders("tools/call", "one")...)
 	older := newHTTPTestClient(r)

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"dragoman/internal/testkit"
@@ -28,12 +30,21 @@ func answerTo(t *testing.T, id, name string, res *response, text string) string 
 }
 
 // echoing scripts a tool that asks, with the same id in every call, and returns the answer. where is the stream of its question.
-func echoing(u *upstream) {
+func echoing(u *upstream) { echoingAs(u, func() string { return "0" }) }
+
+// echoingApart is echoing with an id for each question: calls may share a session.
+func echoingApart(u *upstream) {
+	var n atomic.Int64
+	echoingAs(u, func() string { return strconv.FormatInt(n.Add(1), 10) })
+}
+
+func echoingAs(u *upstream, newID func() string) {
 	var mu sync.Mutex
-	waiting := map[*stream]map[string]chan string{} // by channel and session
+	waiting := map[*stream]map[string]chan string{} // by channel, session and id
 	u.on("tools/call", func(c *call) {
 		answered := make(chan string, 1)
-		key := c.header.Get("Mcp-Session-Id")
+		id := newID()
+		key := c.header.Get("Mcp-Session-Id") + " " + id
 		mu.Lock()
 		if waiting[c.out] == nil {
 			waiting[c.out] = map[string]chan string{}
@@ -41,7 +52,7 @@ func echoing(u *upstream) {
 		waiting[c.out][key] = answered
 		mu.Unlock()
 		name := textAfter(c.body, `"name":"`)
-		c.event(fmt.Sprintf(elicit, "0", name))
+		c.event(fmt.Sprintf(elicit, id, name))
 		select {
 		case text := <-answered:
 			c.result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, name+" "+text))
@@ -55,7 +66,7 @@ func echoing(u *upstream) {
 			return
 		}
 		mu.Lock()
-		ch := waiting[out][s.header.Get("Mcp-Session-Id")]
+		ch := waiting[out][s.header.Get("Mcp-Session-Id")+" "+s.id]
 		mu.Unlock()
 		if ch != nil {
 			ch <- textAfter(s.body, `"text":"`)

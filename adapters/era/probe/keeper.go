@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 // Options configure a Keeper.
 type Options struct {
 	TTL       time.Duration    // how long a profile is valid; that of a stdio server is valid until the server contradicts it
+	Idle      time.Duration    // a process that a probe has left ready, and that no client uses for this long, is stopped; 0: it is kept
 	Forwards  bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
 	Found     func(v *Profile) // called with each profile that has been found; may be nil
 	Forgotten func()           // called when the profile is forgotten; may be nil
@@ -39,7 +41,10 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	profile *Profile
+	half    *Profile // the legacy side that a handshake has shown, without a probe; nil: none
 	probing *probing
+	refused bool // a process of which nothing was known has refused initialize
+	careful bool // a process has answered a probe as a legacy one does, and then refused the handshake: only a handshake counts
 
 	ready atomic.Bool
 }
@@ -84,17 +89,20 @@ func (k *Keeper) Both(ctx context.Context) (*Profile, error) {
 		return v, err
 	}
 	return k.find(ctx, func() *Profile {
-		if k.profile != nil && k.profile.checked {
+		if k.profile != nil && k.profile.Checked() {
 			return k.profile
 		}
 		return nil
 	}, k.checkLegacy)
 }
 
-// Last returns the last profile, even if it has expired; nil if there is none.
+// Last returns the last profile, even if it has expired or covers one era only; nil if there is none.
 func (k *Keeper) Last() *Profile {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.profile == nil {
+		return k.half
+	}
 	return k.profile
 }
 
@@ -182,9 +190,9 @@ func (k *Keeper) probeServer(ctx context.Context) (*Profile, error) {
 	if link != nil {
 		adopt(link)
 	}
-	if k.server.Wires.Legacy == nil && k.server.Wires.SSE == nil {
-		v.checked = true
-	}
+	k.mu.Lock()
+	v.checked = v.checked || v.Modern && k.refused || k.server.Wires.Legacy == nil && k.server.Wires.SSE == nil
+	k.mu.Unlock()
 	if k.opt.Forwards && p.guarded != nil {
 		v.guarded, v.sum = true, proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
 	}
@@ -192,20 +200,81 @@ func (k *Keeper) probeServer(ctx context.Context) (*Profile, error) {
 	return v, nil
 }
 
-// checkLegacy probes a modern server for its legacy side and stores the outcome.
+// proved records the result of a handshake with a process.
+func (k *Keeper) proved(m *wire.Message) {
+	init := slices.Clone(m.Of(m.Result))
+	k.mu.Lock()
+	v := &Profile{Legacy: true, At: time.Now()}
+	known := k.profile
+	if known != nil {
+		copied := *known
+		v = &copied
+	}
+	news := known == nil && k.half == nil || known != nil && known.presumed
+	v.presumed, v.Init = false, init
+	if !v.Modern {
+		v.Version = string(wire.Get(init, wire.Whole(init), "protocolVersion").Text(init))
+	}
+	if k.careful = false; known != nil {
+		k.profile = v
+	} else {
+		k.half = v
+	}
+	k.mu.Unlock()
+	if news {
+		k.found(v)
+	}
+}
+
+// disproved records that a process does not take a handshake that no other has taken before, and forgets a presumed profile. The next
+// probe goes on to a handshake.
+func (k *Keeper) disproved() {
+	k.mu.Lock()
+	presumed := k.profile != nil && k.profile.presumed
+	k.careful = k.careful || presumed || k.profile == nil && k.half == nil
+	k.mu.Unlock()
+	if presumed {
+		k.forget()
+	}
+}
+
+// proves reports whether only a handshake shows a legacy server.
+func (k *Keeper) proves() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.careful
+}
+
+// end closes a link in the background.
+func (k *Keeper) end(link transport.Link) {
+	if f := func() { _ = link.Close() }; !k.work.Spawn(f) {
+		f()
+	}
+}
+
+// checkLegacy probes a modern server for its legacy side, or a process for the handshake that a probe has left open, and stores the
+// outcome.
 func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 	v := &Profile{Modern: true, At: time.Now()}
 	if before := k.Last(); before != nil {
 		copied := *before
 		v = &copied
 	}
-	p := &prober{keeper: k, sink: transport.Discard{}}
-	_ = p.legacy(ctx, v) // a failure means that the server is modern only
+	p := &prober{keeper: k, sink: transport.Discard{}, prove: true}
+	presumed := v.presumed
+	err := p.legacy(ctx, v) // a failure means that a modern server is modern only
+	switch {
+	case presumed && err == nil:
+		return k.Last(), nil // stored with the handshake
+	case presumed:
+		k.disproved()
+		return k.probeServer(ctx)
+	}
 	if k.opt.Forwards && p.guarded != nil && !v.Legacy {
 		v.guarded = true // or it hides its legacy side from this caller
 		return v, nil
 	}
-	v.checked = true
+	v.checked, v.presumed = true, false
 	k.store(v)
 	return v, nil
 }
@@ -213,9 +282,19 @@ func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 func (k *Keeper) store(v *Profile) {
 	k.mu.Lock()
 	k.profile = v
+	k.careful = k.careful && v.presumed
 	k.mu.Unlock()
+	k.found(v)
+}
+
+// found reports a profile.
+func (k *Keeper) found(v *Profile) {
 	k.ready.Store(true)
-	k.work.Note("info", "upstream speaks "+v.Eras()+", revision "+v.Version, nil)
+	revision := ""
+	if v.Version != "" {
+		revision = ", revision " + v.Version
+	}
+	k.work.Note("info", "upstream speaks "+v.Eras()+revision, nil)
 	if k.opt.Found != nil {
 		k.opt.Found(v)
 	}
@@ -233,7 +312,7 @@ func (k *Keeper) Lost() {
 func (k *Keeper) forget() bool {
 	k.mu.Lock()
 	known := k.profile != nil
-	k.profile = nil
+	k.profile, k.half, k.refused = nil, nil, false
 	k.mu.Unlock()
 	if k.opt.Forgotten != nil {
 		k.opt.Forgotten()

@@ -27,6 +27,7 @@ type prober struct {
 	reached     bool                   // a step got an answer, or timed out
 	last        error                  // of the last step that failed
 	late        *lateDiscover          // a process that has not answered server/discover yet
+	prove       bool                   // only a handshake shows a legacy server
 	unsupported *proxy.Error           // the server is modern and supports no revision that Dragoman does
 }
 
@@ -35,7 +36,7 @@ func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	v := &Profile{At: time.Now()}
 	if p.keeper.server.Wires.Modern != nil {
 		link, err := p.discover(ctx, v)
-		if link != nil || err != nil {
+		if link != nil || err != nil || v.presumed {
 			return v, link, err
 		}
 	}
@@ -97,7 +98,8 @@ func (p *prober) note(v *Profile, step string, err error) {
 	if errors.As(err, &e) {
 		text = e.Message
 	}
-	if e == nil || e.Name != proxy.Unreachable.Name {
+	ended := e != nil && e.Name == proxy.Lost.Name && p.keeper.process() // before it answered
+	if e == nil || e.Name != proxy.Unreachable.Name && !ended {
 		p.reached = true
 	}
 	p.last = err
@@ -130,6 +132,9 @@ func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, erro
 	if err != nil {
 		p.note(v, "server/discover", err)
 	}
+	if p.presume(ctx, v, link, &m, later) {
+		return nil, nil
+	}
 	if p.late = later; later != nil && p.keeper.server.Wires.Stdio {
 		return nil, nil
 	}
@@ -144,6 +149,35 @@ func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, erro
 	}
 	return nil, nil
 }
+
+// presume takes a process for a legacy one that has refused server/discover, or has passed over it and answers a ping, and gives it back
+// for the handshake of the first client. A process that has taken server/discover for a modern request takes no handshake any more.
+func (p *prober) presume(ctx context.Context, v *Profile, link transport.Link, m *wire.Message, later *lateDiscover) bool {
+	r, reusable := transport.As[transport.Reusable](link)
+	answered := m.Kind == wire.Result || m.Kind == wire.Failure
+	if !reusable || p.keeper.proves() || p.unsupported != nil || p.keeper.server.Wires.Legacy == nil || !answered && (later == nil || !p.pings(ctx, link)) {
+		return false
+	}
+	if took := m.Kind == wire.Result || m.ErrorCode == proxy.CodeUnsupportedVersion; answered && took || !r.Return(p.keeper.opt.Idle) {
+		p.closeLink(link)
+	}
+	if later != nil {
+		later.stop()
+		_ = later.replies.Close()
+	}
+	v.Legacy, v.presumed, v.Version = true, true, ""
+	return true
+}
+
+// pings reports whether the server of a link answers a ping. Any server does before the handshake (2025-11-25 lifecycle, Initialization).
+func (p *prober) pings(ctx context.Context, link transport.Link) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	m, err := transport.AskLegacy(ctx, link, []byte(ping))
+	return err == nil && m.Kind == wire.Result
+}
+
+const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 
 // isModern reports whether the answer to server/discover shows a modern server. A DiscoverResult or a version error that lists
 // legacy revisions only comes from a legacy server of a newer SDK, which must be initialized.
@@ -223,10 +257,16 @@ func (p *prober) legacy(ctx context.Context, v *Profile) error {
 func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.keeper.server.HandshakeTimeout())
 	defer cancel()
+	if v.presumed && !v.SSE {
+		dial = p.keeper.Legacy(v)
+	}
 	link, err := dial(ctx, transport.Discard{})
 	if err != nil {
 		p.note(v, step, err)
 		return err
+	}
+	if !p.prove && p.keeper.server.Wires.Modern == nil && p.greets(ctx, v, link) {
+		return nil
 	}
 	defer p.closeLink(link)
 	m, err := transport.AskLegacy(ctx, link, rules.InitializeRequest(p.keeper.server.Self, []byte("{}")))
@@ -259,7 +299,7 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		return err
 	}
 	if err = link.Send(ctx, []byte(rules.Initialized)); err == nil {
-		m, err = transport.AskLegacy(ctx, link, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
+		err = p.pinged(ctx, link)
 	}
 	if err != nil {
 		p.note(v, step+", then ping", err)
@@ -272,7 +312,46 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 	return nil
 }
 
+// greets reports whether a process whose era is configured answers at all, and gives it back for the handshake of the first client.
+func (p *prober) greets(ctx context.Context, v *Profile, link transport.Link) bool {
+	r, reusable := transport.As[transport.Reusable](link)
+	if !reusable || p.keeper.proves() {
+		return false
+	}
+	m, later, err := p.send(ctx, link, proxy.Legacy, []byte(ping))
+	if later != nil {
+		later.stop()
+		_ = later.replies.Close()
+	}
+	if err != nil || !m.IsResponse() || !r.Return(p.keeper.opt.Idle) {
+		return false
+	}
+	v.Legacy, v.presumed = true, true
+	return true
+}
+
+// pinged pings after a handshake. A process need not answer.
+func (p *prober) pinged(ctx context.Context, link transport.Link) error {
+	within := ctx
+	if p.keeper.process() {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, pingTime)
+		defer cancel()
+	}
+	_, err := transport.AskLegacy(within, link, []byte(ping))
+	if silent := proxy.IsFault(err, proxy.UpstreamTimeout) || within.Err() != nil; silent && ctx.Err() == nil && p.keeper.process() {
+		return nil
+	}
+	return err
+}
+
 const (
+	// quietTime is how long a process may be silent that has read server/discover. One that has not read it yet is starting.
+	quietTime = time.Second
+	// lookTime is the interval at which it is determined whether a process has read what it was sent.
+	lookTime = 20 * time.Millisecond
+	// pingTime is how long to wait for the answer of a process to a ping.
+	pingTime = 250 * time.Millisecond
 	// lateTime is how long to wait for an answer to server/discover once a second process has answered.
 	lateTime = 100 * time.Millisecond
 	// endTime is how long a step waits for the process of the previous step to end, since some servers allow one process at a time.
@@ -290,7 +369,16 @@ type lateDiscover struct {
 
 // sendDiscover sends server/discover over a link. It returns a lateDiscover if no answer comes in time.
 func (p *prober) sendDiscover(ctx context.Context, link transport.Link) (m wire.Message, l *lateDiscover, err error) {
-	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(p.keeper.server.Self, nil))
+	m, l, err = p.send(ctx, link, proxy.Modern, rules.DiscoverRequest(p.keeper.server.Self, nil))
+	if l != nil {
+		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", transport.LastWords(link))
+	}
+	return m, l, err
+}
+
+// send sends a request to a server of which nothing is known.
+func (p *prober) send(ctx context.Context, link transport.Link, era proxy.Era, raw []byte) (m wire.Message, l *lateDiscover, err error) {
+	ex, err := transport.NewExchange(era, raw)
 	if err != nil {
 		return m, nil, err
 	}
@@ -301,14 +389,46 @@ func (p *prober) sendDiscover(ctx context.Context, link transport.Link) (m wire.
 		stop()
 		return m, nil, err
 	}
-	m, err = response(replies, time.Now().Add(p.keeper.server.Timeout))
+	quiet := min(quietTime, p.keeper.server.Timeout)
+	if p.keeper.proves() {
+		quiet = p.keeper.server.Timeout
+	}
+	m, err = p.await(link, replies, quiet)
 	if errors.Is(err, proxy.ErrNotYet) {
-		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", transport.LastWords(link))
 		return m, &lateDiscover{link, replies, stop}, err
 	}
 	stop()
 	_ = replies.Close()
 	return m, nil, err
+}
+
+// await waits for the response of a server that may be starting, or silent. A process that has read the request may be silent for quiet,
+// and take as long to start as any; another server may be silent for as long as a step of a probe lasts.
+func (p *prober) await(link transport.Link, replies proxy.Replies, quiet time.Duration) (wire.Message, error) {
+	server := p.keeper.server
+	began := time.Now()
+	r, reusable := transport.As[transport.Reusable](link)
+	var since time.Time // that it has read the request
+	for reusable {
+		m, err := response(replies, time.Now().Add(lookTime))
+		if !errors.Is(err, proxy.ErrNotYet) {
+			return m, err
+		}
+		waits, known := r.Waits()
+		switch now := time.Now(); {
+		case !known:
+			reusable = false
+		case !waits && now.Sub(began) > server.HandshakeTimeout():
+			return m, err
+		case !waits:
+			since = time.Time{}
+		case since.IsZero():
+			since = now
+		case now.Sub(since) >= quiet:
+			return m, err
+		}
+	}
+	return response(replies, began.Add(server.Timeout))
 }
 
 // response waits for the response and leaves the replies open.
@@ -333,12 +453,16 @@ func (p *prober) settle(v *Profile) transport.Link {
 	p.late = nil
 	m, err := response(l.replies, time.Now().Add(lateTime))
 	modern := err == nil && p.isModern(v, &m)
+	r, ok := transport.As[transport.Reusable](l.link)
+	kept := modern || ok && v.Legacy && !p.keeper.proves() && r.Return(p.keeper.opt.Idle)
 	l.stop()
 	_ = l.replies.Close()
 	if modern {
 		return l.link
 	}
-	p.closeLink(l.link)
+	if !kept {
+		p.closeLink(l.link)
+	}
 	return nil
 }
 

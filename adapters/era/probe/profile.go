@@ -17,9 +17,10 @@ type Profile struct {
 	At       time.Time
 	Steps    []string // the steps of the probe and their outcomes, for people
 
-	checked bool     // a modern server was asked for its legacy side
-	guarded bool     // a step was refused because of missing credentials: with others the profile may differ
-	sum     [16]byte // of the credentials that the probe sent
+	presumed bool     // that the server is legacy follows from its answer to a probe; no handshake has shown it yet
+	checked  bool     // a modern server was asked for its legacy side
+	guarded  bool     // a step was refused because of missing credentials: with others the profile may differ
+	sum      [16]byte // of the credentials that the probe sent
 }
 
 // Eras returns the eras and transports of the profile in words, for logs.
@@ -35,9 +36,9 @@ func (v *Profile) Eras() string {
 	return "legacy"
 }
 
-// Checked reports whether the profile covers both eras: a modern server is probed for its legacy side when the first legacy client
-// connects.
-func (v *Profile) Checked() bool { return v.checked || !v.Modern }
+// Checked reports whether the profile covers both eras and rests on a handshake: a modern server is probed for its legacy side when the
+// first legacy client connects, and the first client of a legacy process completes its probe.
+func (v *Profile) Checked() bool { return !v.presumed && (v.checked || !v.Modern) }
 
 // Identity returns the server's serverInfo and capabilities as raw JSON; nil where absent.
 func (v *Profile) Identity() (info, caps []byte) {

@@ -37,13 +37,9 @@ type relay struct {
 }
 
 // open dials the server for the session of an initialize. The relay lives as long as the session.
-func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
+func (x *Relays) open(ex *proxy.Exchange, dial transport.Dial) (*relay, error) {
 	if x.retire.Load() {
 		return nil, ErrRetiring
-	}
-	dial := x.server.Wires.Legacy
-	if sse {
-		dial = x.server.Wires.SSE
 	}
 	r := &relay{x: x, session: ex.Session, open: make(map[string]*relayCall)}
 	link, err := x.quota.Dial(transport.Owned(ex), dial, ex.Caller.Principal, r.sink())

@@ -60,7 +60,7 @@ func TestRelayPasses(t *testing.T) {
 func TestRelayOpens(t *testing.T) {
 	relaying(t, 0, func(t *testing.T, r *rig) {
 		c := r.newClient("a", "2024-11-05")
-		replies, err := r.x.Open(c.initialize(), true)
+		replies, err := r.x.Open(c.initialize(), r.x.server.Wires.SSE)
 		if err != nil || !r.s.link(0).sse {
 			t.Fatal(err, "no SSE")
 		}
@@ -70,7 +70,7 @@ func TestRelayOpens(t *testing.T) {
 			t.Errorf("%d relays, %d links", r.x.Len(), r.s.open())
 		}
 		r.s.down = &transport.StatusError{Status: 503}
-		if _, err := r.x.Open(c.initialize(), false); err == nil || proxy.AsError(err).Name != proxy.Overloaded.Name {
+		if _, err := r.x.Open(c.initialize(), r.x.server.Wires.Legacy); err == nil || proxy.AsError(err).Name != proxy.Overloaded.Name {
 			t.Errorf("%v", err)
 		}
 		r.s.down = nil
@@ -81,7 +81,7 @@ func TestRelayOpens(t *testing.T) {
 		}{{proxy.Errf(proxy.Unreachable, "down"), proxy.Unreachable.Name, false}, {&transport.StatusError{Status: 404}, proxy.HTTPStatus.Name, false}} {
 			r.s.fails["initialize"] = c.err
 			client := r.newClient("b", v2511)
-			if _, err := r.x.Open(client.initialize(), false); err == nil || proxy.AsError(err).Name != c.want {
+			if _, err := r.x.Open(client.initialize(), r.x.server.Wires.Legacy); err == nil || proxy.AsError(err).Name != c.want {
 				t.Errorf("%v", err)
 			}
 			client.session.End(proxy.Closed)
@@ -97,7 +97,7 @@ func TestRelayOpens(t *testing.T) {
 		} {
 			r.s.on["initialize"], r.forgot = []string{answer}, 0
 			client := r.newClient("c", v2511)
-			replies, err := r.x.Open(client.initialize(), false)
+			replies, err := r.x.Open(client.initialize(), r.x.server.Wires.Legacy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestRelayOpens(t *testing.T) {
 			client.session.End(proxy.Closed)
 		}
 		r.group.Close()
-		if _, err := r.x.Open(r.newClient("d", v2511).initialize(), false); err == nil || proxy.AsError(err).Name != proxy.ShuttingDown.Name {
+		if _, err := r.x.Open(r.newClient("d", v2511).initialize(), r.x.server.Wires.Legacy); err == nil || proxy.AsError(err).Name != proxy.ShuttingDown.Name {
 			t.Errorf("%v", err)
 		}
 	})
@@ -400,7 +400,7 @@ func TestIdle(t *testing.T) {
 		}
 		idle("", false, time.Time{}, nil)
 		c := r.newClient("c", v2511) // its handshake is not over
-		if _, err := r.x.Open(c.initialize(), false); err != nil {
+		if _, err := r.x.Open(c.initialize(), r.x.server.Wires.Legacy); err != nil {
 			t.Fatal(err)
 		}
 		idle("", false, time.Time{}, nil)

@@ -69,13 +69,17 @@ func (x *Relays) Do(ex *proxy.Exchange) (replies proxy.Replies, ok bool, err err
 	return replies, true, err
 }
 
-// Open opens a relay for the session of an initialize, and sends it to the server; sse selects HTTP+SSE.
-func (x *Relays) Open(ex *proxy.Exchange, sse bool) (proxy.Replies, error) {
-	r, err := x.open(ex, sse)
+// Open opens a relay for the session of an initialize, over a link of dial, and sends it to the server. After an error there is no relay.
+func (x *Relays) Open(ex *proxy.Exchange, dial transport.Dial) (proxy.Replies, error) {
+	r, err := x.open(ex, dial)
 	if err != nil {
 		return nil, err
 	}
-	return r.do(ex)
+	replies, err := r.do(ex)
+	if err != nil {
+		r.end()
+	}
+	return replies, err
 }
 
 // ErrRetiring is the error of a request whose relay takes no more (Retire). The request has not been changed.

@@ -244,7 +244,7 @@ func (r *rig) newClient(who, version string) *client {
 func (r *rig) connect(who, version string) *client {
 	r.t.Helper()
 	c := r.newClient(who, version)
-	replies, err := r.x.Open(c.initialize(), false)
+	replies, err := r.x.Open(c.initialize(), r.x.server.Wires.Legacy)
 	if err != nil {
 		r.t.Fatal(err)
 	}

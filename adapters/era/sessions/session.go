@@ -131,11 +131,7 @@ func (s *Session) handshake(ctx context.Context, info, caps []byte) error {
 	if err != nil {
 		return err
 	}
-	dial := p.server.Wires.Legacy
-	if v.SSE {
-		dial = p.server.Wires.SSE
-	}
-	link, err := p.quota.Dial(ctx, dial, s.principal, s)
+	link, err := p.quota.Dial(ctx, p.keeper.Legacy(v), s.principal, s)
 	if err != nil {
 		return s.fault(err)
 	}

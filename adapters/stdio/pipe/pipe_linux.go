@@ -11,3 +11,13 @@ func grow(fd, size int) {
 		}
 	}
 }
+
+// Unread returns how many bytes the child has not read yet; known is false if the system does not tell.
+func (w *Writer) Unread() (n int, known bool) {
+	err := w.raw.Control(func(fd uintptr) {
+		var err error
+		n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		known = err == nil
+	})
+	return n, known && err == nil
+}

@@ -120,3 +120,6 @@ func (w *Writer) Write(p []byte) (int, error) { return w.file.Write(p) }
 func (w *Writer) writeStep(uintptr) bool { return true }
 
 func (w *Writer) fillStep(uintptr) bool { return true }
+
+// Unread returns how many bytes the child has not read yet; known is false if the system does not tell.
+func (w *Writer) Unread() (n int, known bool) { return 0, false }

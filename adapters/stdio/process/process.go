@@ -198,6 +198,9 @@ func (p *Process) ReadLine() ([]byte, error) {
 // after Stop it is ErrStopped or the *ExitError.
 func (p *Process) Write(line []byte) error { return p.writer.Write(line) }
 
+// Unread returns how many bytes of what was written to the pipe the child has not read yet; known is false if the system does not tell.
+func (p *Process) Unread() (n int, known bool) { return p.in.Unread() }
+
 // WriteScanned writes a line in parts that contain no line break, and waits until ctx ends at most; see
 // lines.Writer.WriteScanned.
 func (p *Process) WriteScanned(ctx context.Context, parts ...[]byte) error {

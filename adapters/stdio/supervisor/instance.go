@@ -41,6 +41,7 @@ type instance struct {
 	late         sync.WaitGroup // counts overdueTimer's function until it has returned or cannot run any more
 	asked        int            // requests before its first message
 	probed       bool           // it was sent nothing but server/discover
+	served       bool           // a link has given it back
 	lived        bool           // it reached the age of a good start before its first answer
 	dead         bool           // its output has ended: it cannot be adopted
 	closed       bool           // close was called
@@ -213,7 +214,7 @@ func (c *instance) ended(err error) {
 	c.mu.Lock()
 	c.dead = true
 	c.stopTimers()
-	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed
+	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed && !c.ready.Load()
 	l := c.link.Load()
 	c.mu.Unlock()
 	exit := c.proc.Exit()
@@ -230,7 +231,7 @@ func (c *instance) ended(err error) {
 	default:
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
-		c.judge(c.how(err), l == nil, probed && !c.ready.Load())
+		c.judge(c.how(err), l == nil, probed || l == nil && c.served)
 	}
 	if l != nil && fault != nil {
 		l.Fail(fault)

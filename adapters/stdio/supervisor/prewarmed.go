@@ -1,9 +1,12 @@
 package supervisor
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"dragoman/proxy"
 )
 
 // prewarmed holds prestarted children that no session uses yet. One goroutine at a time starts them, and ends when there are
@@ -61,6 +64,84 @@ func (d *Dialer) spare() *instance {
 	s.idle = slices.Delete(s.idle, 0, 1)
 	d.refill()
 	return c
+}
+
+// Return implements transport.Reusable: the child becomes the spare that is used next.
+func (l *link) Return(idle time.Duration) bool {
+	c, s := l.c, &l.c.d.prewarmed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead || c.closed || c.expired != nil || c.proc.Exit() != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	l.Fail(errReturned())
+	c.served, c.asked = true, 0
+	if c.overdueTimer != nil && c.overdueTimer.Stop() {
+		c.late.Done()
+	}
+	c.overdueTimer = nil
+	c.link.Store(nil)
+	s.group.Add(1)
+	s.idle = slices.Insert(s.idle, 0, c)
+	if idle > 0 {
+		time.AfterFunc(idle, func() { c.d.expire(c) })
+	}
+	return true
+}
+
+// expire stops a child that was given back, if it is still unused.
+func (d *Dialer) expire(c *instance) {
+	s := &d.prewarmed
+	s.mu.Lock()
+	i := slices.Index(s.idle, c)
+	if i >= 0 {
+		s.idle = slices.Delete(s.idle, i, i+1)
+	}
+	s.mu.Unlock()
+	if i >= 0 {
+		c.close()
+	}
+}
+
+// Returned implements transport.Reusable.
+func (l *link) Returned() bool {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	return l.c.served
+}
+
+// Waits implements transport.Reusable.
+func (l *link) Waits() (waits, known bool) {
+	n, known := l.c.proc.Unread()
+	return n == 0, known
+}
+
+// errReturned is the error of a call on a link whose child was given back.
+func errReturned() *proxy.Error {
+	return proxy.Errf(proxy.SessionLost, "the process serves another conversation")
+}
+
+// Prepare starts a child for the first Dial, which need not wait for it. The error is that of Dial.
+func (d *Dialer) Prepare(ctx context.Context) error {
+	if !d.prewarmed.enter() {
+		return errClosing()
+	}
+	defer d.prewarmed.group.Done()
+	t, err := d.sup.begin(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := d.launch(ctx, t)
+	if err != nil {
+		return err
+	}
+	d.addSpare(c)
+	return nil
 }
 
 // used records that a spare has been taken into use.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dragoman/adapters/stdio/process"
 	"dragoman/adapters/transport"
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
@@ -222,5 +224,81 @@ func TestCloseEndsWaiting(t *testing.T) {
 	var e *proxy.Error
 	if err := <-done; !errors.As(err, &e) || e.Name != proxy.ShuttingDown.Name {
 		t.Errorf("%v", err)
+	}
+}
+
+// A child that is given back is the next to be used, under ids that go on; unused, it ends after a while.
+func TestChildIsGivenBack(t *testing.T) {
+	d := dialer(t, "good", nil)
+	l := dial(t, d, newListener())
+	mustCall(t, l, "server/discover")
+	testkit.Eventually(t, "that it has read the request", func() bool { waits, known := l.Waits(); return waits || !known })
+	if l.Returned() || !l.Return(0) {
+		t.Fatal("not given back")
+	}
+	if _, err := call(l, "ping"); !proxy.IsFault(err, proxy.SessionLost) {
+		t.Errorf("a call on the link: %v", err)
+	}
+	if s := d.Stats(); s.Spares != 1 || s.Running != 1 {
+		t.Errorf("%+v", s)
+	}
+	again := dial(t, d, newListener())
+	if again.PID() != l.PID() || !again.Returned() {
+		t.Errorf("another child")
+	}
+	if got, err := call(again, "initialize"); err != nil || !strings.Contains(got, `"pid":`+strconv.Itoa(l.PID())) {
+		t.Error(got, err)
+	}
+	if !again.Return(time.Millisecond) {
+		t.Error("not given back again")
+	}
+	testkit.Eventually(t, "its end", func() bool { s := d.Stats(); return s.Running == 0 && s.Spares == 0 })
+	if s := d.Stats(); s.Starts != 1 || s.FailedStarts != 0 {
+		t.Errorf("%+v", s)
+	}
+	ended := dial(t, d, newListener())
+	_ = ended.Close()
+	if ended.Return(0) {
+		t.Error("a child that has ended was given back")
+	}
+}
+
+// A child that ends after it was given back has failed nothing: some legacy servers end after what they do not know.
+func TestGivenBackChildEnds(t *testing.T) {
+	d := dialer(t, "good", nil)
+	l := dial(t, d, newListener())
+	mustCall(t, l, "server/discover")
+	if !l.Return(0) {
+		t.Fatal("not given back")
+	}
+	if err := unix.Kill(l.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "its end", func() bool { s := d.Stats(); return s.Running == 0 && s.Spares == 0 })
+	if h := d.Health(); h.Failures != 0 {
+		t.Errorf("%+v", h)
+	}
+	if next := dial(t, d, newListener()); next.PID() == l.PID() || next.Returned() {
+		t.Error("the dead child is used")
+	}
+}
+
+// Prepare starts the child of the first Dial.
+func TestPrepare(t *testing.T) {
+	d := dialer(t, "good", nil)
+	if err := d.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pids := idle(d)
+	if l := dial(t, d, newListener()); len(pids) != 1 || l.PID() != pids[0] || l.Returned() {
+		t.Errorf("%v", pids)
+	}
+	missing := NewDialer(Options{Command: process.Command{Argv: []string{"/does/not/exist"}}})
+	if err := missing.Prepare(t.Context()); !errors.Is(err, transport.ErrFatal) {
+		t.Errorf("%v", err)
+	}
+	missing.Close()
+	if err := missing.Prepare(t.Context()); err == nil {
+		t.Error("after Close")
 	}
 }
