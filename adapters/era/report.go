@@ -111,7 +111,7 @@ func Degrades(v *probe.Profile, setting Setting) []Degradation {
 		clients := l.clients
 		switch {
 		case clients == "modern" && (v.Modern || len(setting.Clients.Modern()) == 0), // no translation, or no such client
-			clients == "legacy" && (v.Legacy || !v.Modern || len(served) == 0),
+			clients == "legacy" && (v.Legacy && !v.Bare || !v.Modern || len(served) == 0),
 			l.before != "" && served[len(served)-1] >= l.before,
 			l.when != nil && !l.when(s):
 			continue

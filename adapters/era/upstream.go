@@ -174,7 +174,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, err
 		}
 	}
-	if v.Legacy {
+	if v.Legacy && !v.Bare {
 		ex.UpstreamEra.In(proxy.Legacy)
 		if replies, err := u.relays.Open(ex, u.keeper.Legacy(v)); !errors.Is(err, relay.ErrRetiring) {
 			return replies, err

@@ -79,6 +79,13 @@ type link struct {
 	recentTokens []string                     // tokens of recent calls, oldest first
 }
 
+// HasSession implements transport.Stateful.
+func (l *link) HasSession() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session != ""
+}
+
 // Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg

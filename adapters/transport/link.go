@@ -107,6 +107,12 @@ type Pusher interface {
 	Answered() <-chan struct{}
 }
 
+// Stateful is a link that knows after the handshake whether the server keeps a session. Over other links it always does.
+type Stateful interface {
+	// HasSession reports whether the server has opened a session. Without one it can neither ask, nor notify, nor learn of a cancellation.
+	HasSession() bool
+}
+
 // Channel is a link whose calls share one stream each way.
 type Channel interface {
 	// InFlight returns the number of calls that wait for their response.

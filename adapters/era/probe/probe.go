@@ -306,6 +306,11 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		return err
 	}
 	v.Legacy, v.Init = true, init
+	if l, ok := transport.As[transport.Stateful](link); ok && v.Modern && !l.HasSession() {
+		v.Bare = true
+		v.Steps = append(v.Steps, step+": no session (no Mcp-Session-Id in the answer), so legacy clients are served by the modern side, "+
+			"which has questions, subscriptions and cancellation for them")
+	}
 	if !v.Modern {
 		v.Version = string(wire.Get(init, wire.Whole(init), "protocolVersion").Text(init))
 	}

@@ -10,6 +10,7 @@ import (
 type Profile struct {
 	Modern   bool
 	Legacy   bool   // known to speak a legacy revision; a modern server is probed for that when the first legacy client connects
+	Bare     bool   // the legacy side of a modern server has no sessions: legacy clients are served by the modern side
 	SSE      bool   // the legacy side is HTTP+SSE of 2024-11-05
 	Version  string // the newest revision it named, of the side that was found first
 	Discover []byte // its DiscoverResult, if modern
