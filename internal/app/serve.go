@@ -294,6 +294,8 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	}
 	attended := *cfg
 	attended.Attended = true
+	up = withClientEnv(cfg, up, os.Environ(), out.Logger)
+	attended.Upstreams = []*config.Upstream{up}
 	g, err := newApp(out.Logger, out).open(&attended, []*config.Upstream{up})
 	if err != nil {
 		return err

@@ -18,6 +18,9 @@ var linkVariable = sync.OnceValue(func() *regexp.Regexp {
 // inCluster is set in every pod. Elsewhere, a variable that linkVariable matches is a user's mistake.
 const inCluster = "KUBERNETES_SERVICE_HOST"
 
+// OwnVariable reports whether a variable sets a key of Dragoman's, and may hold a secret of its own.
+func OwnVariable(name string) bool { return strings.HasPrefix(name, envPrefix) }
+
 // FileVariable is the variable that names the file if --config is not given. The command reads it.
 const FileVariable = envPrefix + "CONFIG"
 
