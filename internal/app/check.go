@@ -45,7 +45,7 @@ func Check(cfg *config.Config) (warnings []string, err error) {
 	for _, l := range []struct{ key, address string }{{"listen", cfg.Listen()}, {"admin.listen", cfg.Admin.Listen}} {
 		taken, err := checkListener(l.address)
 		if err != nil {
-			return warnings, fmt.Errorf("%s: %w; choose another address", l.key, err)
+			return warnings, fmt.Errorf("%s: %w; choose another address%s", l.key, err, privileged(err))
 		}
 		if taken && cfg.Source(l.key).Set() {
 			warnings = append(warnings, l.key+": "+l.address+" is in use; if not by the instance that this configuration is for, choose another address")

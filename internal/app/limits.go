@@ -25,9 +25,9 @@ type limiters struct {
 }
 
 func buildLimiters(set *component.Set, c *config.Config) (l limiters, err error) {
-	rates := limits.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address}
+	rates := limits.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address, Burst: c.RateLimit.Burst, Principals: c.KeyRates()}
 	if c.RateLimited() {
-		rates.PerMinute, rates.Burst = c.RateLimit.PerMinute, c.RateLimit.Burst
+		rates.PerMinute = c.RateLimit.PerMinute
 	}
 	if l.rate, err = component.Get(set, "rates", rates, component.Spec[*limits.Rate]{Build: func(reg prometheus.Registerer) (*limits.Rate, error) {
 		return limits.NewRate(rates, reg)

@@ -36,7 +36,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	warn(cfg, log)
 	ln, err := httpserver.Listen(cfg.Listen()) // first, since a second Dragoman at this address would start everything else in vain
 	if err != nil {
-		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
+		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one%s", err, privileged(err))
 	}
 	defer ln.Close() // Serve closes it; this is for errors before that
 	g, err := newApp(log, out).open(cfg, cfg.Upstreams)
@@ -170,9 +170,17 @@ func (g *Generation) openAdmin(log zerolog.Logger) (*httpserver.Server, net.List
 		}
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("admin listener: %w; choose another address with --admin HOST:PORT, or --admin off", err)
+		return nil, nil, fmt.Errorf("admin listener: %w; choose another address with --admin HOST:PORT, or --admin off%s", err, privileged(err))
 	}
 	return srv, ln, nil
+}
+
+// privileged returns what helps if the system refuses a port to this user, as the rest of a sentence.
+func privileged(err error) string {
+	if errors.Is(err, syscall.EACCES) {
+		return ", or give the process the right to open this one (on Linux CAP_NET_BIND_SERVICE)"
+	}
+	return ""
 }
 
 // ShutDown lets requests in flight finish within the drain timeout, and returns why serving ended.

@@ -84,7 +84,7 @@ func TestUsage(t *testing.T) {
 	f(2, "both --config and a COMMAND", "serve", "--config", file, "--", "a")
 	f(2, "both --upstream and a URL", "stdio", "--upstream", "a", "http://a")
 	f(2, "--listen: \"8080\" is not HOST:PORT; fix: write HOST:PORT", "serve", "http://a", "--listen", "8080")
-	f(2, "choose a port of 1024 to 65535", "serve", "http://a", "--listen", "127.0.0.1:80")
+	f(2, "choose a port of 1 to 65535", "serve", "http://a", "--listen", "127.0.0.1:65536")
 	f(2, `did you mean "modern"?`, "serve", "--era", "modrn", "http://a")
 	f(2, "fix: write auto, http, sse or rest", "serve", "--transport", "stdio", "http://a")
 	f(2, "--header is not NAME: VALUE", "serve", "http://a", "--header", "hunter2")

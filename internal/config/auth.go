@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/hex"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ func apiKeyParts(k *APIKey) []setting {
 		{key: scopesKey, doc: "scopes of the keys", field: field.List{At: &k.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope}},
 		{key: "expires", doc: "when the keys expire", field: field.Time{At: &k.Expires}},
 		{key: "principal", doc: "principal of the caller; default: the name of the entry", field: field.Text{At: &k.Principal, Most: 4 * maxName, What: "text", Empty: true}},
+		{key: "rate_limit", std: "0", doc: "most requests of the principal in a minute, in the place of security.rate_limit", field: field.Int{At: &k.Rate, Least: 1, Most: math.MaxInt32, Zero: "that of all clients"}},
 	}
 }
 

@@ -100,3 +100,27 @@ func TestServeRequiresCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A key may have a rate of its own, and two keys of one principal have the same.
+func TestKeyRates(t *testing.T) {
+	key := func(name, more string) string {
+		return "[security.api_keys." + name + "]\nhashes = [\"" + policies.HashKey(policies.NewKey()) + "\"]\n" + more
+	}
+	const on = "[security]\napi_keys_enabled = true\n"
+	c, err := load(t, testkit.WriteFile(t, "c.toml", on+key("a", "rate_limit = 7\nprincipal = \"p\"\n")+key("b", "")+key("c", "rate_limit = 7\nprincipal = \"p\"\n")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rates := c.KeyRates(); len(rates) != 1 || rates["p"] != 7 {
+		t.Errorf("%v", rates)
+	}
+	for _, other := range []string{"rate_limit = 8\n", ""} {
+		_, err := load(t, testkit.WriteFile(t, "c.toml", on+key("p", "rate_limit = 7\n")+key("b", "principal = \"p\"\n"+other)), nil)
+		if err == nil || !strings.Contains(err.Error(), "security.api_keys.b.rate_limit: differs from that of p") {
+			t.Errorf("%v", err)
+		}
+	}
+	if c, err := load(t, testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \"http://a\"\n"), nil); err != nil || c.KeyRates() != nil {
+		t.Errorf("%v", err)
+	}
+}

@@ -46,8 +46,13 @@ func (l *loader) checkAuth() {
 	case !c.Security.APIKeysEnabled && len(auth.Keys) > 0 && !from.Set():
 		l.fail(apiKeysKey, from, "is off, although there are keys: everybody would get in", "write "+apiKeysKey+" = true, or false if that is meant")
 	}
-	seen := map[string]string{}
+	seen, rates := map[string]string{}, map[string]*APIKey{}
 	for _, k := range auth.Keys {
+		if other := rates[k.Caller()]; other != nil && other.Rate != k.Rate {
+			key := "security.api_keys." + value.KeyPart(k.Name) + ".rate_limit"
+			l.fail(key, c.sources[key], "differs from that of "+other.Name+", which is the same principal", "write the same rate for both, or other principals")
+		}
+		rates[k.Caller()] = k
 		table := "security.api_keys." + value.KeyPart(k.Name)
 		if len(k.Hashes) == 0 && !l.reported(table) {
 			l.fail(table, c.sources[table+".scopes"], "has no hashes", "add what `dragoman key new "+k.Name+"` prints")

@@ -116,7 +116,7 @@ type ServiceConfig struct {
 	Version string
 	// Host is an IP address or a host name, default "127.0.0.1". [Config.Listen] joins it with Port.
 	Host string
-	// Port is 1024 to 65535, or 0 for any free port; default 8080.
+	// Port is 1 to 65535, as far as the system allows, or 0 for any free port; default 8080.
 	Port int
 }
 

@@ -83,8 +83,8 @@ func TestFileErrors(t *testing.T) {
 		}
 	}
 	// All errors at once, in line order.
-	f("c.toml", "listen = \"127.0.0.1:80\"\n\n[sessions]\nidle_tll = \"30m\"\nmax = \"many\"\n[log]\nlevel = 3\n",
-		`c.toml:1: listen: "127.0.0.1:80": the port is out of range; fix: choose a port of 1024 to 65535, or 0 for any free port`,
+	f("c.toml", "listen = \"127.0.0.1:65536\"\n\n[sessions]\nidle_tll = \"30m\"\nmax = \"many\"\n[log]\nlevel = 3\n",
+		`c.toml:1: listen: "127.0.0.1:65536": the port is out of range; fix: choose a port of 1 to 65535, or 0 for any free port`,
 		`c.toml:4: sessions.idle_tll: unknown key; did you mean sessions.idle_ttl?`,
 		`c.toml:5: sessions.max: must be an integer, not "many"; fix: write 1 to 1000000`,
 		`c.toml:7: log.level: must be text, not 3; fix: write debug, info, warn, error or critical`)
@@ -95,7 +95,7 @@ func TestFileErrors(t *testing.T) {
 		`c.yaml:6: limits.header: 1KiB is out of range; fix: write a size such as "4MiB", "100MB" or a number of bytes, 4KiB to 1MiB`)
 	f("c.json", "{\n  \"tool_timeout\": 301,\n  \"service\": {\n    \"port\": \"8001\",\n    \"name\": \"Bad\"\n  }\n}",
 		`c.json:2: tool_timeout: 301 is out of range; fix: write a number of seconds or a duration, 1s to 5m`,
-		`c.json:4: service.port: must be an integer, not "8001"; fix: write 1024 to 65535, or 0 for any free port`,
+		`c.json:4: service.port: must be an integer, not "8001"; fix: write 1 to 65535, or 0 for any free port`,
 		`c.json:5: service.name: "Bad" is not a name of lower-case letters, digits and hyphens that begins with a letter; fix: write a name of lower-case letters, digits and hyphens that begins with a letter`)
 	// Unknown keys.
 	f("c.toml", "[sesions]\nidle_ttl = \"1m\"\nmax = 1\n", `c.toml:1: sesions: unknown key; did you mean sessions?`)
@@ -117,10 +117,10 @@ func TestFileErrors(t *testing.T) {
 	f("c.yaml", "upstreams:\n  a:\n    url: http://a\n    headers: {X-A: s3cret, x-a: s3cret}\n", `c.yaml:4: upstreams.a.headers.x-a: contradicts upstreams.a.headers.X-A (c.yaml:4): both set upstreams.a.headers.x-a; fix: keep one of the two`)
 	// Kinds.
 	f("c.toml", "log = \"debug\"\n", `c.toml:1: log: is a table, not a key; fix: write a key of it such as log.level`)
-	f("c.toml", "[listen]\nhost = \"a\"\n", `c.toml:1: listen: must be HOST:PORT, not a table; fix: write HOST:PORT such as 127.0.0.1:8080, port 1024 to 65535, or 0 for any free port`,
+	f("c.toml", "[listen]\nhost = \"a\"\n", `c.toml:1: listen: must be HOST:PORT, not a table; fix: write HOST:PORT such as 127.0.0.1:8080, port 1 to 65535, or 0 for any free port`,
 		"c.toml:2: listen.host: unknown key; fix: remove it; `dragoman config print` lists the keys")
 	f("c.toml", "keepalive = 2020-01-01\n", `c.toml:1: keepalive: must be a duration, not 2020-01-01; fix: write a duration such as "30s" or "1h30m", 1s to 5m`)
-	f("c.yaml", "listen:\n", `c.yaml:1: listen: has no value; fix: write HOST:PORT such as 127.0.0.1:8080, port 1024 to 65535, or 0 for any free port, or remove the key`)
+	f("c.yaml", "listen:\n", `c.yaml:1: listen: has no value; fix: write HOST:PORT such as 127.0.0.1:8080, port 1 to 65535, or 0 for any free port, or remove the key`)
 	f("c.yaml", "security: {api_keys_enabled: true}\n", "c.yaml:1: security.api_keys_enabled: is on, but there is no key: nobody could get in; fix: add what `dragoman key new NAME` prints")
 	f("c.yaml", "security: {rate_limit: 9}\nmonitoring: {health_check_interval: 9}\n", `c.yaml:1: security.rate_limit: 9 is out of range; fix: write 10 or more`,
 		`c.yaml:2: monitoring.health_check_interval: 9 is out of range; fix: write a number of seconds or a duration, 10s to 24h`)

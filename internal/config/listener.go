@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -40,6 +41,25 @@ type APIKey struct {
 	Scopes []string
 	// Expires is when the keys become invalid; zero: never.
 	Expires time.Time
+	// Rate is how many requests its principal may send in a minute, in the place of security.rate_limit; 0 (default): that
+	// holds.
+	Rate int
+}
+
+// Caller returns the principal of the callers that show a key.
+func (k *APIKey) Caller() string { return cmp.Or(k.Principal, k.Name) }
+
+// KeyRates returns the rates of the principals whose keys have one; nil if there are none.
+func (c *Config) KeyRates() (rates map[string]int) {
+	for _, k := range c.Security.Auth.Keys {
+		if k.Rate > 0 && c.Security.APIKeysEnabled {
+			if rates == nil {
+				rates = map[string]int{}
+			}
+			rates[k.Caller()] = k.Rate
+		}
+	}
+	return rates
 }
 
 // JWTConfig makes Dragoman a resource server of OAuth 2.1 (2026-07-28 authorization).

@@ -367,7 +367,7 @@ func TestEnvironmentErrors(t *testing.T) {
 	f("DRAGOMAN_LISTN=x", "DRAGOMAN_LISTN: unknown variable; did you mean DRAGOMAN_LISTEN?")
 	f("DRAGOMAN_SERVICE_PORT=8001", "DRAGOMAN_SERVICE_PORT: unknown variable; fix: the address is set by DRAGOMAN_LISTEN (HOST:PORT)")
 	f("DRAGOMAN_UPSTREAMS_URL=http://a", "DRAGOMAN_UPSTREAMS_URL: unknown variable; fix: unset it; `dragoman config print` lists the keys")
-	f("MCP_HTTP_PORT=80", "MCP_HTTP_PORT: 80 is out of range; fix: write 1024 to 65535, or 0 for any free port")
+	f("MCP_HTTP_PORT=65536", "MCP_HTTP_PORT: 65536 is out of range; fix: write 1 to 65535, or 0 for any free port")
 	f("MCP_TOOL_TIMEOUT=301", "MCP_TOOL_TIMEOUT: 301 is out of range; fix: write a number of seconds or a duration, 1s to 5m")
 	f("MCP_TRANSPORT_TYPE=stdio", `MCP_TRANSPORT_TYPE: "stdio" is not known; did you mean "STDIO"?; fix: write STDIO, HTTP or ""`)
 	f("DRAGOMAN_UPSTREAMS_A_COMMAND=npx -y", `DRAGOMAN_UPSTREAMS_A_COMMAND: must be a JSON array of strings: commands are never split like a shell does; fix: write ["COMMAND", "ARGUMENT"]`)

@@ -18,17 +18,20 @@ type RateOptions struct {
 	PerMinute int // of one client: by its principal, or by its address if it is anonymous
 	Burst     int // of one client at once (seed 001, rate_limit_burst)
 	Total     int // of all clients together, a minute
-	Address   int // of one address, a minute, with any credential: HTTP requests of all kinds, limited before their body is read
+	// Principals are the rates of principals that have one of their own, in the place of PerMinute, a minute.
+	Principals map[string]int
+	Address    int // of one address, a minute, with any credential: HTTP requests of all kinds, limited before their body is read
 }
 
 // Rate limits requests by token buckets. A bucket holds its burst at most, and gains its rate over a minute.
 // Notifications, responses and pings are free.
 type Rate struct {
 	opt     RateOptions
-	began   time.Time // zero of the buckets' clock
-	clients *clients  // nil: no limit
-	total   *bucket   // nil: no limit
-	addrs   *clients  // nil: no limit
+	began   time.Time          // zero of the buckets' clock
+	clients *clients           // nil: no limit
+	own     map[string]*bucket // of Principals
+	total   *bucket            // nil: no limit
+	addrs   *clients           // nil: no limit
 	refused *prometheus.CounterVec
 }
 
@@ -41,6 +44,12 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	r := &Rate{opt: opt, began: time.Now(), refused: m.Counter("dragoman_rate_limited_total",
 		"Requests refused by a rate limit, by limit (client, total, tool or address).", "limit"),
 		clients: newClients(opt.PerMinute, opt.Burst, rateClients), addrs: newClients(opt.Address, opt.Address, rateClients)}
+	for name, n := range opt.Principals {
+		if r.own == nil {
+			r.own = make(map[string]*bucket, len(opt.Principals))
+		}
+		r.own[name] = newBucket(n, min(n, max(opt.Burst, 1)))
+	}
 	if opt.Total > 0 {
 		r.total = newBucket(opt.Total, opt.Total)
 	}
@@ -50,7 +59,7 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 // Policy returns the policy that refuses requests above the rate of one client, or of all clients together. It is nil
 // without such a limit.
 func (r *Rate) Policy() proxy.Policy {
-	if r.clients == nil && r.total == nil {
+	if r.clients == nil && r.total == nil && r.own == nil {
 		return nil
 	}
 	return func(next proxy.Handler) proxy.Handler {
@@ -67,7 +76,14 @@ func (r *Rate) Policy() proxy.Policy {
 
 func (r *Rate) admit(ex *proxy.Exchange) error {
 	now := r.since(ex.Clock.Now())
-	if r.clients != nil {
+	if own := r.own[ex.Caller.Principal]; own != nil {
+		wait, left := own.take(now)
+		ex.Allowance = 1 + left
+		if wait > 0 {
+			return r.refuse("client", wait, "this client has sent more than the %d requests in a minute that its key may send; security.api_keys.NAME.rate_limit sets that, and rate_limit_burst how many at once",
+				r.opt.Principals[ex.Caller.Principal])
+		}
+	} else if r.clients != nil {
 		wait, left := r.clients.bucket(senderOf(&ex.Caller), now).take(now)
 		ex.Allowance = 1 + left
 		if wait > 0 {

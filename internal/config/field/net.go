@@ -15,9 +15,9 @@ import (
 
 // Bounds of ports. Privileged ports are left to whatever maps them.
 const (
-	LeastPort   = 1024
+	LeastPort   = 1
 	MostPort    = 65535
-	portAllowed = "1024 to 65535, or 0 for any free port"
+	portAllowed = "1 to 65535, or 0 for any free port"
 	Off         = "off"
 )
 

@@ -231,7 +231,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 		"tool_timeout = 301",
 		"rest.enabled = \"yes\"",
 		"service.name = \"Bad\"",
-		"service.port = 80",
+		"service.port = 65536",
 		"security.rate_limit = 9",
 		"security.jwt.algorithms = [\"HS256\"]",
 		"questions.state_key = \"short\"",
