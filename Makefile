@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint browser vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -51,7 +51,7 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about twenty-five minutes)
-	@.ci/steps test packages lint race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked
+	@.ci/steps test packages lint race smoke cells clients conformed rested served made besides alerts faulted policed rolled counted ratioed soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
 LABS := bench/lab conformance/beside
@@ -156,6 +156,16 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, which must 
 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
+
+makers: build ## clients and servers of other makers; writes conformance/makers/RESULTS.md (ten minutes)
+	conformance/makers/setup.sh
+	conformance/makers/run.mjs --table conformance/makers/RESULTS.md
+
+# Without a JDK and Maven this is left out, except in CI.
+made: build
+	@if [ -n "$$CI" ] || { command -v javac && command -v mvn; } >/dev/null; then \
+		conformance/makers/setup.sh --short && conformance/makers/run.mjs --short; \
+	else echo "make: without a JDK and Maven the clients and servers of other makers are left out"; fi
 
 rested: build packages
 	conformance/rest/schemathesis.sh --short
