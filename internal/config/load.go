@@ -33,6 +33,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l.checkServe(opt)
 	l.cfg.Loaded = opt
 	l.cfg.Seen = Fingerprint(l.cfg.Files())
+	l.checkRights()
 	if len(l.errs) > 0 {
 		value.SortErrors(l.errs)
 		return nil, l.errs
@@ -89,6 +90,21 @@ func (l *loader) fail(key string, from value.Source, what, fix string) {
 // failWith reports an error of a key.
 func (l *loader) failWith(err error, key string, from value.Source) {
 	l.errs = append(l.errs, value.AsConfigError(err, key, from, ""))
+}
+
+// checkRights warns of files that others may change: what they write, Dragoman runs and trusts.
+func (l *loader) checkRights() {
+	files := l.cfg.Files()
+	for _, path := range []string{l.cfg.TLS.KeyFile, l.cfg.TLS.CertFile, l.cfg.TLS.ClientCAFile} {
+		if path != "" {
+			files = append(files, path)
+		}
+	}
+	for _, path := range files {
+		if warning := source.Rights(path); warning != "" {
+			l.warn("%s", warning)
+		}
+	}
 }
 
 // warn adds a remark on what is accepted.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -473,5 +474,33 @@ func TestKeyOrderIsStable(t *testing.T) {
 	names := []string{c.Upstreams[0].Name, c.Upstreams[1].Name}
 	if !slices.Equal(names, []string{"z", "a"}) {
 		t.Errorf("order %v", names)
+	}
+}
+
+// A configuration that others may change is taken, with a warning, and so is each file that it names.
+func TestFilesThatOthersMayChange(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the rights to files are not in their modes")
+	}
+	env := testkit.WriteFile(t, "x.env", "A=b\n")
+	file := testkit.WriteFile(t, "c.toml", fmt.Sprintf("[upstreams.a]\ncommand = [\"a\"]\nenv_file = %q\n", env))
+	for _, open := range []string{"", file, env} {
+		for _, path := range []string{file, env} {
+			mode := os.FileMode(0o600)
+			if path == open {
+				mode = 0o666
+			}
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := LoadConfig(LoadOptions{File: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(c.Warnings, "\n")
+		if got := strings.Count(all, "may be changed by everybody on this machine (mode 0666)"); (got == 1) != (open != "") || open != "" && !strings.Contains(all, filepath.Base(open)) {
+			t.Errorf("%q is open: %q", open, c.Warnings)
+		}
 	}
 }

@@ -95,7 +95,10 @@ func TestRefusalsAreBounded(t *testing.T) {
 		for range 20 {
 			g.Refuse(l, ping(t, strings.Repeat("x", 100<<10)))
 		}
-		if n := len(g.refusals.links[l].waiting); n < 9 || n > 10 {
+		g.refusals.mu.Lock()
+		n := len(g.refusals.links[l].waiting)
+		g.refusals.mu.Unlock()
+		if n < 9 || n > 10 {
 			t.Errorf("%d answers of 100 KiB wait", n)
 		}
 		began := time.Now()
