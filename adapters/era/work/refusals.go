@@ -1,6 +1,7 @@
 package work
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ func (g *Group) refuse(link transport.Link, of *refusing) {
 			dropped := of.dropped
 			r.mu.Unlock()
 			if dropped > 0 {
-				g.Note("warn", "the server asks more than it takes answers; some of its questions got none", proxy.Errf(proxy.Overloaded, "%d questions that no client can answer", dropped))
+				g.Note("warn", "the server asks more than it takes answers; some of its questions got none", fmt.Errorf("%d questions that no client can answer", dropped))
 			}
 			return
 		}
