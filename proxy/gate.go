@@ -17,6 +17,7 @@ type Head struct {
 	Secure       bool              // the client's connection is TLS
 	Cert         *x509.Certificate // client certificate, verified by the listener; nil: none
 	Fields       Fields            // all header fields
+	Prefix       string            // path under which a proxy in front serves the listener (ValidPrefix), which it has removed; empty: none
 
 	Caller  Caller   // set by authentication
 	Arrival *Arrival // set by the gates that need it; nil: none does

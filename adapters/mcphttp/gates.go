@@ -89,6 +89,9 @@ func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 // CallerOf returns the authenticated caller; the anonymous caller if no gate has authenticated the request.
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).head.Caller }
 
+// PrefixOf returns the path under which a proxy in front serves the listener, without a slash at its end; empty if there is none.
+func PrefixOf(ctx *fasthttp.RequestCtx) string { return scratchOf(ctx).head.Prefix }
+
 func readHead(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpserver.FieldsOf(ctx)
 	*h = proxy.Head{Method: ctx.Method(), Path: httpserver.PathOf(ctx), Host: httpserver.HostOf(ctx), Origin: fields.Peek("Origin"),

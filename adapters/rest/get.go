@@ -59,8 +59,8 @@ func (d *Downstream) toolsResponse(l *catalog.List) ([]byte, error) {
 func (d *Downstream) openapi(l *catalog.List) ([]byte, error) {
 	notes := map[string][]string{}
 	info := openapi.Info{Title: d.opt.Service, Version: l.Version, Note: func(tool, what string) { notes[tool] = append(notes[tool], what) }}
-	if l.Server != "" {
-		info.ServerURL = "/servers/" + l.Server
+	if info.ServerURL = d.opt.Prefix; l.Server != "" {
+		info.ServerURL += "/servers/" + l.Server
 	}
 	tools := make([]openapi.Tool, len(l.Tools))
 	for i := range l.Tools {

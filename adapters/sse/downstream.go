@@ -25,7 +25,7 @@ type Downstream struct {
 }
 
 // Get opens a session and its stream. The first event names the path to post to, without a host: a proxy in front may use
-// another host.
+// another host. A prefix that the proxy has removed from the path is put before it.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	if d.Refuse != nil {
 		if err := d.Refuse(mcphttp.ServerOf(ctx), "sse"); err != nil {
@@ -38,7 +38,7 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
 		return
 	}
-	first := eventstream.Append(nil, "endpoint", nil, []byte(endpoint(string(ctx.Path()), sess.ID)))
+	first := eventstream.Append(nil, "endpoint", nil, []byte(endpoint(mcphttp.PrefixOf(ctx)+string(ctx.Path()), sess.ID)))
 	if err := mcphttp.Open(ctx, sess, first, func() { d.Store.Remove(sess) }); err != nil {
 		d.Store.Remove(sess)
 		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, proxy.Errf(proxy.TooManySessions, "too many streams are open; raise limits.streams"))

@@ -43,6 +43,9 @@ type Config struct {
 	// ErrorStatus is "strict" (default: the HTTP statuses of 2026-07-28) or "compat": what that revision sends as 400
 	// or 404 with a JSON-RPC error is sent as 200, for clients that give up at a 4xx.
 	ErrorStatus string
+	// PublicPrefix is the path under which a proxy in front serves the main listener and which it removes, as /gateway; empty: none.
+	// Paths that clients are told begin with it.
+	PublicPrefix string
 	// Sessions bounds the sessions that legacy clients open.
 	Sessions SessionsConfig
 	// Questions bounds the calls that wait for the answer of a person or a model.

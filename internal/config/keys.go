@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"dragoman/internal/config/value"
 	"dragoman/policies/idempotency"
 	"dragoman/policies/telemetry"
+	"dragoman/proxy"
 )
 
 // Keys that checks name.
@@ -69,6 +71,8 @@ func (c *Config) serviceKeys() []setting {
 			field: erasField(&c.Eras, 1)},
 		{key: "error_status", std: "strict", doc: "compat: errors of modern requests have status 200 instead of 400 and 404", arg: "strict|compat", flag: "error-status", on: OnServe | OnConfig,
 			field: field.Enum{At: &c.ErrorStatus, Values: []string{"strict", "compat"}}},
+		{key: "public_prefix", std: "", doc: "path under which a proxy in front serves the main listener, and which it removes; X-Forwarded-Prefix of trusted proxies replaces it", arg: "PATH",
+			field: field.Text{At: &c.PublicPrefix, What: "a path such as /gateway, of letters, digits and -._~", Empty: true, Check: checkPrefix}},
 		{key: "drain_timeout", std: "30s", doc: "how long running requests may take after the first interrupt", arg: "DURATION", flag: "drain-timeout", on: OnServe | OnConfig,
 			field: field.Duration{At: &c.DrainTimeout, Least: time.Millisecond, Most: 10 * time.Minute, Zero: "no drain"}},
 		{key: "drain_delay", std: "0s", doc: "how long new connections are still accepted after the first interrupt, so that load balancers see the failing readiness", arg: "DURATION", flag: "drain-delay", on: OnServe | OnConfig,
@@ -256,7 +260,7 @@ func (c *Config) securityKeys() []setting {
 			field: field.List{At: &c.Security.AllowedHosts, Check: field.CheckHostEntry, What: "a list of host or host:port", Most: maxList, Commas: true}},
 		{key: "security.allowed_origins", std: "", doc: "browser origins accepted besides the listener's own; their pages may read responses", arg: "ORIGIN", flag: "allow-origin", on: OnServe | OnConfig,
 			field: field.List{At: &c.Security.AllowedOrigins, Check: field.CheckOrigin, What: "a list of scheme://host[:port]", Most: maxList, Commas: true}},
-		{key: "security.trusted_proxies", std: "", doc: "addresses and networks whose X-Forwarded-For, -Host and -Proto are trusted", arg: "NETWORK", flag: "trust-proxy", on: OnServe | OnConfig,
+		{key: "security.trusted_proxies", std: "", doc: "addresses and networks whose X-Forwarded-For, -Host, -Proto and -Prefix are trusted", arg: "NETWORK", flag: "trust-proxy", on: OnServe | OnConfig,
 			field: field.List{At: &c.Security.TrustedProxies, Check: field.CheckNetwork, What: "a list of addresses and networks such as 10.0.0.0/8", Most: maxList, Commas: true}},
 		{key: anonymousKey, std: "false", doc: "serve without authentication although the listener is not loopback", flag: "allow-anonymous", on: OnServe | OnConfig,
 			field: field.Bool{At: &c.Security.AllowAnonymous}},
@@ -355,6 +359,13 @@ func (c *Config) takeDependency(own []string, v value.Literal) error {
 			e := value.AsConfigError(err, "", value.Source{}, field.Allowed(f))
 			return &value.Problem{What: e.Problem, Fix: e.Fix}
 		}
+	}
+	return nil
+}
+
+func checkPrefix(text string) error {
+	if !proxy.ValidPrefix(text) {
+		return errors.New("it begins with a slash, does not end with one, and has no segments that are empty or dots")
 	}
 	return nil
 }

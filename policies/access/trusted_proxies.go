@@ -14,18 +14,23 @@ const maxHops = 32
 
 // TrustProxies returns the gate that takes the client's address, host and scheme from X-Forwarded-For, -Host and -Proto
 // if the request comes from a trusted network. The address is the last one that does not belong to a trusted proxy: the
-// client itself may have written what precedes it. For other requests the connection decides. Without networks the gate
-// is nil.
-func TrustProxies(trusted []netip.Prefix) proxy.Gate {
-	if len(trusted) == 0 {
+// client itself may have written what precedes it. For other requests the connection decides. prefix is the path under which
+// clients see the listener, if any; X-Forwarded-Prefix of a trusted proxy replaces it unless that is no valid prefix. With
+// neither networks nor a prefix the gate is nil.
+func TrustProxies(trusted []netip.Prefix, prefix string) proxy.Gate {
+	if len(trusted) == 0 && prefix == "" {
 		return nil
 	}
 	known := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
 	return func(h *proxy.Head) *proxy.Error {
+		h.Prefix = prefix
 		if !known(h.Address) {
 			return nil
+		}
+		if lines := h.Fields.PeekAll("X-Forwarded-Prefix"); len(lines) > 0 {
+			h.Prefix = prefixOf(last(lines), prefix)
 		}
 		h.Address = origin(h.Address, h.Fields.PeekAll("X-Forwarded-For"), known)
 		if host := last(h.Fields.PeekAll("X-Forwarded-Host")); len(host) > 0 {
@@ -36,6 +41,15 @@ func TrustProxies(trusted []netip.Prefix) proxy.Gate {
 		}
 		return nil
 	}
+}
+
+// prefixOf returns the prefix that a proxy names, which may be none; or another if that is not valid.
+func prefixOf(text []byte, other string) string {
+	named := strings.TrimSuffix(string(text), "/")
+	if named != "" && !proxy.ValidPrefix(named) {
+		return other
+	}
+	return named
 }
 
 // origin follows the hops in lines back from the nearest one, as long as they are known, and returns the first that is

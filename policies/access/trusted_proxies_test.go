@@ -24,8 +24,35 @@ func headOf(t *testing.T, lines ...string) *proxy.Head {
 	return &proxy.Head{Method: []byte("POST"), Host: h.Host(), Origin: h.Peek("Origin"), Fields: h}
 }
 
+// The prefix is that of the configuration, or what a trusted proxy names last, if that is valid.
+func TestTrustedPrefix(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, c := range []struct{ peer, line, own, want string }{
+		{"10.0.0.1", "", "/own", "/own"},
+		{"10.0.0.1", "X-Forwarded-Prefix: /a/b", "/own", "/a/b"},
+		{"10.0.0.1", "X-Forwarded-Prefix: /spoofed, /a/", "", "/a"},
+		{"10.0.0.1", "X-Forwarded-Prefix: /", "/own", ""},
+		{"10.0.0.1", "X-Forwarded-Prefix: //evil", "/own", "/own"},
+		{"203.0.113.9", "X-Forwarded-Prefix: /a", "/own", "/own"},
+		{"203.0.113.9", "X-Forwarded-Prefix: /a", "", ""},
+	} {
+		h := headOf(t, "Host: inner")
+		if c.line != "" {
+			h = headOf(t, "Host: inner", c.line)
+		}
+		h.Address = netip.MustParseAddr(c.peer)
+		if err := TrustProxies(trusted, c.own)(h); err != nil || h.Prefix != c.want {
+			t.Errorf("%+v: %q, %v", c, h.Prefix, err)
+		}
+	}
+	h := headOf(t, "Host: inner")
+	if err := TrustProxies(nil, "/own")(h); err != nil || h.Prefix != "/own" {
+		t.Errorf("without proxies %q, %v", h.Prefix, err)
+	}
+}
+
 func TestTrustProxies(t *testing.T) {
-	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})
+	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, "")
 	for name, c := range map[string]struct {
 		peer  string
 		lines []string
@@ -62,7 +89,7 @@ func TestTrustProxies(t *testing.T) {
 	if err := gate(h); err != nil || string(h.Host) != "inner" || h.Secure {
 		t.Errorf("from an untrusted address: %q, secure %v, %v", h.Host, h.Secure, err)
 	}
-	if TrustProxies(nil) != nil {
+	if TrustProxies(nil, "") != nil {
 		t.Error("there is a gate without networks")
 	}
 }
@@ -70,7 +97,7 @@ func TestTrustProxies(t *testing.T) {
 func FuzzTrustProxies(f *testing.F) {
 	f.Add("1.2.3.4, 10.0.0.1", "[::1]:80")
 	f.Add(",,", " ")
-	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	gate := TrustProxies([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, "")
 	f.Fuzz(func(t *testing.T, one, two string) {
 		h := new(fasthttp.RequestHeader)
 		h.Add("X-Forwarded-For", one)
