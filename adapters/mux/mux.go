@@ -56,6 +56,8 @@ type Mux struct {
 	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
+	last  party // of the telling call that ended last, if
+	ended bool  // one has
 	dead  error
 }
 
@@ -90,7 +92,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c.heard, c.lasts, c.began = w.Heard(), m.Is("subscriptions/listen"), ex.Clock.Now()
 	}
 	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
-	c.wake.L = &c.mu
+	c.tells, c.wake.L = telling(m), &c.mu
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
@@ -174,6 +176,9 @@ func (x *Mux) take(n uint64) *call {
 		return nil
 	}
 	delete(x.calls, n)
+	if c.tells {
+		x.last, x.ended = partyOf(c.ex), true
+	}
 	for kind := range x.lists {
 		x.lists[kind].remove(c, kind)
 	}
@@ -412,6 +417,7 @@ func (x *Mux) notify(m *wire.Message, whole bool) {
 	case m.Is("notifications/message"):
 		only, oldest := x.candidates(logCalls)
 		switch {
+		case only != nil && !x.alone(only):
 		case only != nil:
 			only.put(m, false, whole)
 		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:

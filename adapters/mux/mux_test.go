@@ -435,6 +435,79 @@ func TestMuxManyPending(t *testing.T) {
 	}
 }
 
+// A log message names no call. The only call that wants any gets it if no other caller can have caused it: none whose call is in flight,
+// or was the last to end.
+func TestMuxLogsOfOthers(t *testing.T) {
+	x := counting(NewLines(proxy.Modern, &testLines{}, &muxSink{}))
+	n := 0
+	begin := func(who, session, level, method string) (*proxy.Exchange, proxy.Replies, func()) {
+		ex := muxExchange(t, `"own"`, `"tok"`)
+		if method != "" {
+			m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ex.Msg = m
+		}
+		ex.Caller.Principal, ex.Client.LogLevel = who, level
+		if session != "" {
+			ex.Session = &proxy.Session{ID: session}
+		}
+		r, err := x.Call(ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		id := n
+		return ex, r, func() {
+			_ = x.Deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, id))
+			if m := muxNext(t, r); m.Kind != wire.Result {
+				t.Errorf("%s was told %s", who, m.Raw)
+			}
+			_ = r.Close()
+		}
+	}
+	log := []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+	gets := func(what string, r proxy.Replies, want bool) {
+		t.Helper()
+		_ = x.Deliver(log)
+		m, err := r.Next(time.Now())
+		if got := err == nil && m.Is("notifications/message"); got != want {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	_, own, end := begin("alice", "", "debug", "")
+	gets("the only call", own, true)
+	_, _, endOther := begin("bob", "", "", "")
+	gets("beside another caller's call", own, false)
+	endOther()
+	gets("after another caller's call", own, false)
+	_, _, endAgain := begin("alice", "", "", "")
+	endAgain()
+	gets("after one of its own", own, true)
+	for _, method := range []string{"ping", "subscriptions/listen", "tools/list"} {
+		_, _, endMute := begin("bob", "", "", method)
+		gets("beside "+method, own, true)
+		endMute()
+		gets("after "+method, own, true)
+	}
+	end()
+	_, own, end = begin("", "one", "debug", "")
+	gets("after another caller", own, false)
+	_, _, endOther = begin("", "two", "", "")
+	gets("beside another anonymous session", own, false)
+	endOther()
+	end()
+	_, own, end = begin("", "one", "debug", "")
+	gets("its own again", own, true)
+	for range aloneMost {
+		_, _, endMany := begin("", "one", "", "")
+		defer endMany()
+	}
+	gets("among many", own, false)
+	end()
+}
+
 // BenchmarkMux is a call and its answer, of a size, and a log message with so many calls in flight.
 func BenchmarkMux(b *testing.B) {
 	for _, size := range []int{100, 10 << 10, 1 << 20} {

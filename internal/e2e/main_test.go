@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 		largeAnswersMain()
 	case "sdk":
 		sdkMain()
+	case "gossip":
+		gossipMain()
 	case "count":
 		countMain()
 	}
