@@ -107,6 +107,11 @@ func (p *Plan) runOne(ctx *fasthttp.RequestCtx) {
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
 	case err == nil && m.IsResponse() && len(m.Raw) >= inPlace:
+		if limit := httpserver.ReserveAnswer(ctx, m.Size()); limit != httpserver.AnswersFit {
+			n.fail(ctx, ex, Unwritable(limit))
+			a.release(false)
+			return
+		}
 		replayed(ctx, ex)
 		large(ctx, n.status(m), m, a)
 	case err == nil && m.IsResponse():
@@ -204,6 +209,10 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 	case err == nil:
 		a.done = last
 		dst, moved := a.event(dst, m)
+		if last && a.replies != nil { // the event is a copy: nothing is held while the client reads it
+			_ = a.replies.Close()
+			a.replies = nil
+		}
 		if last || moved {
 			return dst, io.EOF
 		}

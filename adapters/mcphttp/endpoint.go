@@ -224,6 +224,16 @@ func Crowded(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
 }
 
+// Unwritable returns the error of an answer for which there is no room.
+func Unwritable(limit httpserver.AnswerLimit) *proxy.Error {
+	err := proxy.Errf(proxy.Busy, "answers that clients have not read yet take up limits.answer_bytes; try again, or raise it")
+	if limit == httpserver.AnswersOfClient {
+		err = proxy.Errf(proxy.Busy, "answers that this caller has not read yet take up limits.answer_bytes_per_principal; read them, try again, or raise it")
+	}
+	err.RetryAfter = 1
+	return err
+}
+
 // NotFound answers 404 for a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,

@@ -57,6 +57,7 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 			return false
 		}
 		arrived(ctx, h)
+		httpserver.SetOwner(ctx, h.Caller.Principal, h.Address)
 		setReply(ctx, h)
 		return true
 	}

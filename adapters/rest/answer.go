@@ -136,7 +136,15 @@ func (r *request) give(data json.RawMessage) {
 }
 
 // write sends an answer as the whole response.
-func (r *request) write(a answer) {
+func (r *request) write(a answer) (written bool) {
+	size := len(a.body)
+	if a.data.m != nil {
+		size += a.data.m.PartSize(a.data.at)
+	}
+	if limit := httpserver.ReserveAnswer(r.ctx, size); limit != httpserver.AnswersFit {
+		r.write(r.refusal(mcphttp.Unwritable(limit)))
+		return false
+	}
 	h := &r.ctx.Response.Header
 	r.ctx.SetStatusCode(a.status)
 	r.ctx.SetContentType("application/json")
@@ -153,10 +161,11 @@ func (r *request) write(a answer) {
 		if matches(httpserver.FieldsOf(r.ctx).PeekAll("If-None-Match"), a.tag) {
 			r.ctx.SetStatusCode(fasthttp.StatusNotModified)
 			h.SetContentType("")
-			return
+			return true
 		}
 	}
 	r.ctx.Response.SetBodyRaw(a.body)
+	return true
 }
 
 // matches reports whether If-None-Match names the tag (RFC 9110, 13.1.2).

@@ -139,8 +139,7 @@ func (r *request) whole(ex *proxy.Exchange, replies proxy.Replies, shape shaper,
 		case m.IsResponse():
 			r.zeroCopy = true
 			a := r.answerTo(m, shape)
-			r.write(a)
-			if a.data.m == nil {
+			if !r.write(a) || a.data.m == nil {
 				return false
 			}
 			r.detached = true

@@ -33,7 +33,10 @@ func (s *stream) Next(dst []byte) ([]byte, error) {
 	s.r.learn(s.ex)
 	switch {
 	case err == nil && m.IsResponse():
-		return s.result(dst, s.r.answerTo(m, s.shape)), io.EOF
+		dst = s.result(dst, s.r.answerTo(m, s.shape))
+		_ = s.replies.Close() // the event is a copy: nothing is held while the caller reads it
+		s.replies = nil
+		return dst, io.EOF
 	case err == nil:
 		return s.event(dst, m), nil
 	case errors.Is(err, proxy.ErrNotYet) && (s.isListen() || time.Now().Before(s.r.End)):
@@ -87,7 +90,9 @@ func (s *stream) Close(bool) {
 	if s.stopDrain != nil {
 		s.stopDrain()
 	}
-	_ = s.replies.Close()
+	if s.replies != nil {
+		_ = s.replies.Close()
+	}
 	s.release()
 	s.r.leave(nil)
 }

@@ -33,6 +33,7 @@ func (g *Generation) ClientServer() (*httpserver.Server, error) {
 	}
 	srv, err := httpserver.NewServer(httpserver.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxConns: c.Limits.Connections,
 		MaxStreams: c.Limits.Streams, Overloaded: mcphttp.Crowded,
+		MaxAnswers: c.Limits.AnswerBytes, MaxAnswersEach: c.Limits.AnswerBytesPerPrincipal, MinRate: c.Limits.AnswerRate,
 		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive,
 		OnRequest: g.noteRequest,
 		Logf:      func(format string, args ...any) { g.Log.Warn().Msgf(format, args...) }})

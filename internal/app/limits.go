@@ -43,7 +43,7 @@ func buildLimiters(set *component.Set, c *config.Config) (l limiters, err error)
 	}}); err != nil {
 		return l, err
 	}
-	slots := limits.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
+	slots := limits.SlotOptions{Requests: c.Limits.InFlight, Each: c.Limits.InFlightPerPrincipal, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
 	if l.slots, err = component.Get(set, "slots", slots, component.Spec[*limits.Slots]{Build: func(reg prometheus.Registerer) (*limits.Slots, error) {
 		return limits.NewSlots(slots, reg)
 	}}); err != nil {

@@ -45,6 +45,9 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		component.Gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", s.pending.Suspended),
 		component.Gauge("dragoman_connections", "Connections of clients to the main listener.", "", server((*httpserver.Server).Conns)),
 		component.Gauge("dragoman_streams", "Event streams that are open to clients.", "", server((*httpserver.Server).Streams)),
+		component.Gauge("dragoman_answer_bytes", "Bytes of large answers that are being written, and of what slow readers leave.", "",
+			server(func(s *httpserver.Server) int { return s.AnswerStats().Bytes })),
+		&answersLost{a},
 		component.NewMultiGauge("dragoman_sessions", "Sessions that legacy clients have open, by transport (streamable-http, sse, stdio).", sessions, "transport"),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_log_lines_dropped_total",
 			Help: "Lines of the log that were dropped, because they were not read in time or could not be written."}, func() float64 { return float64(a.logDropped()) }),
@@ -52,6 +55,27 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		component.NewMultiGauge("dragoman_limit", "Bounds that are configured, by key; those that are off have none.", a.limitsNow, "limit"),
 		component.NewMultiGauge("dragoman_upstream_limit", "Bounds that are configured for a server, by key.", a.upstreamLimitsNow, "server", "limit"),
 		component.NewMultiGauge("dragoman_tls_certificate_expiry_timestamp_seconds", "When the certificate ends that the main listener shows.", a.certificateEnds)}
+}
+
+// answersLost is the counter of answers that clients did not get for a limit on slow readers.
+type answersLost struct{ app *App }
+
+var answersLostDesc = prometheus.NewDesc("dragoman_answers_lost_total",
+	"Answers that clients did not get: refused for lack of room (limits.answer_bytes, or of one principal), broken off to make room, or read more slowly than limits.answer_rate.",
+	[]string{"reason"}, nil)
+
+// Describe implements prometheus.Collector.
+func (*answersLost) Describe(to chan<- *prometheus.Desc) { to <- answersLostDesc }
+
+// Collect implements prometheus.Collector.
+func (l *answersLost) Collect(to chan<- prometheus.Metric) {
+	var s httpserver.AnswerStats
+	if srv := l.app.clients.Load(); srv != nil {
+		s = srv.AnswerStats()
+	}
+	for reason, n := range map[string]uint64{"refused": s.Refused, "gave_way": s.GaveWay, "slow": s.Slow} {
+		to <- prometheus.MustNewConstMetric(answersLostDesc, prometheus.CounterValue, float64(n), reason)
+	}
 }
 
 func (a *App) levelNow(tell func(float64, ...string)) {
@@ -73,7 +97,7 @@ func (a *App) limitsNow(tell func(float64, ...string)) {
 		n   int
 	}{
 		{"limits.connections", conns}, {"limits.streams", c.Limits.Streams}, {"limits.listens", c.Limits.Listens},
-		{"limits.in_flight", c.Limits.InFlight}, {"limits.queue", c.Limits.Queue},
+		{"limits.in_flight", c.Limits.InFlight}, {"limits.queue", c.Limits.Queue}, {"limits.answer_bytes", c.Limits.AnswerBytes},
 		{"sessions.max", c.Sessions.Max}, {"questions.max_parked", c.Questions.MaxParked}, {"resume.total", c.Resume.Total},
 		{"idempotency.max", c.Idempotency.Max}, {"idempotency.bytes", c.Idempotency.Bytes}, {"cache.bytes", c.Cache.Bytes},
 	} {

@@ -209,6 +209,12 @@ type LimitsConfig struct {
 	// InFlight, Queue and InFlightBytes bound the requests that run, those that wait, and the bytes of those that run
 	// (defaults 100, 1 000 and 100 MiB). 0 is no bound of InFlight, and no queue.
 	InFlight, Queue, InFlightBytes int
+	// InFlightPerPrincipal bounds what runs of one principal, or of one address without one. 0, the default: three
+	// quarters of InFlight.
+	InFlightPerPrincipal int
+	// AnswerBytes and AnswerBytesPerPrincipal bound the large answers that are being written, and what slow readers leave,
+	// in bytes (defaults 256 and 64 MiB). AnswerRate is how many bytes in a second a client must read, default 1 KiB.
+	AnswerBytes, AnswerBytesPerPrincipal, AnswerRate int
 }
 
 // SecurityConfig guards the main listener.

@@ -146,8 +146,15 @@ func (c *Config) limitKeys() []setting {
 		{key: "limits.read_time", std: "30s", doc: "how long a client's request may take to arrive, head and body",
 			field: field.Duration{At: &c.Limits.ReadTime, Least: time.Second, Most: 10 * time.Minute}},
 		{key: "limits.in_flight", std: "100", doc: "most requests that run at a time", field: field.Int{At: &c.Limits.InFlight, Least: 1, Most: 100_000, Zero: "any number"}},
+		{key: "limits.in_flight_per_principal", std: "0", doc: "the same of one principal, or of one address without a principal",
+			field: field.Int{At: &c.Limits.InFlightPerPrincipal, Least: 1, Most: 100_000, Zero: "three quarters of limits.in_flight"}},
 		{key: "limits.queue", std: "1000", doc: "most requests that wait for that; further ones get 503", field: field.Int{At: &c.Limits.Queue, Least: 1, Most: 1_000_000, Zero: "no queue"}},
 		{key: "limits.in_flight_bytes", std: "100MiB", doc: "most bytes of the requests that run", field: bytesField(&c.Limits.InFlightBytes)},
+		{key: "limits.answer_bytes", std: "256MiB", doc: "most bytes of answers that clients have not read yet", field: bytesField(&c.Limits.AnswerBytes)},
+		{key: "limits.answer_bytes_per_principal", std: "64MiB", doc: "the same of one principal, or of one address without a principal",
+			field: bytesField(&c.Limits.AnswerBytesPerPrincipal)},
+		{key: "limits.answer_rate", std: "1KiB", doc: "bytes that a client must read in a second of an answer that waits for it",
+			field: field.Size{At: &c.Limits.AnswerRate, Least: 1, Most: field.Gib}},
 	}
 }
 

@@ -75,7 +75,7 @@ func TestAddressesThatFlood(t *testing.T) {
 // Concurrent requests are limited, in total and for a server that is not thread-safe; a request at a full queue gets an error.
 func TestWhatRunsAtATimeIsBounded(t *testing.T) {
 	u := newUpstream(t, "modern")
-	r := startRig(t, "[limits]\nin_flight = 4\nqueue = 2\n"+u.toml("concurrency = 3\n")+"[upstreams.default.tools.frail]\nconcurrency = 1\n", true)
+	r := startRig(t, "[limits]\nin_flight = 4\nin_flight_per_principal = 4\nqueue = 2\n"+u.toml("concurrency = 3\n")+"[upstreams.default.tools.frail]\nconcurrency = 1\n", true)
 	var mu sync.Mutex
 	within, most := 0, 0
 	frail, mostFrail := 0, 0

@@ -16,6 +16,7 @@ var byPrincipal = map[string]string{
 	"adapters/era/input/store.go": "questions.max_parked_per_principal",
 	"adapters/era/relay/":         "max_processes_per_principal",
 	"adapters/era/sessions/":      "max_processes_per_principal",
+	"adapters/mcphttp/gates.go":   "limits.answer_bytes_per_principal",
 	"internal/app/identity.go":    "makes it",
 	"policies/access/":            "makes it; rights",
 	"policies/cache/cache.go":     "the size of a key",

@@ -1,8 +1,8 @@
 package limits
 
 import (
+	"container/list"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,9 +13,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// SlotOptions bounds what runs at a time (seed 001, Runtime Constraints). 0 is no bound.
+// SlotOptions bounds what runs at a time (seed 001, Runtime Constraints). 0 is no bound, except of Each.
 type SlotOptions struct {
 	Requests int // running
+	Each     int // of these, of one client; 0: three quarters
 	Queue    int // waiting for a slot; further ones are refused
 	Bytes    int // of the running requests
 }
@@ -23,23 +24,53 @@ type SlotOptions struct {
 // Slots bounds the requests that run at a time. Others wait in order of arrival; if too many wait, they are refused. A
 // request runs until its replies are closed. Requests that last do not count: a listen has its own bound, and so has a
 // call that is suspended for its client's answer.
+//
+// One client, told apart as by [Rate], takes no more than its share: [SlotOptions].Each of the slots, and three quarters
+// of the bytes and of the queue. What waits for a client's own share lets the requests of others pass.
 type Slots struct {
 	opt     SlotOptions
-	slots   *semaphore.Weighted // nil: no bound
-	bytes   *semaphore.Weighted // nil: no bound
-	running atomic.Int64
-	waiting atomic.Int64
+	all     share // what shares are taken of; 0 is no bound
+	each    share // the share of one client
 	refused prometheus.Counter
+
+	mu    sync.Mutex
+	used  share
+	of    map[client]*share
+	queue list.List // of *waiter, in order of arrival
+	stuck bool      // the first of the queue that its share admits waits for room: later ones do not pass it
 }
+
+// share counts what is in use.
+type share struct{ running, waiting, bytes int }
+
+// waiter is a request that waits.
+type waiter struct {
+	of    *share
+	size  int
+	ready chan struct{} // closed once it runs
+}
+
+// keptShares is how many clients without a request are remembered, to spare allocations.
+const keptShares = 1024
 
 // NewSlots returns the limiter, its metrics registered with reg.
 func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
+	most := func(n int) int { return n - n/4 }
+	if opt.Each == 0 || opt.Each > opt.Requests {
+		opt.Each = most(opt.Requests)
+	}
 	r := policies.NewRegistry(reg)
-	s := &Slots{opt: opt, slots: newSemaphore(opt.Requests), bytes: newSemaphore(opt.Bytes),
+	s := &Slots{opt: opt, all: share{opt.Requests, opt.Queue, opt.Bytes}, each: share{opt.Each, most(opt.Queue), most(opt.Bytes)}, of: make(map[client]*share),
 		refused: r.Counter("dragoman_requests_refused_busy_total", "Requests refused because too many requests, or too many bytes of them, were waiting.").WithLabelValues()}
-	r.Gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", func() int { return int(s.running.Load()) })
-	r.Gauge("dragoman_requests_queued", "Requests that wait for one.", func() int { return int(s.waiting.Load()) })
+	r.Gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", func() int { return s.now().running })
+	r.Gauge("dragoman_requests_queued", "Requests that wait for one.", func() int { return s.now().waiting })
 	return s, r.Err()
+}
+
+func (s *Slots) now() share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // newSemaphore returns a semaphore of n, or nil if there is no bound.
@@ -50,9 +81,15 @@ func newSemaphore(n int) *semaphore.Weighted {
 	return semaphore.NewWeighted(int64(n))
 }
 
+func release(sem *semaphore.Weighted, n int64) {
+	if sem != nil {
+		sem.Release(n)
+	}
+}
+
 // Policy returns the policy that makes requests wait for a slot. It is nil without a bound.
 func (s *Slots) Policy() proxy.Policy {
-	if s.slots == nil && s.bytes == nil {
+	if s.opt.Requests == 0 && s.opt.Bytes == 0 {
 		return nil
 	}
 	return func(next proxy.Handler) proxy.Handler {
@@ -60,11 +97,11 @@ func (s *Slots) Policy() proxy.Policy {
 			if ex.Own || !slotted(&ex.Msg) {
 				return next(ex)
 			}
-			size, err := s.enter(ex)
+			taken, err := s.enter(ex)
 			if err != nil {
 				return nil, err
 			}
-			return holding(ex, next, s, size)
+			return holding(ex, next, s, taken)
 		}
 	}
 }
@@ -74,51 +111,163 @@ func slotted(m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
-// enter waits for a slot, and returns the size to pass to leave.
-func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
-	size = int64(len(ex.Msg.Raw))
-	if s.bytes != nil && size > int64(s.opt.Bytes) {
+// clientOf returns who makes a request.
+func clientOf(ex *proxy.Exchange) client {
+	who := sender{principal: ex.Caller.Principal}
+	if who.principal == "" && ex.Arrival != nil {
+		who.addr = ex.Arrival.Address
+	}
+	return who.client()
+}
+
+// enter waits for a slot, and returns what to pass to leave.
+func (s *Slots) enter(ex *proxy.Exchange) (taken claim, err error) {
+	size := len(ex.Msg.Raw)
+	if s.opt.Bytes > 0 && size > s.opt.Bytes {
 		s.refused.Inc()
-		return 0, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
+		return taken, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
 	}
-	if err := s.take(ex, s.bytes, size, "limits.in_flight_bytes", s.opt.Bytes); err != nil {
-		return 0, err
+	who := clientOf(ex)
+	s.mu.Lock()
+	of := s.of[who]
+	if of == nil {
+		of = new(share)
+		s.of[who] = of
 	}
-	if err := s.take(ex, s.slots, 1, "limits.in_flight", s.opt.Requests); err != nil {
-		release(s.bytes, size)
-		return 0, err
+	taken = claim{size: size, of: of, who: who}
+	if !s.stuck && s.room(of, size) {
+		s.take(of, size)
+		s.mu.Unlock()
+		return taken, nil
 	}
-	s.running.Add(1)
-	return size, nil
+	if err := s.crowded(of, size); err != nil {
+		s.forget(taken)
+		s.mu.Unlock()
+		s.refused.Inc()
+		return taken, err
+	}
+	w := &waiter{of, size, make(chan struct{})}
+	at := s.queue.PushBack(w)
+	s.used.waiting++
+	of.waiting++
+	s.stuck = s.stuck || !fits(s.all, s.used, size, 0)
+	s.mu.Unlock()
+	return taken, s.wait(ex, at, taken)
+}
+
+// wait waits for the turn of a request.
+func (s *Slots) wait(ex *proxy.Exchange, at *list.Element, taken claim) error {
+	defer ex.Clock.Waited()
+	w := at.Value.(*waiter)
+	select {
+	case <-w.ready:
+		return nil
+	case <-ex.Done():
+	}
+	s.mu.Lock()
+	select {
+	case <-w.ready: // at the same time
+		s.mu.Unlock()
+		s.leave(taken)
+	default:
+		s.unqueue(at)
+		s.forget(taken)
+		s.grant()
+		s.mu.Unlock()
+	}
+	return ex.Err()
+}
+
+// fits reports whether one more request of size bytes is within the bounds of all. A bound of 0 is none. The bytes of a
+// request that has over at its disposal do not count.
+func fits(all, used share, size, over int) bool {
+	return (all.running == 0 || used.running < all.running) && (all.bytes == 0 || used.bytes+size <= max(all.bytes, over))
+}
+
+// room reports whether a request may run now. Whoever has nothing running may run any one request.
+func (s *Slots) room(of *share, size int) bool {
+	over := 0
+	if of.running == 0 {
+		over = size
+	}
+	return fits(s.all, s.used, size, 0) && fits(s.each, *of, size, over)
+}
+
+// crowded returns the error of a request that cannot wait either.
+func (s *Slots) crowded(of *share, size int) error {
+	key, limit := "limits.in_flight", s.opt.Requests
+	switch {
+	case s.opt.Requests > 0 && s.used.running >= s.opt.Requests:
+	case s.opt.Requests > 0 && of.running >= s.each.running:
+		key, limit = "limits.in_flight_per_principal", s.each.running
+	case s.opt.Bytes > 0:
+		key, limit = "limits.in_flight_bytes", s.opt.Bytes
+	}
+	var err *proxy.Error
+	switch {
+	case s.used.waiting >= s.opt.Queue:
+		err = proxy.Errf(proxy.Busy, "too much is running (%s, %d) and %d requests wait already, as many as limits.queue allows; try again, or raise them", key, limit, s.opt.Queue)
+	case of.waiting >= s.each.waiting:
+		err = proxy.Errf(proxy.Busy, "too much is running (%s, %d) and %d requests of this caller wait already, three quarters of limits.queue; try again, or raise them", key, limit, s.each.waiting)
+	default:
+		return nil
+	}
+	err.RetryAfter = 1
+	return err
+}
+
+func (s *Slots) take(of *share, size int) {
+	for _, x := range [...]*share{&s.used, of} {
+		x.running++
+		x.bytes += size
+	}
 }
 
 // leave gives back what enter has taken.
-func (s *Slots) leave(size int64) {
-	s.running.Add(-1)
-	release(s.slots, 1)
-	release(s.bytes, size)
-}
-
-func release(sem *semaphore.Weighted, n int64) {
-	if sem != nil {
-		sem.Release(n)
+func (s *Slots) leave(taken claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range [...]*share{&s.used, taken.of} {
+		x.running--
+		x.bytes -= taken.size
+	}
+	s.forget(taken)
+	if s.queue.Len() > 0 {
+		s.grant()
 	}
 }
 
-func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key string, limit int) error {
-	if sem == nil || sem.TryAcquire(n) {
-		return nil
+// grant lets those run whose turn it is.
+func (s *Slots) grant() {
+	s.stuck = false
+	for at := s.queue.Front(); at != nil; {
+		w := at.Value.(*waiter)
+		this := at
+		at = at.Next()
+		if !fits(s.all, s.used, w.size, 0) {
+			s.stuck = true
+			return
+		}
+		if s.room(w.of, w.size) {
+			s.unqueue(this)
+			s.take(w.of, w.size)
+			close(w.ready)
+		}
 	}
-	if s.waiting.Add(1) > int64(s.opt.Queue) {
-		s.waiting.Add(-1)
-		s.refused.Inc()
-		err := proxy.Errf(proxy.Busy, "too much is running (%s, %d) and %d requests wait already, as many as limits.queue allows; try again, or raise them", key, limit, s.opt.Queue)
-		err.RetryAfter = 1
-		return err
+}
+
+func (s *Slots) unqueue(at *list.Element) {
+	w := at.Value.(*waiter)
+	s.queue.Remove(at)
+	s.used.waiting--
+	w.of.waiting--
+}
+
+// forget drops the counts of a client that has no request.
+func (s *Slots) forget(taken claim) {
+	if *taken.of == (share{}) && len(s.of) > keptShares {
+		delete(s.of, taken.who)
 	}
-	defer s.waiting.Add(-1)
-	defer ex.Clock.Waited()
-	return sem.Acquire(ex, n) // fails only with the end of the exchange
 }
 
 // Concurrency returns the policy that bounds the requests that run at one server, and the calls of single tools, for servers
@@ -158,7 +307,7 @@ func Concurrency(all int, tools map[string]int) proxy.Policy {
 					return nil, err
 				}
 			}
-			return holding(ex, next, freeing(func() { release(tool, 1); release(server, 1) }), 0)
+			return holding(ex, next, freeing(func() { release(tool, 1); release(server, 1) }), claim{})
 		}
 	}
 }
@@ -181,7 +330,7 @@ func Listens(all, perPrincipal int) proxy.Policy {
 				return nil, err
 			}
 			stop := expire(ex)
-			return holding(ex, next, freeing(func() { stop(); l.leave(who) }), 0)
+			return holding(ex, next, freeing(func() { stop(); l.leave(who) }), claim{})
 		}
 	}
 }
@@ -228,24 +377,27 @@ func (l *listens) leave(who string) {
 	}
 }
 
-// releaser takes back what a request holds.
-type releaser interface {
-	// leave takes back size, as much as the request was given.
-	leave(size int64)
+// claim is what a request holds of something. The zero claim is for releasers that need none.
+type claim struct {
+	size int
+	of   *share
+	who  client
 }
+
+// releaser takes back what a request holds.
+type releaser interface{ leave(claim) }
 
 // freeing is a releaser for requests that all hold the same.
 type freeing func()
 
-func (f freeing) leave(int64) { f() }
+func (f freeing) leave(claim) { f() }
 
-// holding runs a request that holds size of something. It is released when the replies are closed, or when the request
-// fails.
-func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (proxy.Replies, error) {
+// holding runs a request that holds something. It is released when the replies are closed, or when the request fails.
+func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, taken claim) (proxy.Replies, error) {
 	done := false
 	defer func() {
 		if !done { // it failed, or panicked
-			of.leave(size)
+			of.leave(taken)
 		}
 	}()
 	replies, err := next(ex)
@@ -254,7 +406,7 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 	}
 	done = true
 	h := proxy.Lend[held](ex, heldSlot)
-	*h = held{replies, of, size}
+	*h = held{replies, of, taken}
 	return h, nil
 }
 
@@ -263,8 +415,8 @@ var heldSlot = proxy.NewSlot()
 // held wraps the replies of a request that holds something.
 type held struct {
 	proxy.Replies
-	of   releaser
-	size int64
+	of    releaser
+	taken claim
 }
 
 // Clear implements proxy.Clearer.
@@ -272,6 +424,6 @@ func (h *held) Clear() { *h = held{} }
 
 // Close implements proxy.Replies.
 func (h *held) Close() error {
-	defer h.of.leave(h.size)
+	defer h.of.leave(h.taken)
 	return h.Replies.Close()
 }

@@ -3,6 +3,7 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -88,8 +89,8 @@ func TestSlots(t *testing.T) {
 			synctest.Wait() // so that they arrive in this order
 			exs, outs = append(exs, ex), append(outs, out)
 		}
-		if x.within != 2 || s.running.Load() != 2 || s.waiting.Load() != 3 {
-			t.Fatalf("%d within, %d running, %d waiting", x.within, s.running.Load(), s.waiting.Load())
+		if x.within != 2 || s.now().running != 2 || s.now().waiting != 3 {
+			t.Fatalf("%d within, %d running, %d waiting", x.within, s.now().running, s.now().waiting)
 		}
 		_, out := x.begin("too many", listRequest)
 		var e *proxy.Error
@@ -114,8 +115,8 @@ func TestSlots(t *testing.T) {
 			_ = r.Close()
 			synctest.Wait() // one at a time, so that they run in the order in which they waited
 		}
-		if got := strings.Join(x.order, " "); got != "0 1 a listen 2 4" || s.running.Load() != 0 || s.waiting.Load() != 0 {
-			t.Errorf("order %q, %d running, %d waiting", got, s.running.Load(), s.waiting.Load())
+		if got := strings.Join(x.order, " "); got != "0 1 a listen 2 4" || s.now().running != 0 || s.now().waiting != 0 {
+			t.Errorf("order %q, %d running, %d waiting", got, s.now().running, s.now().waiting)
 		}
 		for range 5 { // a failed request holds no slot
 			_, out := x.begin("fails", listRequest)
@@ -264,4 +265,105 @@ func TestListensExpire(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One client neither takes all slots nor the whole queue, and what waits for its share does not hold up others.
+func TestSlotsOfOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, SlotOptions{Requests: 4, Queue: 4})
+		x := newCountingHandler(t, s.Policy())
+		from := func(name, principal, addr string) <-chan any {
+			t.Helper()
+			ex, out := &proxy.Exchange{Msg: policytest.Scan(t, listRequest), RequestID: name}, make(chan any, 1)
+			ex.Caller.Principal = principal
+			if addr != "" {
+				ex.Arrival = &proxy.Arrival{Address: netip.MustParseAddr(addr)}
+			}
+			go func() {
+				if r, err := x.handle(ex); err != nil {
+					out <- err
+				} else {
+					out <- r
+				}
+			}()
+			synctest.Wait()
+			return out
+		}
+		var greedy []<-chan any
+		for i := range 6 { // three run, three wait
+			greedy = append(greedy, from(fmt.Sprint("g", i), "greedy", "192.0.2.1"))
+		}
+		if got := s.now(); got.running != 3 || got.waiting != 3 {
+			t.Fatalf("%+v", got)
+		}
+		var e *proxy.Error
+		if err, _ := (<-from("g6", "greedy", "192.0.2.2")).(error); !errors.As(err, &e) || e.Name != proxy.Busy.Name || !strings.Contains(e.Message, "limits.in_flight_per_principal, 3") || !strings.Contains(e.Message, "of this caller") {
+			t.Fatal(err)
+		}
+		other := from("o", "", "192.0.2.1")
+		if s.now().running != 4 {
+			t.Fatal("another caller waits for the share of the greedy one")
+		}
+		second := from("o2", "", "192.0.2.1") // all four are taken
+		if got := s.now(); got.running != 4 || got.waiting != 4 {
+			t.Fatalf("%+v", got)
+		}
+		if err, _ := (<-from("p", "p", "")).(error); !errors.As(err, &e) || !strings.Contains(e.Message, "limits.in_flight, 4") {
+			t.Fatal(err)
+		}
+		_ = (<-other).(proxy.Replies).Close() // its slot of the other goes to the other, who came last
+		_ = (<-second).(proxy.Replies).Close()
+		if got := s.now(); got.running != 3 || got.waiting != 3 {
+			t.Fatalf("%+v", got)
+		}
+		for _, out := range greedy {
+			_ = (<-out).(proxy.Replies).Close()
+			synctest.Wait() // one at a time, as above
+		}
+		if got := s.now(); got != (share{}) || strings.Join(x.order, " ") != "g0 g1 g2 o o2 g3 g4 g5" {
+			t.Errorf("%+v, %v", got, x.order)
+		}
+	})
+}
+
+// A large request is not passed by small ones for ever, and who has nothing running may run one of any size.
+func TestSlotsForLargeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large, small := policytest.CallOf(strings.Repeat("x", 900)), listRequest
+		s := newSlots(t, SlotOptions{Requests: 10, Each: 10, Queue: 10, Bytes: 1000})
+		x := newCountingHandler(t, s.Policy())
+		_, first := x.begin("first", small)
+		synctest.Wait()
+		_, second := x.begin("large", large)
+		synctest.Wait()
+		_, third := x.begin("third", small)
+		synctest.Wait()
+		if got := s.now(); got.running != 1 || got.waiting != 2 {
+			t.Fatalf("%+v", got)
+		}
+		_ = (<-first).(proxy.Replies).Close()
+		_ = (<-second).(proxy.Replies).Close()
+		_ = (<-third).(proxy.Replies).Close()
+		if strings.Join(x.order, " ") != "first large third" {
+			t.Error(x.order)
+		}
+	})
+}
+
+// Clients that have gone are forgotten.
+func TestSlotsForget(t *testing.T) {
+	s := newSlots(t, SlotOptions{Requests: 10, Queue: 10})
+	handle := s.Policy()(func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(wire.Message{}), nil })
+	for i := range 3 * keptShares {
+		ex := &proxy.Exchange{Msg: policytest.Scan(t, listRequest)}
+		ex.Caller.Principal = fmt.Sprint(i)
+		r, err := handle(ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+	}
+	if n := len(s.of); n > keptShares {
+		t.Errorf("%d clients are remembered", n)
+	}
 }

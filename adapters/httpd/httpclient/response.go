@@ -121,8 +121,8 @@ func (r Response) Body(dst []byte, limit int, until time.Time) ([]byte, error) {
 		if c.body.Got() > int64(limit) || known && c.body.Got()+ahead > int64(limit) {
 			return dst, &http1.TooLargeError{What: "response body", Limit: limit}
 		}
-		if len(dst) == cap(dst) { // grow as bytes come, not as they are announced
-			dst = slices.Grow(dst, int(min(ahead, max(int64(len(dst)), 64<<10))))
+		if len(dst) == cap(dst) { // grow as bytes come, not as they are announced; each growth leaves the smaller memory as garbage
+			dst = slices.Grow(dst, int(min(ahead, max(trusted*int64(len(dst)), 64<<10))))
 		}
 		room := min(int64(cap(dst)-len(dst)), int64(limit)+1-c.body.Got())
 		n, err := c.read(dst[len(dst):len(dst)+int(room)], until)
@@ -200,6 +200,9 @@ func (r Response) end(drain bool) {
 
 // Reason returns a status with its text: "502 Bad Gateway".
 func Reason(status int) string { return fmt.Sprintf("%d %s", status, fasthttp.StatusMessage(status)) }
+
+// trusted is how many times what has come a server is believed to send still.
+const trusted = 15
 
 // maxInterim is how many 1xx responses may precede the final one (RFC 9110 §15.2).
 const maxInterim = 16

@@ -2,7 +2,9 @@ package httpserver
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -18,7 +20,16 @@ const (
 	writePiece  = 256 << 10              // bytes that each write timeout is for, however long the response is
 	lingerTime  = 500 * time.Millisecond // how long a refused client may go on sending, so that it reads the refusal
 	lingerBytes = 8 << 20
+	// slowAfter is how long a write waits before what is left of the answer is kept apart, so that the exchange can end.
+	// The deadline of a write is between one and two of these.
+	slowAfter = time.Second
+	// blind is by how much the rate of a slow reader is measured longer where the system does not count unread bytes: writes then
+	// show progress in steps as large as the socket's buffer. TLS is longer by the same.
+	blind = 3
 )
+
+// errWaits is returned by a write that gives up when it has to wait.
+var errWaits = errors.New("httpd: the peer takes its time")
 
 // A connection is idle between requests, and Shutdown may close it then; reading from the first byte of a request; and handling from the
 // end of the request to the last byte of its response.
@@ -40,6 +51,10 @@ type conn struct {
 	phase  atomic.Int32
 	closed atomic.Bool
 	stream atomic.Pointer[Stream] // that it has become; see OpenStream
+
+	part     part // of Server.answers
+	reserved bool // the answer has its part
+	pace     pace
 
 	writes   netpoll.WriteDeadline
 	reads    netpoll.ReadDeadline
@@ -75,6 +90,7 @@ func (s *Server) open(nc net.Conn) (*conn, net.Conn) {
 	c := &conn{srv: s}
 	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.from = tcp.AddrPort().Addr().Unmap()
+		c.part.owner.addr = c.from
 	}
 	inner := nc
 	if secure, ok := nc.(*tls.Conn); ok {
@@ -138,33 +154,122 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.wire().SetDeadline(t)
 }
 
-// Write implements net.Conn. It writes in pieces, each within the write timeout: a slow reader of a long response is served, a client
-// that does not read at all is not.
+// Write implements net.Conn. It waits for a slow reader as long as it reads Options.MinRate; over TLS, as long as it takes a piece
+// within the write timeout.
 func (c *conn) Write(p []byte) (n int, err error) {
-	for len(p) > 0 && err == nil {
-		if err = c.extend(); err != nil {
-			break
+	if len(p) >= largeAnswer && !c.reserved && c.stream.Load() == nil {
+		if c.srv.answers.reserve(c.share(), len(p)) != AnswersFit {
+			return 0, ErrSlowReader
 		}
-		var m int
-		m, err = c.wire().Write(p[:min(len(p), writePiece)])
-		n += m
-		p = p[m:]
+		c.reserved = true
+		defer c.unreserve()
 	}
-	return n, err
+	return c.write(p, true)
 }
 
-// writeParts writes several parts, writePiece bytes of them at most, within the write timeout.
-func (c *conn) writeParts(parts *net.Buffers) (int64, error) {
+// write writes in pieces, each within the write timeout. If patient is false it returns errWaits when it has to wait for long.
+func (c *conn) write(p []byte, patient bool) (n int, err error) {
+	for len(p) > 0 {
+		if err = c.extend(); err != nil {
+			return n, err
+		}
+		m, err := c.wire().Write(p[:min(len(p), writePiece)])
+		n += m
+		p = p[m:]
+		if err = c.went(m, len(p), err, patient); err != nil {
+			return n, err
+		}
+	}
+	c.pace.since = time.Time{}
+	return n, nil
+}
+
+// went notes that a write has taken n bytes, with left bytes to follow, and judges its error.
+func (c *conn) went(n, left int, err error, patient bool) error {
+	c.pace.sent += n
+	if err == nil {
+		return nil
+	}
+	if n > 0 {
+		c.srv.answers.moved(&c.part, time.Now())
+	}
+	if err = c.tolerates(err, left); err == nil && !patient {
+		err = errWaits
+	}
+	return err
+}
+
+// writeParts writes several parts, writePiece bytes of them at most, within the write timeout. It returns errWaits when it has to wait
+// for long; left is how much follows the parts.
+func (c *conn) writeParts(parts *net.Buffers, left int) (int, error) {
 	if err := c.extend(); err != nil {
 		return 0, err
 	}
-	return parts.WriteTo(c.wire())
+	n, err := parts.WriteTo(c.wire())
+	return int(n), c.went(int(n), left, err, false)
 }
 
 // extend moves the deadline for the next write.
 func (c *conn) extend() error {
 	c.wroteAt = time.Now()
-	return c.writes.Extend(c.wire(), c.wroteAt, c.srv.opts.WriteTimeout)
+	timeout := blind * c.srv.opts.WriteTimeout
+	if c.secure == nil {
+		timeout = min(c.srv.opts.WriteTimeout, slowAfter)
+	}
+	if c.secure != nil || c.pace.since.IsZero() {
+		c.srv.answers.moved(&c.part, c.wroteAt)
+	}
+	return c.writes.Extend(c.wire(), c.wroteAt, timeout)
+}
+
+// share returns the connection's part, so that it can be given up for others.
+func (c *conn) share() *part {
+	if c.part.cut == nil {
+		c.part.cut = func() { c.srv.tasks.run(func() { c.shut(true) }) }
+	}
+	return &c.part
+}
+
+// pace measures a slow reader. The connection's writer owns it.
+type pace struct {
+	sent  int       // bytes written in all
+	since time.Time // beginning of the window; zero: the reader keeps up
+	read  int       // bytes of sent that it had read then
+}
+
+// tolerates reports whether a write that had to wait may wait on. left is how much of the answer is left. The error is
+// ErrSlowReader for a client that reads less than Options.MinRate, or has no room.
+func (c *conn) tolerates(err error, left int) error {
+	if c.secure != nil || !http1.IsTimeout(err) || c.closed.Load() {
+		return err // a TLS connection is broken after a write that was given up
+	}
+	now := time.Now()
+	unread, seen := c.socket.Unread()
+	read, window := c.pace.sent-unread, c.srv.opts.WriteTimeout
+	if !seen {
+		window *= blind
+	}
+	switch {
+	case c.pace.since.IsZero():
+		c.pace.since, c.pace.read = now, read
+		if !c.reserved && c.stream.Load() == nil && !c.srv.answers.add(c.share(), left) {
+			return ErrSlowReader
+		}
+		return nil
+	case now.Sub(c.pace.since) < window:
+		return nil
+	case float64(read-c.pace.read) < float64(c.srv.opts.MinRate)*now.Sub(c.pace.since).Seconds():
+		c.srv.answers.tooSlow()
+		return ErrSlowReader
+	}
+	c.pace.since, c.pace.read = now, read
+	return nil
+}
+
+// unreserve gives back the room of the answer.
+func (c *conn) unreserve() {
+	c.reserved = false
+	c.srv.answers.sub(&c.part, math.MaxInt)
 }
 
 // evict ends the read of a body.
@@ -205,6 +310,7 @@ func (c *conn) shut(force bool) {
 	}
 	c.phase.Store(phaseClosed)
 	c.srv.budget.leave(c)
+	c.srv.answers.sub(&c.part, math.MaxInt)
 	c.socket.Unwatch()
 	c.srv.forget(c)
 	switch {

@@ -56,6 +56,27 @@ func LengthOf(ctx *fasthttp.RequestCtx) int { return connOf(ctx).state.current.l
 // AddrOf returns the address of the client; the zero Addr if the connection is not TCP.
 func AddrOf(ctx *fasthttp.RequestCtx) netip.Addr { return connOf(ctx).from }
 
+// SetOwner says whom the request of ctx belongs to: a principal, or an address if that is empty. Without it, it is the address of
+// the connection.
+func SetOwner(ctx *fasthttp.RequestCtx, principal string, addr netip.Addr) {
+	if principal != "" {
+		addr = netip.Addr{}
+	}
+	connOf(ctx).part.owner = owner{principal, addr}
+}
+
+// ReserveAnswer waits until there is room for the answer of ctx, of size bytes, and returns the limit that stands in the way if there
+// is none in time. The room is given back when the answer has been written. Small answers need none.
+func ReserveAnswer(ctx *fasthttp.RequestCtx, size int) AnswerLimit {
+	c := connOf(ctx)
+	if size < largeAnswer || c.srv == nil {
+		return AnswersFit
+	}
+	limit := c.srv.answers.reserve(c.share(), size)
+	c.reserved = limit == AnswersFit
+	return limit
+}
+
 // WatchClient calls l.Leave as soon as the client of ctx closes its connection, resets it, or closes its sending half, even with
 // requests still in the pipe. If the client has left already, Leave is called before WatchClient returns. A connection has one Leaver:
 // another WatchClient stops the first. A connection without a socket, as one in memory, is not watched.

@@ -89,15 +89,18 @@ func withoutOptions(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 
 // Options configure a Server. A zero value stands for the default at the end of each comment.
 type Options struct {
-	MaxBody      int           // bytes of a request body, else 413; 4 MiB
-	MaxHeader    int           // bytes of a request's head, else 431; 16 KiB, and the size of each connection's buffer
-	MaxReading   int           // bytes of large bodies (over 8 KiB) that are being read at once, else 503; 100 MiB
-	MaxConns     int           // connections at once; those without a request give way to new ones, then 503. 262144, or 3/4 of the open files allowed
-	MaxStreams   int           // Streams at once, else ErrTooManyStreams; 10000
-	ReadTimeout  time.Duration // for a whole request, from its first byte; 30 s
-	IdleTimeout  time.Duration // between requests; 75 s
-	WriteTimeout time.Duration // for each write of up to 256 KiB; at most twice as long; 30 s
-	KeepAlive    time.Duration // between keep-alive comments on Streams; 15 s
+	MaxBody        int           // bytes of a request body, else 413; 4 MiB
+	MaxHeader      int           // bytes of a request's head, else 431; 16 KiB, and the size of each connection's buffer
+	MaxReading     int           // bytes of large bodies (over 8 KiB) that are being read at once, else 503; 100 MiB
+	MaxAnswers     int           // bytes of large answers (from 64 KiB) that are being written at once, and of what slow readers leave; no bound
+	MaxAnswersEach int           // of these, of one client; see SetOwner; no bound
+	MinRate        int           // bytes per second that a client must read of an answer that waits for it, else it is broken off; 1 KiB, negative: none
+	MaxConns       int           // connections at once; those without a request give way to new ones, then 503. 262144, or 3/4 of the open files allowed
+	MaxStreams     int           // Streams at once, else ErrTooManyStreams; 10000
+	ReadTimeout    time.Duration // for a whole request, from its first byte; 30 s
+	IdleTimeout    time.Duration // between requests; 75 s
+	WriteTimeout   time.Duration // over which MinRate is measured; over TLS, a third of the time for each write of up to 256 KiB, at least; 10 s
+	KeepAlive      time.Duration // between keep-alive comments on Streams; 15 s
 
 	HandlerOptions // of the first Handler; see SetHandler
 	// Overloaded writes the body of the 503 for a connection beyond MaxConns, before anything of it is read. Nil: the status text.
@@ -116,7 +119,8 @@ func (o *Options) setDefaults() {
 	o.MaxStreams = cmp.Or(o.MaxStreams, 10000)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 75*time.Second)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.MinRate = cmp.Or(o.MinRate, 1<<10)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 }
 

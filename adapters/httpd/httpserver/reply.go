@@ -72,7 +72,14 @@ func (c *conn) replyWhole(st *serveState, resp *fasthttp.Response) error {
 		st.out = append(st.out, body...)
 		body = nil
 	}
-	return c.writeBoth(st, st.out, body)
+	if len(body) >= largeAnswer && !c.reserved {
+		if c.srv.answers.reserve(c.share(), len(body)) != AnswersFit {
+			return ErrSlowReader
+		}
+		c.reserved = true
+	}
+	_, err := c.writeBoth(st, st.out, body, true)
+	return err
 }
 
 // bodiless reports whether responses with a status have no body (RFC 9110 §6.4.1).
@@ -80,29 +87,26 @@ func bodiless(status int) bool {
 	return status < 200 || status == fasthttp.StatusNoContent || status == fasthttp.StatusNotModified
 }
 
-// writeBoth writes two pieces, in one system call where possible.
-func (c *conn) writeBoth(st *serveState, head, body []byte) error {
-	if len(body) == 0 {
-		_, err := c.Write(head)
-		return err
-	}
-	if _, plain := c.wire().(*net.TCPConn); !plain || len(head) >= writePiece {
-		if _, err := c.Write(head); err != nil {
-			return err
+// writeBoth writes two pieces, in one system call where possible. If patient is false it returns errWaits when it has to wait for long,
+// and how many bytes of both have left.
+func (c *conn) writeBoth(st *serveState, head, body []byte, patient bool) (n int, err error) {
+	if _, plain := c.wire().(*net.TCPConn); len(body) > 0 && plain && len(head) < writePiece {
+		piece := min(len(body), writePiece-len(head))
+		st.pair = [2][]byte{head, body[:piece]}
+		st.both = st.pair[:]
+		n, err = c.writeParts(&st.both, len(body)-piece)
+		st.pair = [2][]byte{}
+		if err != nil && (err != errWaits || !patient) { //nolint:errorlint // it is never wrapped
+			return n, err
 		}
-		_, err := c.Write(body)
-		return err
 	}
-	piece := min(len(body), writePiece-len(head))
-	st.pair = [2][]byte{head, body[:piece]}
-	st.both = st.pair[:]
-	_, err := c.writeParts(&st.both)
-	st.pair = [2][]byte{}
-	if err != nil || piece == len(body) {
-		return err
+	for _, p := range [...][]byte{head[min(n, len(head)):], body[max(0, n-len(head)):]} {
+		m, err := c.write(p, patient)
+		if n += m; err != nil {
+			return n, err
+		}
 	}
-	_, err = c.Write(body[piece:])
-	return err
+	return n, nil
 }
 
 // WriteOnly is embedded in body streams for fasthttp that are written by their io.WriterTo and cannot be read.
@@ -129,14 +133,21 @@ func (s *Server) replyFrom(c *conn, st *serveState, from io.WriterTo) (err error
 		return err
 	}
 	defer s.panicked(&err)
-	st.gather = gather{c: c, st: st}
+	st.gather = gather{c: c, st: st, left: len(st.out) + size}
+	if c.secure != nil && size > maxCopied {
+		st.gather.keep(nil, nil) // its writes cannot be given up, so the exchange ends before they begin
+	}
 	n, err := from.WriteTo(&st.gather)
+	kept := st.gather.kept
 	st.gather = gather{}
 	if err == nil && n != int64(size) {
 		err = fmt.Errorf("httpd: an answer of %d bytes has %d", size, n)
 	}
-	if err == nil {
-		_, err = c.Write(st.out)
+	if err == nil && kept != nil {
+		st.out = nil
+		_, err = c.write(kept, true)
+	} else if err == nil {
+		_, err = c.write(st.out, true)
 	}
 	return err
 }
@@ -149,27 +160,49 @@ func (s *Server) panicked(err *error) {
 	}
 }
 
-// gather collects small pieces in out, and writes a large one with what precedes it.
+// gather collects small pieces in out, and writes a large one with what precedes it. When the client lets it wait for long, it keeps
+// all that follows: what writes the response can end then, with all that it holds.
 type gather struct {
-	c  *conn
-	st *serveState
+	c    *conn
+	st   *serveState
+	left int    // bytes of the response that are not written
+	kept []byte // nil: the client keeps up
+}
+
+// keep keeps the rest of the response apart, which begins with out and p.
+func (g *gather) keep(out, p []byte) {
+	g.kept = make([]byte, 0, g.left)
+	g.kept = append(append(append(g.kept, g.st.out...), out...), p...)
+	g.st.out = g.st.out[:0]
 }
 
 func (g *gather) Write(p []byte) (int, error) {
-	if len(p) <= maxCopied {
-		if len(g.st.out)+len(p) > maxCopied {
-			if _, err := g.c.Write(g.st.out); err != nil {
-				return 0, err
-			}
-			g.st.out = g.st.out[:0]
-		}
+	if g.kept != nil {
+		g.kept = append(g.kept, p...)
+		return len(p), nil
+	}
+	if len(g.st.out)+len(p) <= maxCopied {
 		g.st.out = append(g.st.out, p...)
 		return len(p), nil
 	}
-	err := g.c.writeBoth(g.st, g.st.out, p)
-	g.st.out = g.st.out[:0]
-	if err != nil {
+	out := g.st.out
+	g.st.out = out[:0]
+	body := p
+	if len(p) <= maxCopied {
+		body = nil
+	}
+	n, err := g.c.writeBoth(g.st, out, body, false)
+	g.left -= n
+	switch {
+	case err == errWaits: //nolint:errorlint // it is never wrapped
+		if body == nil {
+			body, n = p, min(n, len(out))
+		}
+		g.keep(out[min(n, len(out)):], body[max(0, n-len(out)):])
+	case err != nil:
 		return 0, err
+	case body == nil:
+		g.st.out = append(g.st.out, p...)
 	}
 	return len(p), nil
 }

@@ -143,7 +143,11 @@ func (s *Server) serveOne(c *conn, st *serveState) (another bool) {
 	if c.taken {
 		return false
 	}
-	if !s.reply(c, st) {
+	another = s.reply(c, st)
+	if c.reserved || c.part.bytes > 0 {
+		c.unreserve()
+	}
+	if !another {
 		return false
 	}
 	c.next(st)

@@ -28,8 +28,9 @@ type Server struct {
 
 	departures func() // the watcher's Look
 
-	budget budget
-	states sync.Pool // of *serveState
+	budget  budget
+	answers answers
+	states  sync.Pool // of *serveState
 
 	serving      group // connections that are not Streams
 	tasks        group // writers and callbacks of Streams
@@ -62,6 +63,8 @@ func NewServer(opts Options) (*Server, error) {
 	s.departures = watcher.Look
 	s.stop, s.stopped = context.WithCancel(context.Background())
 	s.budget.max = opts.MaxReading
+	s.answers.max, s.answers.each = opts.MaxAnswers, opts.MaxAnswersEach
+	s.answers.epoch = time.Now()
 	s.handler.Store(NewHandler(opts.HandlerOptions))
 	s.states.New = func() any {
 		st := &serveState{br: bufio.NewReaderSize(nil, opts.MaxHeader)}
@@ -190,6 +193,9 @@ func (s *Server) Conns() int {
 
 // Streams returns how many Streams are open.
 func (s *Server) Streams() int { return s.streams.open.count() }
+
+// AnswerStats returns what became of answers that clients did not read.
+func (s *Server) AnswerStats() AnswerStats { return s.answers.now() }
 
 // MaxConns returns how many connections there may be.
 func (s *Server) MaxConns() int { return s.opts.MaxConns }

@@ -212,19 +212,28 @@ func (s *Stream) put(wait bool, event ...[]byte) error {
 		return ErrSlowReader
 	}
 	if !s.started || s.writing || len(s.queue) > 0 {
-		s.queue = s.frame(s.queue, event...) // the writer sends it
+		room := s.c.srv.answers.add(s.c.share(), size)
+		if room {
+			s.queue = s.frame(s.queue, event...) // the writer sends it
+		}
 		s.mu.Unlock()
+		if !room {
+			s.close(ErrSlowReader)
+			return ErrSlowReader
+		}
 		return nil
 	}
 	f := framings.Get().(*framing)
 	f.lay(s, size, event)
 	err := s.writeNow(&f.Parts)
-	inPlace := err == nil && wait && f.Left > maxCopied
+	inPlace := err == nil && wait && f.Left > maxCopied && s.c.secure == nil
 	switch {
 	case err != nil || f.Left == 0:
 	case inPlace:
 		s.writing, s.inFlight = true, f.Left
 		s.c.srv.tasks.begin() // a Shutdown waits for it
+	case !s.c.srv.answers.add(s.c.share(), f.Left):
+		err = ErrSlowReader
 	default:
 		for _, part := range f.List {
 			s.queue = append(s.queue, part...)
@@ -285,14 +294,18 @@ func (s *Stream) writeNow(p *netpoll.Parts) error {
 	return err
 }
 
-// writeRest writes the rest of an event on the goroutine of its sender, waiting for the client, and then has the queue written.
+// writeRest writes the rest of an event on the goroutine of its sender, waiting for the client, and then has the queue written. If the
+// client lets it wait for long, what is left is queued.
 func (s *Stream) writeRest(p *netpoll.Parts) error {
 	var batch net.Buffers
 	for p.Left > 0 {
 		batch = p.First(batch[:0], writePiece)
 		again := batch // WriteParts consumes it
-		n, err := s.c.writeParts(&again)
-		p.Skip(int(n))
+		n, err := s.c.writeParts(&again, 0)
+		p.Skip(n)
+		if err == errWaits { //nolint:errorlint // it is never wrapped
+			return s.queueRest(p)
+		}
 		if err != nil {
 			return err
 		}
@@ -306,6 +319,22 @@ func (s *Stream) writeRest(p *netpoll.Parts) error {
 		s.writing = false
 		return nil
 	}
+	s.c.srv.tasks.run(s.writeQueue)
+	return nil
+}
+
+// queueRest queues the rest of an event in front of what has been queued since.
+func (s *Stream) queueRest(p *netpoll.Parts) error {
+	if !s.c.srv.answers.add(s.c.share(), p.Left) {
+		return ErrSlowReader
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := make([]byte, 0, p.Left+len(s.queue))
+	for _, part := range p.List {
+		rest = append(rest, part...)
+	}
+	s.queue, s.inFlight = append(rest, s.queue...), 0
 	s.c.srv.tasks.run(s.writeQueue)
 	return nil
 }
@@ -326,7 +355,9 @@ func (s *Stream) writeQueue() {
 			return
 		}
 		s.mu.Unlock()
-		if _, err := s.c.Write(out); err != nil {
+		_, err := s.c.Write(out)
+		s.c.srv.answers.sub(&s.c.part, len(out))
+		if err != nil {
 			s.close(err)
 		}
 	}

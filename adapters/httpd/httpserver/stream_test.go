@@ -14,7 +14,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd/http1"
 	"dragoman/internal/testkit"
 )
 
@@ -132,7 +131,7 @@ func TestOpenStreamPeerDoesNotRead(t *testing.T) {
 	if err := h.Write(make([]byte, 32<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := testkit.Receive(t, "OnClose", closed); !http1.IsTimeout(err) {
+	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
 		t.Fatal(err)
 	}
 }

@@ -125,3 +125,12 @@ func (p *Parts) try(fd uintptr) {
 	p.Skip(n)
 	p.err = err
 }
+
+// Unread returns how many bytes written to the socket its peer has not acknowledged; seen is false where the system does not tell.
+func (s *Socket) Unread() (n int, seen bool) {
+	if s.raw == nil {
+		return 0, false
+	}
+	err := s.raw.Control(func(fd uintptr) { n, seen = unread(int(fd)) })
+	return n, seen && err == nil
+}

@@ -1,0 +1,212 @@
+package httpserver
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/internal/testkit"
+)
+
+// serving serves a handler at /x.
+func serving(t *testing.T, opts Options, h fasthttp.RequestHandler) (*Server, string) {
+	t.Helper()
+	return serve(t, opts, nil, func(s *Server) { s.Handle(fasthttp.MethodGet, "/x", h) })
+}
+
+// endingBody is a large response that writes itself, and closes ended when nothing but its last byte is left to write.
+type endingBody struct {
+	WriteOnly
+	size  int
+	ended chan struct{}
+}
+
+func (b *endingBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write([]byte(strings.Repeat("x", b.size-1)))
+	if err != nil {
+		return int64(n), err
+	}
+	close(b.ended)
+	m, err := w.Write([]byte("y"))
+	return int64(n + m), err
+}
+
+func (b *endingBody) Close() error { return nil }
+
+// stingy returns a connection that reads nothing unless told to, with a small window.
+func stingy(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+
+	return c
+}
+
+// What writes a response itself ends although its client reads nothing for long, and the client gets all in the end.
+func TestSlowReaderHoldsNothing(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20
+	ended := make(chan struct{})
+	_, addr := serving(t, Options{WriteTimeout: time.Second}, func(ctx *fasthttp.RequestCtx) {
+		if ReserveAnswer(ctx, size) != AnswersFit {
+			t.Error("no room")
+		}
+		ctx.Response.SetBodyStream(&endingBody{size: size, ended: ended}, size)
+	})
+	c := stingy(t, addr)
+	_, _ = io.WriteString(c, strings.Replace(get, "Host", "Connection: close\r\nHost", 1))
+	testkit.Receive(t, "the end of the exchange", ended)
+
+	all, err := io.ReadAll(io.LimitReader(c, size+(1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := string(all[strings.Index(string(all), "\r\n\r\n")+4:]); len(body) != size || body != strings.Repeat("x", size-1)+"y" {
+		t.Errorf("%d bytes", len(body))
+	}
+}
+
+// A client that reads nothing is cut off after the window of its rate.
+func TestReaderTooSlow(t *testing.T) {
+	t.Parallel()
+	s, addr := serving(t, Options{WriteTimeout: 300 * time.Millisecond}, func(ctx *fasthttp.RequestCtx) {
+		ctx.SetBodyString(strings.Repeat("x", 16<<20))
+	})
+	c := stingy(t, addr)
+	_, _ = io.WriteString(c, get)
+	testkit.Eventually(t, "it is cut off", func() bool { return s.AnswerStats().Slow == 1 && s.Conns() == 0 })
+	if got := s.AnswerStats(); got.Bytes != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Answers beyond the bounds wait; those that take nothing give way; one answer is written whatever its size.
+func TestAnswersHaveRoomTogether(t *testing.T) {
+	s, err := NewServer(Options{MaxAnswers: 100, MaxAnswersEach: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Shutdown(t.Context()) }()
+	a := &s.answers
+	connOf := func(principal string) *conn {
+		one, other := net.Pipe()
+		t.Cleanup(func() { _ = other.Close() })
+		c, _ := s.open(one)
+		c.part.owner = owner{principal: principal}
+		s.mu.Lock()
+		s.conns[c] = struct{}{}
+		s.mu.Unlock()
+		return c
+	}
+	now := a.epoch.Add(time.Hour)
+	try := func(c *conn, n int) AnswerLimit {
+		limit, _, _ := a.try(c.share(), n, now)
+		if limit == AnswersFit {
+			a.moved(&c.part, now)
+		}
+		return limit
+	}
+	huge := connOf("a")
+	if try(huge, 1000) != AnswersFit {
+		t.Fatal("the only answer has no room")
+	}
+	if got := try(connOf("b"), 1); got != AnswersOfAll {
+		t.Errorf("%d", got)
+	}
+	a.sub(&huge.part, 1000)
+	first, second := connOf("a"), connOf("b")
+	if try(first, 50) != AnswersFit || try(second, 40) != AnswersFit {
+		t.Fatal("no room")
+	}
+	if got := try(connOf("a"), 20); got != AnswersOfClient {
+		t.Errorf("%d", got)
+	}
+	if got := try(connOf("c"), 20); got != AnswersOfAll {
+		t.Errorf("%d", got)
+	}
+	now = now.Add(stallTime - 1)
+	if got := try(connOf("c"), 20); got != AnswersOfAll {
+		t.Errorf("before the time: %d", got)
+	}
+	a.moved(&second.part, now)
+	now = now.Add(1)
+	if got := try(connOf("c"), 20); got != AnswersFit || a.used != 60 || a.of[owner{principal: "a"}] != 0 {
+		t.Errorf("%d, %d used: the stalled one does not give way", got, a.used)
+	}
+	testkit.Eventually(t, "it is closed", first.closed.Load)
+	if second.closed.Load() {
+		t.Error("one that moves is closed")
+	}
+	if got := s.AnswerStats(); got.GaveWay != 1 || got.Bytes != 60 {
+		t.Errorf("%+v", got)
+	}
+	second.shut(true)
+	if a.used != 20 || len(a.open) != 1 {
+		t.Errorf("%d used of %d after a close", a.used, len(a.open))
+	}
+}
+
+// An answer without room is refused at last, and a client whose answers hang has few waiting.
+func TestAnswersWait(t *testing.T) {
+	s, err := NewServer(Options{MaxAnswers: 100, MaxAnswersEach: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Shutdown(t.Context()) }()
+	a := &s.answers
+	of := func(name string) *part { return &part{owner: owner{principal: name}} }
+	busy := of("a")
+	if a.reserve(busy, 50) != AnswersFit {
+		t.Fatal("no room")
+	}
+	a.moved(busy, time.Now())
+	done := make(chan AnswerLimit, 1)
+	go func() { done <- a.reserve(of("a"), 40) }()
+	testkit.Eventually(t, "it waits", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.wait[busy.owner] == 40 })
+	if a.enqueue(of("a"), 11, stallTime-hangTime-1) {
+		t.Error("too much waits for a client that takes nothing")
+	}
+	if !a.enqueue(of("a"), 11, stallTime) {
+		t.Error("an answer does not wait for a client that reads")
+	}
+	a.dequeue(of("a"), 11)
+	a.sub(busy, 50)
+	if got := testkit.Receive(t, "room", done); got != AnswersFit {
+		t.Errorf("%d", got)
+	}
+	if len(a.wait) != 0 || a.stats.Refused != 1 {
+		t.Errorf("%v %+v", a.wait, a.stats)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	addr := netip.MustParseAddr("192.0.2.1")
+	seen := make(chan owner, 2)
+	_, at := serving(t, Options{}, func(ctx *fasthttp.RequestCtx) {
+		seen <- connOf(ctx).part.owner
+		SetOwner(ctx, string(ctx.QueryArgs().Peek("p")), addr)
+		seen <- connOf(ctx).part.owner
+	})
+	c := dialTo(t, at)
+	c.send(strings.Replace(get, "GET /x ", "GET /x?p=alice ", 1))
+	if got := testkit.Receive(t, "owner", seen); got.addr != netip.MustParseAddr("127.0.0.1") {
+		t.Error(got)
+	}
+	if got := testkit.Receive(t, "owner", seen); got != (owner{principal: "alice"}) {
+		t.Error(got)
+	}
+	c = dialTo(t, at)
+	c.send(get)
+	<-seen
+	if got := testkit.Receive(t, "owner", seen); got != (owner{addr: addr}) {
+		t.Error(got)
+	}
+}
