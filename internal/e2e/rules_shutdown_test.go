@@ -50,7 +50,7 @@ func startFewFiles(t *testing.T, files int, toml string) (p *process, base strin
 		}
 	}()
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); <-p.ended; _ = p.cmd.Wait() })
-	address := regexp.MustCompile(`"mcp":"(http://127\.0\.0\.1:\d+)/mcp"`)
+	address := regexp.MustCompile(`"mcp":\[?"(http://127\.0\.0\.1:\d+)/`)
 	testkit.Eventually(t, "the address", func() bool { return address.MatchString(p.logs.String()) })
 	return p, address.FindStringSubmatch(p.logs.String())[1]
 }
