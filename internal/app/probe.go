@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,8 @@ type report struct {
 }
 
 // RunProbe probes the one server of the configuration and prints the result to std.Out.
-func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool) error {
+// It gives up after limit. On a terminal it says meanwhile that it waits.
+func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool, limit time.Duration) error {
 	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
 		return err
@@ -55,7 +57,14 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	defer g.Close()
-	v, err := g.Targets.All[0].Both(ctx)
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	quit := waiting(std.Err, up.Place(), limit)
+	v, err := g.Targets.All[0].Both(within)
+	quit()
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: nothing conclusive within %s; is the server stuck? Give it more time with --timeout", up.Place(), limit)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", up.Place(), userError(err))
 	}
@@ -74,6 +83,29 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	return r.print(std)
+}
+
+// waiting says on a terminal every second how long the probe has taken, until the returned function is called.
+func waiting(w io.Writer, place string, limit time.Duration) (quit func()) {
+	if !logging.Terminal(w) {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	began, tick := time.Now(), time.NewTicker(time.Second)
+	go func() {
+		defer close(ended)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = fmt.Fprintf(w, "\r\x1b[Kasking %s, %s of %s at most", place, time.Since(began).Round(time.Second), limit)
+			case <-stop:
+				_, _ = fmt.Fprint(w, "\r\x1b[K")
+				return
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
 }
 
 func (r *report) print(std Streams) error {

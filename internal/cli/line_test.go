@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"dragoman/internal/app"
 	"dragoman/internal/config"
@@ -35,7 +36,7 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 		Check: app.Check,
 		Serve: keep("serve"),
 		Stdio: keep("stdio"),
-		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error {
+		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool, _ time.Duration) error {
 			rec.AsJSON = asJSON
 			return keep("probe")(ctx, cfg, std)
 		},

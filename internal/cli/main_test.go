@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
@@ -126,7 +127,7 @@ func TestRunResult(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	interrupted := func(context.Context, *config.Config, app.Streams) error { return context.Canceled }
-	probe := func(context.Context, *config.Config, app.Streams, bool) error { return context.Canceled }
+	probe := func(context.Context, *config.Config, app.Streams, bool, time.Duration) error { return context.Canceled }
 	var stderr bytes.Buffer
 	std := app.Streams{Out: io.Discard, Err: &stderr}
 	if code := Execute(ctx, []string{"stdio", "http://a"}, nil, std, Runners{Stdio: interrupted}); code != 0 {

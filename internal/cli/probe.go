@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +27,12 @@ func newProbe(p *program) *cobra.Command {
 		Example: probeExample,
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON")
+	limit := c.Flags().Duration("timeout", time.Minute, "how long it may take in all, `DURATION`")
 	flags := addSettingFlags(c, config.OnProbe)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if *limit <= 0 {
+			return usagef("--timeout: %s is out of bounds; fix: write a duration such as 30s", *limit)
+		}
 		cfg, err := p.load(c, args, flags)
 		if err != nil {
 			return err
@@ -35,7 +40,7 @@ func newProbe(p *program) *cobra.Command {
 		if _, err := cfg.Only(); err != nil {
 			return err
 		}
-		err = p.run.Probe(c.Context(), cfg, p.std, *asJSON)
+		err = p.run.Probe(c.Context(), cfg, p.std, *asJSON, *limit)
 		if err != nil && c.Context().Err() != nil {
 			err = errInterrupted // there is no answer, so the probe has failed
 		}

@@ -32,7 +32,7 @@ type Runners struct {
 	Check func(cfg *config.Config) (warnings []string, err error)
 	Serve func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
-	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error
+	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool, limit time.Duration) error
 	Demo  func(ctx context.Context, opt DemoOptions, std app.Streams) error
 	// Conformance and Bench write reports; their error may be an [exitError].
 	Conformance func(ctx context.Context, opt *ConformanceOptions, std app.Streams) error

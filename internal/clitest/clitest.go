@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"dragoman/internal/app"
 	"dragoman/internal/cli"
@@ -36,7 +37,7 @@ func Run(t *testing.T, environ []string, args ...string) (r Result) {
 	r.Code = cli.Execute(t.Context(), args, environ, std, cli.Runners{Check: func(*config.Config) ([]string, error) { return nil, nil },
 		Serve: record("serve"),
 		Stdio: record("stdio"),
-		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, _ bool) error {
+		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, _ bool, _ time.Duration) error {
 			return record("probe")(ctx, cfg, std)
 		},
 		Demo:        func(context.Context, cli.DemoOptions, app.Streams) error { return nil },

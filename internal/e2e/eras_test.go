@@ -287,7 +287,7 @@ func TestProbeReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if err := app.RunProbe(t.Context(), cfg, app.Streams{Out: &out, Err: &testkit.LockedBuffer{}}, asJSON); err != nil {
+		if err := app.RunProbe(t.Context(), cfg, app.Streams{Out: &out, Err: &testkit.LockedBuffer{}}, asJSON, testkit.Patient); err != nil {
 			t.Fatal(err)
 		}
 		if !matches(want, out.String()) {

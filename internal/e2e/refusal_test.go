@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"dragoman/internal/app"
+	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
@@ -61,4 +64,23 @@ func TestRefusalAtTheFirstContact(t *testing.T) {
 			mentions(t, r.logs.String(), `"target":"`+base+`/mcp"`)
 		})
 	}
+}
+
+// A probe of a server that never answers ends at its limit, and says so.
+func TestProbeEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	base := newTestServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "c.toml", "[upstreams.default]\nurl = \""+base+"/mcp\"\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err = app.RunProbe(t.Context(), cfg, app.Streams{Out: io.Discard, Err: io.Discard}, false, 200*time.Millisecond)
+	if err == nil || time.Since(began) > 4*time.Second {
+		t.Fatalf("%v after %v", err, time.Since(began))
+	}
+	mentions(t, err.Error(), base+"/mcp", "within 200ms", "--timeout")
 }

@@ -364,7 +364,7 @@ func TestRESTUpstreamProbe(t *testing.T) {
 	var out, errs strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
 	defer cancel()
-	if err := app.RunProbe(ctx, cfg, app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, false); err != nil {
+	if err := app.RunProbe(ctx, cfg, app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, false, testkit.Patient); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"speaks         the REST envelope", `{"name":"envelope-fixture","version":"1.4.0"}`, `"completions":{}`} {

@@ -96,14 +96,3 @@ func Colourful(w io.Writer, environ []string) bool {
 	}
 	return true
 }
-
-// Notes returns a function that logs what an adapter reports of itself.
-func Notes(log zerolog.Logger) func(level, msg string, err error) {
-	return func(level, msg string, err error) {
-		l, perr := zerolog.ParseLevel(level)
-		if perr != nil {
-			l = zerolog.InfoLevel
-		}
-		log.WithLevel(l).AnErr("cause", err).Msg(msg)
-	}
-}
