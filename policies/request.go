@@ -8,20 +8,20 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// MaxText is how many bytes of a text that a client chose go into one log line, metric or error.
-const MaxText = 200
-
-// About names the tool, prompt or resource of a request, cut to MaxText; empty if it has none.
+// About names the tool, prompt or resource of a request, as wire.Shown does; empty if it has none.
 func About(m *wire.Message) string { return string(AboutBytes(m)) }
 
-// AboutBytes is About without a copy: the result is borrowed from the message.
+// AboutBytes is About, without a copy of what can be shown as it is: the result is borrowed from the message.
 func AboutBytes(m *wire.Message) []byte {
 	s := m.Name
 	if !s.Present() {
 		s = m.URI
 	}
 	text := m.Text(s)
-	return text[:min(len(text), MaxText)]
+	if wire.IsShown(text) {
+		return text
+	}
+	return []byte(wire.Shown(text))
 }
 
 // Unanswered is the reason why replies were closed before a response came: the cause of the exchange's end, its time limit, or the

@@ -97,7 +97,8 @@ func FuzzURI(f *testing.F) {
 		}
 		if parsed, err := url.Parse(text); err == nil && strings.HasPrefix(parsed.Path, "/") {
 			normal := parsed.ResolveReference(&url.URL{}).String()
-			if rules := NewURIRules([]string{normal}); !strings.HasSuffix(normal, "*") && !rules.Cover(u) {
+			_, err := ReadURI([]byte(normal)) // of http:/\\h it makes a path without a host
+			if rules := NewURIRules([]string{normal}); err == nil && !strings.HasSuffix(normal, "*") && !rules.Cover(u) {
 				t.Errorf("the rule for %q, as net/url reads it, does not cover %q: %+v", normal, text, u)
 			}
 		}

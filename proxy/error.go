@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"syscall"
@@ -27,11 +28,57 @@ type Error struct {
 	Cause      error  // for the log, never for the client
 }
 
-// Errf returns an Error of a row of the table. A %w operand becomes its Cause, too.
+// Errf returns an Error of a row of the table. A %w operand becomes its Cause, too. Texts and errors among args may be a peer's: the
+// message has them as [wire.Shown] does.
 func Errf(f Fault, format string, args ...any) *Error {
+	for i, arg := range args {
+		switch a := arg.(type) {
+		case string:
+			args[i] = shown(a)
+		case []byte:
+			args[i] = shown(a)
+		case error:
+			args[i] = shownError{a}
+		}
+	}
 	err := fmt.Errorf(format, args...)
-	return &Error{Fault: f, Message: err.Error(), Cause: errors.Unwrap(err)}
+	e := &Error{Fault: f, Message: err.Error()}
+	if cause, ok := errors.Unwrap(err).(shownError); ok {
+		e.Cause = cause.error
+	}
+	return e
 }
+
+// NewError returns an Error with a message that is complete: of our own, or a server's, which goes to the client as it is.
+func NewError(f Fault, message string) *Error { return &Error{Fault: f, Message: message} }
+
+// shown is a text from outside. Quoted, it is escaped once.
+type shown string
+
+// Format implements fmt.Formatter.
+func (s shown) Format(f fmt.State, verb rune) {
+	text := string(s)
+	switch {
+	case verb == 'q' && len(text) > wire.MaxShown:
+		text = strconv.Quote(text[:wire.MaxShown]) + "… (" + strconv.Itoa(len(text)) + " bytes)"
+	case verb == 'q':
+		text = strconv.Quote(text)
+	case verb == 'x':
+		text = fmt.Sprintf("%x", text[:min(len(text), wire.MaxShown)])
+	default:
+		text = wire.Shown(text)
+	}
+	_, _ = io.WriteString(f, text)
+}
+
+// shownError is an error whose text may have parts from outside.
+type shownError struct{ error }
+
+// Error implements error.
+func (e shownError) Error() string { return wire.ShownText(e.error.Error()) }
+
+// Unwrap returns the error.
+func (e shownError) Unwrap() error { return e.error }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Name + ": " + e.Message }

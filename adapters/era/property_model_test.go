@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dragoman/adapters/rules"
+	"dragoman/proxy/wire"
 )
 
 // The model: what each translation must add to a message or remove from it, written independently of the product in terms
@@ -255,7 +256,7 @@ func (f *failure) down(method, uri string) (text string, anew bool) {
 func (f *failure) up(method, uri string) (text string, anew bool) {
 	switch {
 	case f.code == -32020, f.code == -32022:
-		return f.made(-32603, fmt.Sprintf("the upstream server refused what Dragoman sent (code %d): %s", f.code, f.message), `{"code":"upstream_bad_answer","retryable":false}`), true
+		return f.made(-32603, fmt.Sprintf("the upstream server refused what Dragoman sent (code %d): %s", f.code, wire.Shown(f.message)), `{"code":"upstream_bad_answer","retryable":false}`), true
 	case method == "resources/read" && f.code == -32602 && f.uri:
 		return f.made(-32602, f.message, f.data), true
 	}

@@ -115,7 +115,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // unsent returns the error of a call on a dead channel: it was not sent and may be retried elsewhere.
 func unsent(dead error) error {
-	return proxy.Errf(proxy.SessionLost, "%s", proxy.AsError(dead).Message)
+	return proxy.NewError(proxy.SessionLost, proxy.AsError(dead).Message)
 }
 
 // send writes a message with its edits.

@@ -74,7 +74,7 @@ func (d *Downstream) openapi(l *catalog.List) ([]byte, error) {
 	for i := range l.Tools {
 		name := l.Tools[i].Name
 		if all := notes[name]; len(all) > 0 && d.catalog.First(l, name, "openapi") {
-			d.catalog.Note("debug", "openapi.json does not show all of tool "+strconv.Quote(name), all)
+			d.catalog.Note("debug", "openapi.json does not show all of tool "+strconv.Quote(wire.Shown(name)), all)
 		}
 	}
 	return doc, nil

@@ -111,6 +111,6 @@ func unsupported(e *proxy.Error, supported []string, requested string) *proxy.Er
 	for _, v := range supported {
 		data = wire.AppendItem(data, wire.AppendText(nil, v))
 	}
-	e.Data = append(wire.AppendText(append(data, `],"requested":`...), requested), '}')
+	e.Data = append(wire.AppendShown(append(data, `],"requested":`...), requested), '}')
 	return e
 }

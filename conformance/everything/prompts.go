@@ -112,7 +112,7 @@ func (s *Server) prompt(ex *proxy.Exchange, m wire.Message) (proxy.Replies, erro
 		}
 	}
 	if q.Args.Wrong != "" {
-		return refuse(&m, proxy.Errf(proxy.InvalidParams, "%s", q.Args.Wrong))
+		return refuse(&m, proxy.NewError(proxy.InvalidParams, q.Args.Wrong))
 	}
 	return proxy.Reply(q.Message(prompted(p.description, p.messages(s, args)...))), nil
 }

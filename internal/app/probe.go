@@ -18,6 +18,7 @@ import (
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
+	"dragoman/proxy/wire"
 )
 
 // report is the result of a probe.
@@ -118,15 +119,15 @@ func (r *report) print(std Streams) error {
 	line("server", r.Target)
 	line("speaks", r.Eras)
 	line("revision", r.Version)
-	line("identity", string(r.ServerInfo))
-	line("capabilities", string(r.Capabilities))
+	line("identity", string(wire.AppendVisible(nil, r.ServerInfo))) // a terminal may read it
+	line("capabilities", string(wire.AppendVisible(nil, r.Capabilities)))
 	degrades(&b, r.Degrades)
 	for i, s := range r.Steps {
 		key := ""
 		if i == 0 {
 			key = "on the way"
 		}
-		fmt.Fprintf(&b, "%-14s %s\n", key, s)
+		fmt.Fprintf(&b, "%-14s %s\n", key, wire.ShownText(s))
 	}
 	_, err := fmt.Fprint(std.Out, b.String())
 	return err

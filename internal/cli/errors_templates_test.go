@@ -139,7 +139,7 @@ func sources(t *testing.T) (files []string) {
 	return files
 }
 
-// collectTemplates finds the calls of Errf in a file, and Errors that are composed by hand.
+// collectTemplates finds the calls of Errf and NewError in a file, and Errors that are composed by hand.
 func collectTemplates(t *testing.T, name string, add func(row, template string)) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -149,7 +149,10 @@ func collectTemplates(t *testing.T, name string, add func(row, template string))
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if identifier(n.Fun) != "Errf" || len(n.Args) < 2 {
+			if name := identifier(n.Fun); name == "NewError" && len(n.Args) == 2 {
+				add(identifier(n.Args[0]), "%s")
+				return true
+			} else if name != "Errf" || len(n.Args) < 2 {
 				return true
 			}
 			template, row := formatOf(n.Args[1]), identifier(n.Args[0])

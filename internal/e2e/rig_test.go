@@ -28,6 +28,8 @@ type rig struct {
 	http *http.Client
 	logs *testkit.LockedBuffer
 	srv  *httpserver.Server
+
+	answer *response // see asks
 }
 
 // startApp assembles the proxy of a configuration text.

@@ -16,6 +16,7 @@ import (
 
 	"dragoman/policies"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Tokens verifies bearer tokens that are not API keys.
@@ -93,7 +94,7 @@ func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
 		err = proxy.Errf(proxy.Unauthenticated, "show who you are: %s", a.wanted())
 	}
 	a.refused.WithLabelValues(err.Name).Inc()
-	a.opt.Log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), policies.MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
+	a.opt.Log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Str("path", wire.Shown(h.Path)).AnErr("cause", err.Cause).Msg(err.Message)
 	switch err.Status {
 	case 401, 403:
 		h.SetHeader("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))

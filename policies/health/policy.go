@@ -134,7 +134,7 @@ func (c *watched) explained(err error) error {
 		e = why
 	}
 	m, with := &c.ex.Msg, *e
-	what := string(m.Text(m.Method))
+	what := wire.Shown(m.Text(m.Method))
 	if name := policies.About(m); name != "" {
 		what += " of " + name
 	}

@@ -72,13 +72,13 @@ func (a *logged) line(level zerolog.Level) *zerolog.Event {
 	if e == nil {
 		return nil
 	}
-	e = e.Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
+	e = e.Str("request", a.ex.ID()).Str("method", wire.Shown(a.ex.Msg.Text(a.ex.Msg.Method))).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
 	if about := policies.AboutBytes(&a.ex.Msg); len(about) > 0 {
 		e = e.Bytes("about", about)
 	}
 	if who := a.ex.Caller.Principal; who != "" {
-		e = e.Str("principal", who[:min(len(who), policies.MaxText)])
+		e = e.Str("principal", wire.Shown(who))
 	}
 	if a.ex.Target != "" {
 		e = e.Str("server", a.ex.Target)
@@ -104,9 +104,9 @@ func (a *logged) failed(err error) {
 	}
 	line := a.line(level)
 	if e.Cause != nil {
-		line = line.AnErr("cause", e.Cause)
+		line = line.Str("cause", wire.ShownText(e.Cause.Error()))
 	}
-	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(e.Message)
+	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(wire.ShownText(e.Message))
 }
 
 func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
@@ -119,7 +119,7 @@ func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
 		a.done = true
 	case m.Kind == wire.Failure:
 		if e := a.line(zerolog.InfoLevel); e != nil {
-			e.Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
+			e.Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(wire.Shown(m.Text(m.ErrorText)))
 		}
 	case m.Kind == wire.Result && a.direct != nil:
 		a.direct.answered(a)
@@ -176,7 +176,7 @@ func (d *FastLine) answered(a *logged) {
 	if method := ex.Msg.Text(ex.Msg.Method); ex.Client.Era == proxy.Modern && string(method) == toolsCall {
 		b = append(b, `,"method":"`+toolsCall+`","era":"modern","ms":`...)
 	} else {
-		b = wire.AppendText(append(b, `,"method":`...), method)
+		b = wire.AppendShown(append(b, `,"method":`...), method)
 		b = append(append(append(b, `,"era":"`...), ex.Client.Era.String()...), `","ms":`...)
 	}
 	b = append(appendMillis(b, lasted), d.sharedFields(ex)...)
@@ -201,7 +201,7 @@ func (d *FastLine) sharedFields(ex *proxy.Exchange) []byte {
 		b = wire.AppendText(append(b, `,"about":`...), about)
 	}
 	if who != "" {
-		b = wire.AppendText(append(b, `,"principal":`...), who[:min(len(who), policies.MaxText)])
+		b = wire.AppendShown(append(b, `,"principal":`...), who)
 	}
 	if ex.Target != "" {
 		b = wire.AppendText(append(b, `,"server":`...), ex.Target)

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"dragoman/policies"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -93,7 +92,7 @@ func TestFastLine(t *testing.T) {
 		{method: "tools/list", id: "r-2", session: session},
 		{method: "tools/call", name: "echo", id: "r-3", target: "up", era: proxy.Modern},
 		{method: "prompts/get", name: "hi", id: "r-4", target: "up", era: proxy.Modern},
-		{method: "tools/call", name: `a\"b\u0000\ud83d\ude00` + strings.Repeat("ä", policies.MaxText), id: "<\x7f\x01ä\">", who: "a\\b\n" + strings.Repeat("c", policies.MaxText)},
+		{method: "tools/call", name: `a\"b\u0000\ud83d\ude00` + strings.Repeat("ä", wire.MaxShown), id: "<\x7f\x01ä\">", who: "a\\b\n" + strings.Repeat("c", wire.MaxShown)},
 	} {
 		m := policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{"name":"`+c.name+`","arguments":{"a":"secret"}}}`)
 		ask := func(log zerolog.Logger, direct *FastLine, what string) {

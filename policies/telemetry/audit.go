@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -133,6 +134,9 @@ func (a *audited) write(end ending) {
 	b = now.UTC().AppendFormat(append(a.began.UTC().AppendFormat(append(b, `,"startedAt":"`...), auditTime), `","finishedAt":"`...), auditTime)
 	b = strconv.AppendInt(append(b, `","durationMs":`...), max(now.Sub(a.began).Milliseconds(), 0), 10)
 	b = append(b, "}\n"...)
+	if bytes.ContainsFunc(b, func(r rune) bool { return r >= 0x7f }) { // arguments are recorded as they came
+		b = wire.AppendVisible(make([]byte, 0, len(b)+64), b)
+	}
 	a.opt.Log.Write(a.ex, b)
 	if *buf = b; cap(b) <= keptTrail {
 		auditLines.Put(buf)
@@ -152,8 +156,10 @@ func (a *audited) appendWho(b []byte) []byte {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"requestId":`...)
-	if id := a.msg.Of(a.msg.ID); len(id) <= policies.MaxText {
-		b = append(b, id...)
+	if id := a.msg.ID; id.IsString(a.msg.Raw) {
+		b = wire.AppendShown(b, a.msg.Text(id))
+	} else if text := a.msg.Of(id); len(text) <= wire.MaxShown {
+		b = append(b, text...)
 	} else {
 		b = append(b, "null"...)
 	}
@@ -221,17 +227,17 @@ func (e *ending) append(b []byte) []byte {
 	}
 	if !e.ok {
 		b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(e.code), 10)
-		b = wire.AppendText(append(b, `,"message":`...), e.why[:min(len(e.why), policies.MaxText)])
+		b = wire.AppendShown(append(b, `,"message":`...), e.why)
 		b = append(b, '}')
 	}
 	return b
 }
 
-// appendMember appends a member with a text, cut to policies.MaxText bytes. It leaves out an empty text.
+// appendMember appends a member with a text as wire.Shown has it. It leaves out an empty text.
 func appendMember[T string | []byte](b []byte, key string, text T) []byte {
 	if len(text) == 0 {
 		return b
 	}
 	b = append(append(append(b, `,"`...), key...), `":`...)
-	return wire.AppendText(b, text[:min(len(text), policies.MaxText)])
+	return wire.AppendShown(b, text)
 }

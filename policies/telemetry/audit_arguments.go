@@ -52,7 +52,7 @@ func (a *Arguments) isSecret(name []byte) bool {
 	if a.What != ArgumentsRedacted {
 		return false
 	}
-	plain := string(normalised(nil, name[:min(len(name), maxAttribute)]))
+	plain := string(normalised(nil, name[:min(len(name), wire.MaxShown)]))
 	for _, part := range a.Redact {
 		if strings.Contains(plain, part) {
 			return true

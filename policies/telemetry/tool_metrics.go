@@ -5,7 +5,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -130,7 +129,7 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 			break
 		}
 		name := wire.Get(m.Raw, entry, "name").Text(m.Raw)
-		if len(name) > 0 && len(name) <= maxToolName && string(name) != otherLabel && utf8.Valid(name) {
+		if len(name) > 0 && len(name) <= maxToolName && string(name) != otherLabel && wire.Shown(name) == string(name) {
 			b.page[string(name)] = true
 		}
 	}

@@ -242,9 +242,6 @@ const (
 	eventResumed  = "dragoman.input_responses"
 )
 
-// maxAttribute bounds the text from outside in one attribute, in bytes.
-const maxAttribute = 256
-
 // Peer describes an upstream for its spans.
 type Peer struct {
 	Name      string
@@ -334,10 +331,8 @@ func describeArrival(span trace.Span, ex *proxy.Exchange) {
 	}
 }
 
-// attributeText returns a text from outside, cut to maxAttribute bytes and made valid UTF-8.
-func attributeText(text []byte) string {
-	return strings.ToValidUTF8(string(text[:min(len(text), maxAttribute)]), "")
-}
+// attributeText returns a text from outside as it may be shown, which is valid UTF-8.
+func attributeText(text []byte) string { return wire.Shown(text) }
 
 // spanned wraps the replies of a request that has a span.
 type spanned struct {

@@ -139,7 +139,7 @@ func TestSpansHaveText(t *testing.T) {
 		texts = append(texts, a.Value.String())
 	}
 	for _, text := range texts {
-		if len(text) > maxAttribute+len("tools/call ") || strings.ToValidUTF8(text, "?") != text {
+		if len(text) > wire.MaxShown+len("tools/call … (1500 bytes)") || strings.ToValidUTF8(text, "?") != text {
 			t.Errorf("%d bytes: %q", len(text), text)
 		}
 	}

@@ -232,7 +232,7 @@ func (i *Inquiry) Withdraw() (out [][]byte) {
 func (i *Inquiry) refused(why string) (out [][]byte, err error) {
 	out = i.Withdraw()
 	if !i.ex.Msg.Is("tools/call") {
-		return out, proxy.Errf(proxy.Unanswered, "%s", why)
+		return out, proxy.NewError(proxy.Unanswered, wire.ShownText(why))
 	}
 	result := append(wire.AppendText([]byte(`{"content":[{"type":"text","text":`), why), `}],"isError":true}`...)
 	return append(out, proxy.ResultMessage(i.ex.Msg.Of(i.ex.Msg.ID), result).Raw), io.EOF

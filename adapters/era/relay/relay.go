@@ -351,7 +351,7 @@ func visitAsText(m *wire.Message) *proxy.Error {
 			text += "; open " + string(url)
 		}
 	}
-	return proxy.Errf(proxy.Question, "%s", text)
+	return proxy.NewError(proxy.Question, wire.ShownText(text))
 }
 
 func (c *relayCall) fail(err error) error {

@@ -53,7 +53,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 		case err != nil:
 			return err
 		case m.Kind == wire.Failure:
-			return proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
+			return proxy.NewError(proxy.InvalidParams, string(m.Text(m.ErrorText)))
 		}
 	}
 	s.mu.Lock()

@@ -172,7 +172,7 @@ func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 	code := m.ErrorCode
 	switch {
 	case code == proxy.CodeResourceNotFound:
-		e := proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
+		e := proxy.NewError(proxy.InvalidParams, string(m.Text(m.ErrorText)))
 		e.Data = m.Of(m.ErrorData)
 		if uri != nil && !wire.Get(m.Raw, m.ErrorData, "uri").Present() {
 			data := []byte("{}")
@@ -183,11 +183,11 @@ func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 		}
 		return e
 	case code == proxy.CodeURLElicitation:
-		e := proxy.Errf(proxy.MissingCapability, "%s", m.Text(m.ErrorText))
+		e := proxy.NewError(proxy.MissingCapability, string(m.Text(m.ErrorText)))
 		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
 		return e
 	case code <= -32020 && code >= -32099:
-		e := proxy.Errf(proxy.Translation, "%s", m.Text(m.ErrorText))
+		e := proxy.NewError(proxy.Translation, string(m.Text(m.ErrorText)))
 		e.Data = strconv.AppendInt([]byte(`{"code":"`+proxy.Translation.Name+`","retryable":false,"originalCode":`), int64(code), 10)
 		e.Data = append(e.Data, '}')
 		return e

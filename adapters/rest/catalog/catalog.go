@@ -11,6 +11,7 @@ import (
 	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/rest/schema"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Options configure a Catalog.
@@ -69,6 +70,6 @@ func (c *Catalog) Note(level, what string, notes []string) {
 			c.opt.Log(level, what+", and "+strconv.Itoa(len(notes)-i)+" more of that kind", nil)
 			return
 		}
-		c.opt.Log(level, what+": "+text, nil)
+		c.opt.Log(level, what+": "+wire.ShownText(text), nil)
 	}
 }

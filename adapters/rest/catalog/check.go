@@ -80,7 +80,7 @@ func (c *Catalog) callable(list *List, name string, args []byte) (*Tool, error) 
 // check validates a value against a schema of a tool, and logs the parts of the schema that are not checked.
 func (c *Catalog) check(tool *Tool, which string, schemaJSON, value []byte) (*schema.Violation, error) {
 	v, err := c.opt.Check.Check(schemaJSON, value)
-	about := "the " + which + " of tool " + strconv.Quote(tool.Name)
+	about := "the " + which + " of tool " + strconv.Quote(wire.Shown(tool.Name))
 	if err != nil {
 		if c.First(tool.list, tool.Name, which+" unusable") {
 			c.opt.Log("warn", about+" cannot be used; nothing is checked against it", err)

@@ -128,7 +128,7 @@ func (r *reply) foreign(why string) *proxy.Error {
 		if r.location != "" {
 			text += ": set upstreams.NAME.url so that it need not go to " + httpcall.Printable([]byte(r.location))
 		}
-		return proxy.Errf(proxy.HTTPStatus, "%s", text)
+		return proxy.NewError(proxy.HTTPStatus, wire.ShownText(text))
 	case r.status == 401 || r.status == 403:
 		f, text = proxy.Refused, "; set the credentials in upstreams.NAME.headers"
 	case r.status == 404 || r.status == 405:
@@ -177,7 +177,7 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 		if known {
 			return m, nil, nil
 		}
-		return proxy.ErrorMessage(c.id, proxy.Errf(proxy.InvalidParams, "%s", e.text)), nil, nil
+		return proxy.ErrorMessage(c.id, proxy.NewError(proxy.InvalidParams, e.text)), nil, nil
 	case proxy.TimedOut:
 		f, what = proxy.UpstreamTimeout, "the service gave up"
 	case proxy.RateLimited:

@@ -117,7 +117,7 @@ func (s *Dialer) unreachable(err error) *proxy.Error {
 	default:
 		text += cause.Error()
 	}
-	e := proxy.Errf(proxy.Unreachable, "%s", text)
+	e := proxy.NewError(proxy.Unreachable, text)
 	e.Cause = err
 	return e
 }

@@ -195,7 +195,7 @@ func (s *circuit) refusal() *proxy.Error {
 		upstream.Called(s.name), plural(s.failures, "start", " in a row failed"), upstream.Duration(time.Since(s.lastAt)), s.last, upstream.Duration(left),
 		upstream.Key(s.name))
 	s.mu.Unlock()
-	e := proxy.Errf(proxy.Unreachable, "%s", text)
+	e := proxy.NewError(proxy.Unreachable, text)
 	e.RetryAfter = seconds(left)
 	return e
 }

@@ -50,7 +50,7 @@ func (q *Query) Message(out Outcome) wire.Message {
 // fails returns a result that reports an error or, for a prompt, whose results cannot, an error response.
 func (q *Query) fails(text string) Outcome {
 	if q.Msg.Is("prompts/get") {
-		return refuses(proxy.Errf(proxy.Question, "%s", text))
+		return refuses(proxy.NewError(proxy.Question, text))
 	}
 	return Fails(text)
 }

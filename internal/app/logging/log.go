@@ -49,7 +49,7 @@ func New(level, format string, w io.Writer) (zerolog.Logger, error) {
 	if readable {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: !Colourful(w, os.Environ()), FormatTimestamp: clock}
 	}
-	return zerolog.New(w).Level(least).Hook(stamp{}), nil
+	return zerolog.New(visible{w, readable}).Level(least).Hook(stamp{}), nil
 }
 
 // Batch returns a writer that gathers lines for w, or nil if the log is for people, who want each line at once.
