@@ -80,8 +80,11 @@ func (g *Generation) routes(responses mcphttp.ResponseOptions) (*mcphttp.Routes,
 		only := modern.Only{Modern: newer}
 		return &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: only}, Streams: only, SSE: modern.NoSSE{}}, nil
 	}
-	r := &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: older}, Streams: older,
-		SSE: &sse.Downstream{Handle: g.Handle, Store: g.shared.sessions, Cap: g.Cfg.Limits.RequestTime, Refuse: g.router.Refuse}}
+	streaming := &sse.Downstream{Handle: g.Handle, Store: g.shared.sessions, Cap: g.Cfg.Limits.RequestTime}
+	if len(g.Targets.All) > 0 { // otherwise the handler answers by itself, see AssembleHandler
+		streaming.Refuse = g.router.Refuse
+	}
+	r := &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: older}, Streams: older, SSE: streaming}
 	if len(served.Modern()) == 0 {
 		r.Endpoint.Modern = older
 	}
