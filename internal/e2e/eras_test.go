@@ -121,10 +121,10 @@ func TestListenerRevisions(t *testing.T) {
 func TestServerNegotiatesAnotherRevision(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		u := newUpstream(t, kind)
-		u.on("initialize", func(c *call) { c.result(fmt.Sprintf(welcomed, "2024-11-05")) })
-		r := startRig(t, "eras = [\"2025-06-18\"]\n"+u.toml(""), true)
-		res := r.must("POST", "/mcp", initAs("2025-06-18"), legacyHeaders("")...)
-		if res.status != 200 || !matches(`{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"…settled on revision 2024-11-05, which eras…","data":{"code":"upstream_bad_answer","retryable":false}}}`, res.body) {
+		u.on("initialize", func(c *call) { c.result(fmt.Sprintf(welcomed, "2025-06-18")) })
+		r := startRig(t, "eras = [\"2025-11-25\"]\n"+u.toml(""), true)
+		res := r.must("POST", "/mcp", initAs("2025-11-25"), legacyHeaders("")...)
+		if res.status != 200 || !matches(`{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"…settled on revision 2025-06-18, which eras…","data":{"code":"upstream_bad_answer","retryable":false}}}`, res.body) {
 			t.Errorf("%s: %d %s", kind, res.status, res.body)
 		}
 		testkit.Eventually(t, "the end of the session", func() bool { return r.h.Sessions().Len() == 0 })
