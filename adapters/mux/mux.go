@@ -56,8 +56,8 @@ type Mux struct {
 	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
-	last  party // of the telling call that ended last, if
-	ended bool  // one has
+	last  party     // of the telling call that ended last
+	ended time.Time // when it has; zero: none has
 	dead  error
 }
 
@@ -177,7 +177,7 @@ func (x *Mux) take(n uint64) *call {
 	}
 	delete(x.calls, n)
 	if c.tells {
-		x.last, x.ended = partyOf(c.ex), true
+		x.last, x.ended = partyOf(c.ex), time.Now()
 	}
 	for kind := range x.lists {
 		x.lists[kind].remove(c, kind)

@@ -124,7 +124,7 @@ func (s *Session) available(lease bool, from netip.Addr) availability {
 
 // asked returns the call that a question belongs to which names none, and the number of calls that accept it. Among leased calls, all of
 // one client, it is the one that began to run last, and a suspended one only if none runs: its server waits for answers. Otherwise it is
-// the only one that accepts the question.
+// the only one that accepts the question. There is none while a turn rests: the question may be of the call that was given up.
 func (s *Session) asked(m *wire.Message) (found Receiver, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,8 @@ func (s *Session) asked(m *wire.Message) (found Receiver, count int) {
 			best, found = rank, c.Receiver
 		}
 	}
-	if count > 1 && best < 0 {
+	rests := slices.ContainsFunc(s.turns, func(t *Turn) bool { return t.state == resting })
+	if rests || count > 1 && best < 0 {
 		found = nil
 	}
 	return found, count

@@ -208,6 +208,10 @@ func TestAskedCall(t *testing.T) {
 		a.Suspend()
 		b.Suspend()
 		expect("none runs", "b", 2)
+		b.Resume()
+		expect("one runs again", "b", 2)
+		a.Abort()
+		expect("one runs beside one that was given up", "", 2)
 		for _, turn := range []*Turn{a, b} {
 			turn.End()
 		}
