@@ -171,7 +171,7 @@ func (p parsing) squeezed(text string) string {
 		rest = readableHost(rest)
 	}
 	if rest = strings.Replace(rest, "?#", "#", 1); !p.partial { // an empty query, an empty fragment
-		rest = strings.TrimSuffix(strings.TrimSuffix(rest, "#"), "?")
+		rest = strings.TrimRight(rest, "?#")
 	}
 	parts := strings.Split(rest, "/")
 	kept := parts[:0]

@@ -39,15 +39,15 @@ func (p parsing) normal(text string) (exact, naked string, err error) {
 	}
 	authority, path := cutAny(after, "/?#")
 	user, host := cutUser(authority)
+	if host, err = escaped(host); err != nil {
+		return "", "", err
+	}
 	port := ""
 	if path != "" || !p.partial {
 		host, port = cutPort(host)
 	}
 	if address, ok := normalAddress(host); ok {
 		host = address
-	}
-	if host, err = escaped(host); err != nil {
-		return "", "", err
 	}
 	if path, err = escaped(path); err != nil {
 		return "", "", err
@@ -158,6 +158,9 @@ func normalHost(host string) (string, error) {
 	}
 	name, err := hostNames.ToASCII(percentDecoded(host))
 	if err != nil || name == "" || strings.ContainsAny(name, " #/:<>?@[\\]^|%\"`{}") || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", errHost
+	}
+	if again, err := hostNames.ToASCII(name); err != nil || again != name { // punycode that is not read back
 		return "", errHost
 	}
 	last := name[strings.LastIndexByte(strings.TrimSuffix(name, "."), '.')+1:]
