@@ -24,6 +24,7 @@ import (
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/config/value"
+	"dragoman/proxy"
 )
 
 var errBenchInterrupted = errors.New("bench: interrupted before anything was measured")
@@ -130,10 +131,10 @@ func (b *bencher) warn() {
 	if err != nil {
 		return
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !proxy.IsLoopbackHost(u.Hostname()) {
 		b.note("the target is not on the loopback: the network is part of the figures; see to it that its owner knows of the load")
 	}
-	if !b.PIDOfPort && b.PID == 0 && runtime.GOOS == "linux" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+	if !b.PIDOfPort && b.PID == 0 && runtime.GOOS == "linux" && proxy.IsLoopbackHost(u.Hostname()) {
 		b.note("CPU and memory of the server are not read; add --pid-of-port")
 	}
 }

@@ -54,7 +54,7 @@ the configuration follows, on standard error, so that the key alone can be piped
 		if _, err := fmt.Fprintln(p.std.Out, key); err != nil {
 			return failed(err)
 		}
-		_, err := fmt.Fprintf(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration:\n[security]\napi_keys_enabled = true\n\n[security.api_keys.%s]\nhashes = [%s]\n",
+		_, err := fmt.Fprintf(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration, which needs security.api_keys_enabled = true once:\n[security.api_keys.%s]\nhashes = [%s]\n",
 			value.KeyPart(name), value.Quote(policies.HashKey(key)))
 		return failed(err)
 	}

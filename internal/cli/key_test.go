@@ -23,7 +23,7 @@ func TestKeyCommands(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(key, policies.KeyPrefix) || strings.Contains(toml, strings.TrimSpace(key)) {
 		t.Fatalf("%d %q %q", code, key, toml)
 	}
-	c, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "c.toml", toml)})
+	c, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "c.toml", "security.api_keys_enabled = true\n"+toml)})
 	if err != nil || c.Security.Auth.Keys[0].Name != "ci" {
 		t.Fatalf("%v\n%s", err, toml)
 	}

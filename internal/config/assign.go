@@ -235,8 +235,15 @@ func (l *loader) unknownKey(rows []setting, g given, skip int) {
 	if near := value.Nearest(strings.Join(g.path[skip:], "."), known); near != "" {
 		fix = "did you mean " + strings.Join(append(slices.Clone(g.path[:skip]), near), ".") + "?"
 	}
+	if key, ok := elsewhere[g.path[len(g.path)-1]]; ok && skip > 1 && g.path[0] == UpstreamsKey {
+		fix = fmt.Sprintf("what a principal may use is %s.%s.%s.PRINCIPAL.%s; PRINCIPAL \"*\" is everybody", UpstreamsKey, g.path[1], accessKey, key)
+	}
 	l.refuse(g, "unknown key", fix)
 }
+
+// elsewhere has names of other gateways for keys in the access of an upstream.
+var elsewhere = map[string]string{"allow_tools": "tools", "allowed_tools": "tools", "allow_prompts": "prompts", "allow_resources": "resources",
+	"denied_tools": "deny_tools", "deny_tools": "deny_tools", "deny_prompts": "deny_prompts", "deny_resources": "deny_resources"}
 
 func hasPrefix(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -98,4 +100,29 @@ func renameField(at *string, name string) field.Field {
 		}
 		return nil
 	}}
+}
+
+// checkGrants warns of rights of principals that no API key has, where there are no credentials but keys. It is no error,
+// since keys may come and go in a file of their own.
+func (l *loader) checkGrants() {
+	c := l.cfg
+	if c.Security.Auth.JWT.Issuer != "" || c.TLS.ClientAuth != ClientAuthNone {
+		return
+	}
+	var known []string
+	for _, k := range c.Security.Auth.Keys {
+		known = append(known, cmp.Or(k.Principal, k.Name))
+	}
+	for _, u := range c.Upstreams {
+		for _, g := range u.Access {
+			if g.Principal == "*" || slices.Contains(known, g.Principal) {
+				continue
+			}
+			fix := "give a key this name or principal, or remove the entry"
+			if near := value.Nearest(g.Principal, known); near != "" {
+				fix = fmt.Sprintf("did you mean %s?", near)
+			}
+			l.warn("%s.%s.%s.%s is about a principal that no API key has, so it binds nobody; %s", UpstreamsKey, u.Name, accessKey, value.KeyPart(g.Principal), fix)
+		}
+	}
 }

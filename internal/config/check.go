@@ -67,10 +67,12 @@ func (l *loader) checkAuth() {
 	l.checkJWT(&auth.JWT)
 }
 
-// checkBinding reports rules about callers that are not asked for credentials: such rules would bind nobody.
+// checkBinding reports rules about callers that are not asked for credentials, or that no credential names: such rules would
+// bind nobody.
 func (l *loader) checkBinding() {
 	c := l.cfg
 	if c.Authenticates() {
+		l.checkGrants()
 		return
 	}
 	const fix = "ask for credentials (" + apiKeysKey + ", " + jwtTable + "issuer or " + tlsTable + "client_auth), or "

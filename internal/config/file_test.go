@@ -101,6 +101,7 @@ func TestFileErrors(t *testing.T) {
 	f("c.toml", "[sesions]\nidle_ttl = \"1m\"\nmax = 1\n", `c.toml:1: sesions: unknown key; did you mean sessions?`)
 	f("c.toml", "idle_ttl = \"1m\"\n", `c.toml:1: idle_ttl: unknown key; did you mean sessions.idle_ttl?`)
 	f("c.toml", "quite_different = 1\n", "c.toml:1: quite_different: unknown key; fix: remove it; `dragoman config print` lists the keys")
+	f("c.toml", "[upstreams.a]\nurl = \"http://a.example\"\nallow_tools = [\"x\"]\n", `c.toml:3: upstreams.a.allow_tools: unknown key; fix: what a principal may use is upstreams.a.access.PRINCIPAL.tools; PRINCIPAL "*" is everybody`)
 	f("c.toml", "Listen = \"127.0.0.1:8080\"\n", `c.toml:1: Listen: unknown key; did you mean listen?`)
 	f("c.toml", "[upstream.a]\nurl = \"http://a\"\n", `c.toml:1: upstream.a: unknown key; did you mean upstreams?`)
 	f("c.yaml", "upstreams:\n  a:\n    location: http://a\n    header: {A: b}\n",

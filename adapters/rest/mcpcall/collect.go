@@ -50,6 +50,5 @@ func unknownMethod(err error) bool {
 	if errors.As(err, &failed) {
 		return failed.Code == proxy.CodeMethodNotFound
 	}
-	var e *proxy.Error
-	return errors.As(err, &e) && e.Name == proxy.MethodNotFound.Name
+	return proxy.IsFault(err, proxy.MethodNotFound)
 }

@@ -7,6 +7,7 @@ import (
 	"dragoman/conformance/checks/checkutil"
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
+	"dragoman/proxy"
 )
 
 const pageSending = "basic/transports §Sending Messages to the Server"
@@ -144,7 +145,7 @@ func listen(t *suite.Trial, c *peer.Conn, more ...peer.Field) *peer.Response {
 // foreignOrigin runs only at servers of this machine: the allowed origins of others are unknown.
 func foreignOrigin(t *suite.Trial) {
 	u, err := url.Parse(t.Target.HTTP.URL)
-	if err != nil || !isLoopback(u.Hostname()) {
+	if err != nil || !proxy.IsLoopbackHost(u.Hostname()) {
 		t.Skip("the server is not on this machine: which origins are foreign to it is not known")
 	}
 	stranger := peer.Field{Name: "Origin", Value: "http://stranger.example"}
@@ -160,8 +161,4 @@ func foreignOrigin(t *suite.Trial) {
 	c := t.Open(nil)
 	res := t.Send(peer.Request{Header: checkutil.LegacyHead(c, stranger), Body: checkutil.Ping("1")})
 	checkutil.WantStatus(t, res, expected, right)
-}
-
-func isLoopback(host string) bool {
-	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
