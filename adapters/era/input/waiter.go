@@ -63,7 +63,7 @@ func (x *Calls) resume(ex *proxy.Exchange, h Handle) (proxy.Replies, error) {
 		return nil, BadState() // taken by another retry
 	}
 	ex.Continues = d.inner.OutgoingTrace()
-	d.turn.Resume()
+	d.turn.Resume(ex)
 	a := d.Attach(ex) // first: the result may follow the answer at once
 	for _, raw := range d.takeAnswers(&ex.Msg) {
 		x.work.Answer(ex, d.session.Link(), raw)

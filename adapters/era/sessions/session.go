@@ -30,8 +30,9 @@ type Session struct {
 	result      *InitResult
 
 	mu         sync.Mutex
-	uses       int     // calls, and listens
-	turns      []*Turn // leased, the last to run last
+	uses       int           // calls, and listens
+	turns      []*Turn       // leased, the last to run last
+	moved      chan struct{} // closed when a turn has changed; nil: none waits for that
 	idle       *time.Timer
 	last       time.Time // when it was last used
 	level      string    // that logging/setLevel asked for so far

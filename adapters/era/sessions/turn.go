@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"time"
@@ -47,14 +48,72 @@ func (t *Turn) Leased() bool { return t.leased }
 // Suspend records that the client has been asked. Its next call may use the session.
 func (t *Turn) Suspend() { t.move(suspended, running) }
 
-// Resume records that the client has returned with answers, and waits again. It does not wait for the turn of another call that has
-// begun meanwhile, whose answer may depend on this one.
-func (t *Turn) Resume() { t.move(running, suspended) }
+// resumeMost bounds how long a turn that resumes waits for another one.
+const resumeMost = time.Second
+
+// Resume records that the client has returned with answers, and waits again. Before, it waits until the turn of another call that has
+// begun meanwhile is over or suspended, since two calls that run cannot be told apart by what the server asks. It waits a second at most,
+// and until ctx is done: the other call's answer may depend on this one.
+func (t *Turn) Resume(ctx context.Context) {
+	late := time.NewTimer(resumeMost)
+	defer late.Stop()
+	for {
+		moved := t.resume(false)
+		if moved == nil {
+			return
+		}
+		select {
+		case <-moved:
+			continue
+		case <-late.C:
+		case <-ctx.Done():
+		}
+		t.resume(true)
+		return
+	}
+}
+
+// resume makes a suspended turn run, unless another turn does and force is false: then it returns a channel that is closed when a turn of
+// the session has changed.
+func (t *Turn) resume(force bool) (moved <-chan struct{}) {
+	s := t.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !t.leased || t.state != suspended {
+		return nil
+	}
+	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o.state == running }) {
+		if s.moved == nil {
+			s.moved = make(chan struct{})
+		}
+		return s.moved
+	}
+	t.set(running)
+	return nil
+}
+
+// set changes the state of a leased turn, which becomes the last of the session's turns. The caller holds s.mu.
+func (t *Turn) set(to turnState) {
+	s := t.s
+	t.state = to
+	i := slices.Index(s.turns, t)
+	s.turns = append(slices.Delete(s.turns, i, i+1), t)
+	s.last = time.Now()
+	s.tell()
+}
+
+// tell wakes the turns that wait for another one. The caller holds s.mu.
+func (s *Session) tell() {
+	if s.moved != nil {
+		close(s.moved)
+		s.moved = nil
+	}
+}
 
 // Abort implements proxy.Aborter: the client has given the call up.
 func (t *Turn) Abort() { t.move(resting, running, suspended) }
 
-// move changes the state if it is one of from. The last turn to run is the last of the session's turns.
+// move changes the state if it is one of from.
 func (t *Turn) move(to turnState, from ...turnState) {
 	if !t.leased {
 		return
@@ -63,13 +122,10 @@ func (t *Turn) move(to turnState, from ...turnState) {
 	s.mu.Lock()
 	moves := slices.Contains(from, t.state)
 	if moves {
-		t.state = to
-		i := slices.Index(s.turns, t)
-		s.turns = append(slices.Delete(s.turns, i, i+1), t)
-		s.last = time.Now()
+		t.set(to)
 	}
 	s.mu.Unlock()
-	if moves && to != running {
+	if moves {
 		s.pool.signal()
 	}
 }
@@ -81,6 +137,7 @@ func (t *Turn) End() {
 	ended := t.state == over
 	if t.state = over; !ended {
 		s.turns = slices.DeleteFunc(s.turns, func(o *Turn) bool { return o == t })
+		s.tell()
 	}
 	s.mu.Unlock()
 	if !ended {

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"testing"
@@ -59,7 +60,7 @@ func TestTurns(t *testing.T) {
 		asked.Suspend()
 		next, took := r.turn(t, caller("p", ""))
 		expect("after a question", next, took, 1, 0)
-		asked.Resume()
+		asked.Resume(t.Context())
 		if all, leased := r.Size(); all != 2 || leased != 1 {
 			t.Errorf("%d sessions, %d leased", all, leased)
 		}
@@ -203,12 +204,12 @@ func TestAskedCall(t *testing.T) {
 		b, _ := r.turn(t, caller("p", ""))
 		b.Join(&fickle{"b"}, false)
 		expect("one runs", "b", 2)
-		a.Resume()
+		a.Resume(t.Context())
 		expect("both run", "a", 2)
 		a.Suspend()
 		b.Suspend()
 		expect("none runs", "b", 2)
-		b.Resume()
+		b.Resume(t.Context())
 		expect("one runs again", "b", 2)
 		a.Abort()
 		expect("one runs beside one that was given up", "", 2)
@@ -229,6 +230,46 @@ func TestAskedCall(t *testing.T) {
 			defer turn.End()
 		}
 		expect("two without a lease", "", 2)
+		r.close(t)
+	})
+}
+
+// A turn that resumes waits for the one that has begun meanwhile, but not for ever, and not for a client that has left.
+func TestTurnResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		resume := func(ctx context.Context, turn *Turn) time.Duration {
+			began := time.Now()
+			turn.Resume(ctx)
+			return time.Since(began)
+		}
+		a, _ := r.turn(t, caller("p", ""))
+		for what, leave := range map[string]func(*Turn){"suspended": (*Turn).Suspend, "over": (*Turn).End, "given up": (*Turn).Abort} {
+			a.Suspend()
+			b, _ := r.turn(t, caller("p", ""))
+			time.AfterFunc(100*time.Millisecond, func() { leave(b) })
+			if took := resume(t.Context(), a); took != 100*time.Millisecond || a.state != running {
+				t.Errorf("the other is %s: %v, state %d", what, took, a.state)
+			}
+			b.End()
+		}
+		a.Suspend()
+		b, _ := r.turn(t, caller("p", ""))
+		if took := resume(t.Context(), a); took != resumeMost || a.state != running || b.state != running {
+			t.Errorf("the other runs on: %v", took)
+		}
+		a.Suspend()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if took := resume(ctx, a); took != time.Millisecond {
+			t.Errorf("the client has left: %v", took)
+		}
+		a.Abort()
+		if took := resume(t.Context(), a); took != 0 || a.state != resting {
+			t.Errorf("a call that was given up: %v, state %d", took, a.state)
+		}
+		a.End()
+		b.End()
 		r.close(t)
 	})
 }
