@@ -17,7 +17,8 @@ const (
 	// fieldName is the length of the longest field name with colon and space. A line may exceed the limit by it, because
 	// the limit counts the data alone.
 	fieldName    = len("event: ")
-	emptyReads   = 100 // reads without a byte before the reader counts as broken, as in bufio
+	otherLines   = 64 << 10 // limit of a line that is no data: a comment, a name, an id
+	emptyReads   = 100      // reads without a byte before the reader counts as broken, as in bufio
 	largestMax   = 1 << 30
 	smallEvents  = 16 // small events in a row after which a large buffer is released
 	unknownRetry = -1
@@ -32,13 +33,17 @@ var (
 
 var byteOrderMark = [3]byte{0xEF, 0xBB, 0xBF}
 
-// LimitError reports that an event was larger than the limit. The stream cannot be read further.
+// LimitError reports that an event, or one of its lines that is no data, was larger than the limit. The stream cannot be read further.
 type LimitError struct {
-	Limit int // limit of one event's data, in bytes
+	Limit int  // limit of one event's data, or of such a line, in bytes
+	Line  bool // the line
 }
 
 // Error returns the limit.
 func (e *LimitError) Error() string {
+	if e.Line {
+		return fmt.Sprintf("eventstream: a line that is no data exceeds %d bytes", e.Limit)
+	}
 	return fmt.Sprintf("eventstream: an event exceeds the limit of %d bytes", e.Limit)
 }
 
@@ -238,6 +243,10 @@ func (s *Splitter) parse() bool {
 			}
 		}
 		end, ok := s.lineEnd()
+		if line := s.buf[s.line:end]; len(line) > otherLines && !bytes.HasPrefix(line, dataField[:len("data")]) {
+			s.failed = &LimitError{Limit: otherLines, Line: true}
+			return false
+		}
 		held := s.dataTo - s.dataFrom + end - s.line
 		if held > s.max+fieldName {
 			s.failed = &LimitError{Limit: s.max}

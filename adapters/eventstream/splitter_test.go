@@ -184,6 +184,29 @@ func TestSplitter(t *testing.T) {
 	f("data: a\n\nd", io.ErrUnexpectedEOF, a)
 }
 
+// A line that is no data has a limit of its own, however large events may be.
+func TestSplitterOtherLines(t *testing.T) {
+	for _, size := range []int{1 << 10, 1 << 20} {
+		for _, field := range []string{":", "event:", "id:", "anything"} {
+			whole, over := strings.Repeat("x", otherLines-len(field)), field+strings.Repeat("x", otherLines+1-len(field))
+			for in, want := range map[string]bool{field + whole + "\ndata: a\n\n": false, over: true, over + "\ndata: a\n\n": true, "data: a\n" + over + "\n\n": true} {
+				var s Splitter
+				s.Reset(DefaultMax)
+				_, err := s.Next(&chunks{in: []byte(in), sizes: []int{size}})
+				limit, failed := errors.AsType[*LimitError](err)
+				if failed != want || failed && (!limit.Line || limit.Limit != otherLines || !strings.Contains(err.Error(), "no data exceeds 65536")) {
+					t.Errorf("%.10q of %d bytes: %v", in, len(in), err)
+				}
+			}
+		}
+		var s Splitter
+		s.Reset(DefaultMax)
+		if _, err := s.Next(&chunks{in: []byte("data: " + strings.Repeat("x", 1<<20) + "\n\n"), sizes: []int{size}}); err != nil {
+			t.Errorf("data: %v", err)
+		}
+	}
+}
+
 func TestSplitterLimit(t *testing.T) {
 	f := func(in string, max int, events int, tooLarge bool) {
 		t.Helper()

@@ -393,6 +393,7 @@ func (c *MintedCall) Next(until time.Time) (m *wire.Message, err error) {
 // are returned as they are.
 func Fault(err error) error {
 	large, tooLarge := errors.AsType[*http1.TooLargeError](err)
+	line, isLine := errors.AsType[*eventstream.LimitError](err)
 	switch {
 	case is[*proxy.Error](err), is[*transport.StatusError](err):
 		return err
@@ -400,9 +401,13 @@ func Fault(err error) error {
 		return proxy.Errf(proxy.Unreachable, "the upstream server cannot be reached: %w", err)
 	case errors.Is(err, httpclient.ErrTooManyConns):
 		return proxy.Errf(proxy.Overloaded, "too many connections to the upstream server are in use")
+	case tooLarge && large.What == http1.ResponseHeader:
+		return proxy.Errf(proxy.ResponseTooLarge, "the head of the upstream server's answer is larger than limits.header, %d bytes", large.Limit)
 	case tooLarge:
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's answer is larger than limits.response_body, %d bytes", large.Limit)
-	case is[*eventstream.LimitError](err):
+	case isLine && line.Line:
+		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server sent an event stream with a line that is no data and longer than %d bytes", line.Limit)
+	case isLine:
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server sent an event larger than limits.event: %w", err)
 	case is[*http1.MalformedError](err):
 		return proxy.Errf(proxy.BadAnswer, "the upstream server broke the rules of HTTP: %w", err)

@@ -16,7 +16,10 @@ type MalformedError struct{ What string }
 
 func (e *MalformedError) Error() string { return "httpd: malformed " + e.What }
 
-// TooLargeError is a part of a message, What ("response body", "response header"), that exceeds Limit bytes.
+// ResponseHeader is What of a TooLargeError of a response's head.
+const ResponseHeader = "response header"
+
+// TooLargeError is a part of a message, What ("response body", [ResponseHeader]), that exceeds Limit bytes.
 type TooLargeError struct {
 	What  string
 	Limit int

@@ -86,7 +86,7 @@ func (h *HeadReader) Read(br *bufio.Reader) (int, error) {
 			}
 		}
 		if len(buf) == br.Size() {
-			what := "response header"
+			what := ResponseHeader
 			if h.Requests {
 				what = "request header"
 			}

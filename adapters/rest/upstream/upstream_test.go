@@ -214,6 +214,8 @@ func TestBadAnswers(t *testing.T) {
 		"no error":         {fixed(500, `{"success":false,"code":"TIMEOUT"}`), proxy.BadAnswer, "error is no string"},
 		"meta":             {fixed(200, `{"success":true,"data":{},"meta":[]}`), proxy.BadAnswer, "meta is no object"},
 		"too large":        {fixed(200, successBody(large)), proxy.ResponseTooLarge, "limits.response_body"},
+		"large head":       {typed(200, "application/json", successBody("{}"), "X-Large", strings.Repeat("x", 1<<20)), proxy.ResponseTooLarge, "the head of the upstream server's answer is larger than limits.header, 16384 bytes"},
+		"large comment":    {typed(200, "text/event-stream", ":"+strings.Repeat("x", 70<<10)+"\nevent: result\ndata: {}\n\n"), proxy.ResponseTooLarge, "a line that is no data and longer than 65536 bytes"},
 		"large error":      {typed(500, "text/plain", large), proxy.HTTPStatus, "HTTP 500 Internal Server Error and no envelope: \"xxx"},
 		"html error":       {typed(502, "text/html", "<h1>Bad Gateway</h1>"), proxy.HTTPStatus, "HTTP 502 Bad Gateway and no envelope: <h1>Bad Gateway</h1>"},
 		"not found":        {typed(404, "text/plain", "no"), proxy.HTTPStatus, "upstreams.NAME.url must be the base"},
