@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -16,6 +19,7 @@ import (
 	"dragoman/adapters/admin"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
 )
 
 const healthLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` whether it is ready to serve
@@ -48,16 +52,76 @@ func newHealth(p *program) *cobra.Command {
 		Long:    healthLong,
 		Example: healthExample,
 	}
+	live := c.Flags().Bool("live", false, "ask whether the process lives, not whether it is ready")
+	p.asksAdmin(c, func(ctx context.Context, address string) error {
+		line, err := askHealth(ctx, address, *live)
+		if err != nil {
+			return failed(err)
+		}
+		_, err = fmt.Fprintln(p.std.Out, line)
+		return failed(err)
+	})
+	return c
+}
+
+const statusLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` for its servers, and print a line for
+each: its name, its state, and if it is down why. The exit code is 0 if all are
+well, else 1.
+
+The address is found as ` + "`dragoman health`" + ` finds it.`
+
+func newStatus(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "status [flags]",
+		Short:   "Print the state of each server of a running dragoman",
+		Long:    statusLong,
+		Example: "  dragoman status\n  dragoman status --json\n  dragoman status --admin 127.0.0.1:9191",
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON: status, and checks with name, ready, state and why")
+	p.asksAdmin(c, func(ctx context.Context, address string) error {
+		said, _, err := askAdmin(ctx, "status", address, "/readyz")
+		if err != nil {
+			return failed(err)
+		}
+		if err := said.print(p.std.Out, *asJSON); err != nil {
+			return failed(err)
+		}
+		if slices.ContainsFunc(said.Checks, func(c admin.Check) bool { return !c.Ready }) {
+			return &exitError{code: ExitFailed}
+		}
+		return nil
+	})
+	return c
+}
+
+// print writes a line for each check, or JSON.
+func (r *readiness) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		data, err := json.MarshalIndentWithOption(r, "", "  ", json.DisableHTMLEscape())
+		if err == nil {
+			_, err = fmt.Fprintln(w, string(data))
+		}
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "SERVER\tSTATE\t") // errors are returned by Flush
+	for _, c := range r.Checks {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", strings.TrimPrefix(c.Name, "upstream "), c.State, wire.ShownText(c.Why))
+	}
+	return t.Flush()
+}
+
+// asksAdmin adds to a command the flags that find the admin listener, and has it ask there.
+func (p *program) asksAdmin(c *cobra.Command, ask func(ctx context.Context, address string) error) {
 	flags := c.Flags()
 	at := flags.String("admin", "", "address of the admin listener, `HOST:PORT` (default 127.0.0.1:9090)")
 	file := flags.String("config", "", "configuration `FILE` that may name it; default: $"+config.FileVariable)
-	live := flags.Bool("live", false, "ask whether the process lives, not whether it is ready")
 	limit := flags.Duration("timeout", 2*time.Second, "how long it may take to answer, `DURATION`, up to 1m")
 	_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml") // fails only if there is no such flag
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0:
-			return usagef("unexpected argument %q; fix: write `dragoman health`, with --admin HOST:PORT for another address", value.Shorten(args[0]))
+			return usagef("unexpected argument %q; fix: write `%s`, with --admin HOST:PORT for another address", value.Shorten(args[0]), c.CommandPath())
 		case *limit <= 0 || *limit > mostHealthTime:
 			return usagef("--timeout: %s is out of bounds; fix: write a duration of up to %s", *limit, mostHealthTime)
 		}
@@ -68,14 +132,8 @@ func newHealth(p *program) *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), *limit)
 		defer cancel()
-		line, err := askHealth(ctx, address, *live)
-		if err != nil {
-			return failed(err)
-		}
-		_, err = fmt.Fprintln(p.std.Out, line)
-		return failed(err)
+		return ask(ctx, address)
 	}
-	return c
 }
 
 // adminAddress returns the address of the admin listener of `dragoman serve` in the same environment. If the file cannot
@@ -88,26 +146,37 @@ func (p *program) adminAddress(flag, file string) (string, error) {
 	return address, err
 }
 
+// readiness is an answer of the admin listener.
+type readiness struct {
+	Status string        `json:"status"`
+	Checks []admin.Check `json:"checks"`
+}
+
+// askAdmin requests a state from the admin listener, for a command.
+func askAdmin(ctx context.Context, command, address, path string) (said *readiness, status int, err error) {
+	if address == "off" {
+		return nil, 0, fmt.Errorf("%s: the admin listener is off; fix: give it an address with --admin HOST:PORT, or %s", command, config.AdminVariable)
+	}
+	status, body, err := getAdmin(ctx, reachable(address), path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %s does not answer: %w; is that the address of the admin listener (--admin)?", command, address, err)
+	}
+	if json.Unmarshal(body, &said) != nil || said == nil || said.Status == "" {
+		return nil, 0, fmt.Errorf("%s: %s answers with status %d like no admin listener of a dragoman; fix: name it with --admin HOST:PORT", command, address, status)
+	}
+	return said, status, nil
+}
+
 // askHealth requests the state from the admin listener and returns it in a line, or as an error if it is bad. It ends
 // with ctx.
 func askHealth(ctx context.Context, address string, live bool) (string, error) {
-	if address == "off" {
-		return "", errors.New("health: the admin listener is off; fix: give it an address with --admin HOST:PORT, or " + config.AdminVariable)
-	}
 	path, well, ill := "/readyz", "ready", "not ready"
 	if live {
 		path, well, ill = "/healthz", "alive", "not well"
 	}
-	status, body, err := getAdmin(ctx, reachable(address), path)
+	said, status, err := askAdmin(ctx, "health", address, path)
 	if err != nil {
-		return "", fmt.Errorf("health: %s does not answer: %w; is that the address of the admin listener (--admin)?", address, err)
-	}
-	var said struct {
-		Status string        `json:"status"`
-		Checks []admin.Check `json:"checks"`
-	}
-	if json.Unmarshal(body, &said) != nil || said.Status == "" {
-		return "", fmt.Errorf("health: %s answers with status %d like no admin listener of a dragoman; fix: name it with --admin HOST:PORT", address, status)
+		return "", err
 	}
 	var why []string
 	for _, c := range said.Checks {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
 	"dragoman/internal/app"
@@ -112,6 +113,28 @@ func TestHealth(t *testing.T) {
 	_, port, _ := net.SplitHostPort(well)
 	f(ExitOK, "ready\n", nil, "--admin", "0.0.0.0:"+port)
 	f(ExitOK, "ready\n", nil, "--admin", ":"+port)
+}
+
+// A line for each server, whether the whole is ready or not.
+func TestStatus(t *testing.T) {
+	well := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true,"state":"CONNECTED"},{"name":"upstream long-name","ready":true,"state":"CONNECTED"}]}`)})
+	part := adminTalk(t, map[string]func(*fasthttp.Response){
+		"/readyz": says(200, `{"status":"degraded","checks":[{"name":"upstream a","ready":true,"state":"CONNECTED"},{"name":"upstream b","ready":false,"why":"nobody \u001b[31m is\nthere","state":"ERROR"}]}`)})
+	f := func(wantCode int, want string, args ...string) {
+		t.Helper()
+		_, code, out, errs := runLine(t, nil, nil, append([]string{"status"}, args...)...)
+		if code != wantCode || out+errs != want {
+			t.Errorf("%q: code %d\n%s%s\nwant %d\n%s", args, code, out, errs, wantCode, want)
+		}
+	}
+	f(ExitOK, "SERVER     STATE      \na          CONNECTED  \nlong-name  CONNECTED  \n", "--admin", well)
+	f(ExitFailed, "SERVER  STATE      \na       CONNECTED  \nb       ERROR      nobody \\u001b[31m is\\nthere\n", "--admin", part)
+	f(ExitFailed, "dragoman: status: the admin listener is off; fix: give it an address with --admin HOST:PORT, or DRAGOMAN_ADMIN_LISTEN\n", "--admin", "off")
+	_, code, out, _ := runLine(t, nil, nil, "status", "--json", "--admin", part)
+	var said readiness
+	if err := json.Unmarshal([]byte(out), &said); err != nil || code != ExitFailed || len(said.Checks) != 2 || said.Checks[1].State != "ERROR" {
+		t.Errorf("%d, %v: %s", code, err, out)
+	}
 }
 
 // A file that cannot be read is reported, and the default address is used.

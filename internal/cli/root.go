@@ -120,7 +120,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
 	}
