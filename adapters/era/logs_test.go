@@ -163,7 +163,6 @@ func TestLogsOfModernServer(t *testing.T) {
 			b.ended("")
 			one.result(`{"resultType":"complete","content":[]}`)
 			a.ended("")
-			time.Sleep(time.Second) // in the bubble: what comes now is no late message of the calls before
 			e := r.ask(l, `"1"`, "tools/call", `"name":"t","arguments":{},"_meta":{"progressToken":"p"}`)
 			three := <-calls
 			if got := string(three.msg.Of(three.msg.LogLevel)); got != `"warning"` {

@@ -56,8 +56,6 @@ type Mux struct {
 	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
-	last  party     // of the telling call that ended last
-	ended time.Time // when it has; zero: none has
 	dead  error
 }
 
@@ -176,9 +174,6 @@ func (x *Mux) take(n uint64) *call {
 		return nil
 	}
 	delete(x.calls, n)
-	if c.tells {
-		x.last, x.ended = partyOf(c.ex), time.Now()
-	}
 	for kind := range x.lists {
 		x.lists[kind].remove(c, kind)
 	}

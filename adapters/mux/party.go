@@ -1,8 +1,6 @@
 package mux
 
 import (
-	"time"
-
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -35,16 +33,13 @@ func telling(m *wire.Message) bool {
 // aloneMost bounds the calls in flight that a log message is compared with.
 const aloneMost = 64
 
-// lateLog is how long after the response of a call a log message may still be of that call.
-const lateLog = 250 * time.Millisecond
-
-// alone reports whether only the client of a call can have caused a message that comes now: the other calls in flight, and the one that
-// ended a moment ago, are its own.
+// alone reports whether the client of a call has caused a message that comes now: the other calls in flight are its own. A server logs what
+// belongs to a call before it responds; what it logs later cannot be told from a message of the call that runs then.
 func (x *Mux) alone(c *call) bool {
 	own := partyOf(c.ex)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.last != own && time.Since(x.ended) < lateLog || len(x.calls) > aloneMost {
+	if len(x.calls) > aloneMost {
 		return false
 	}
 	for _, other := range x.calls {
