@@ -133,8 +133,8 @@ func (s *lateServer) call(l transport.Link, method string) {
 	}
 }
 
-// Calls do not wait for a stream whose head does not come: for a moment the first that may be asked does, then none. What arrives on the
-// stream later is heard.
+// Calls do not wait for a stream whose head is late: only the first call in which the server may ask waits a moment. Messages that arrive on
+// the stream later are delivered.
 func TestCallsDoNotWaitForTheStream(t *testing.T) {
 	s := newLateServer(t)
 	began := time.Now()

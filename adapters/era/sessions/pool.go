@@ -90,7 +90,7 @@ func (p *Pool) preferred(ex *proxy.Exchange, id identity, page uint64) *Session 
 	return nil
 }
 
-// request is what a call asks of the pool.
+// request describes the session that a call needs.
 type request struct {
 	id     identity
 	lease  bool

@@ -64,7 +64,8 @@ func (p *Pool) yield() {
 	}
 }
 
-// crowded reports whether several sessions are open although there should be one, since they were before. What names no call then belongs to nobody.
+// crowded reports whether sessions from before MakeSingle are still open beside the single one. A message that names no call cannot be
+// assigned to any of them then.
 func (p *Pool) crowded() bool {
 	if !p.single.Load() {
 		return false

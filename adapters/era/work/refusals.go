@@ -28,7 +28,7 @@ type refusals struct {
 	links map[transport.Link]*refusing
 }
 
-// refusing is what waits for one link.
+// refusing holds the refusals that wait for one link.
 type refusing struct {
 	waiting [][]byte
 	bytes   int

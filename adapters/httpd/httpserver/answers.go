@@ -58,7 +58,7 @@ type AnswerStats struct {
 	Slow    uint64 // answers broken off for Options.MinRate
 }
 
-// part is what a connection has of the budget. Its lock guards bytes and of.
+// part is the share of the budget that a connection holds. Its lock guards bytes and of.
 type part struct {
 	owner    owner // of the request
 	of       owner // of bytes
