@@ -124,8 +124,13 @@ func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
 		case late == nil && !errors.Is(err, errRests):
 			late = time.After(p.opt.LeaseWait)
 		}
+		var again <-chan time.Time
+		if errors.Is(err, errRests) {
+			again = time.After(quietTime)
+		}
 		select {
 		case <-freed:
+		case <-again:
 		case <-rested:
 			r.hasty = true
 		case <-late:

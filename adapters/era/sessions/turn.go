@@ -17,6 +17,10 @@ const RestTime = 250 * time.Millisecond
 // restMost bounds how long a call waits for a session that rests, on a machine that is busy.
 const restMost = 4 * RestTime
 
+// quietTime is how long a turn has to be suspended before another one runs in its session: a server that asks several questions at once
+// has sent the last of them then.
+const quietTime = 10 * time.Millisecond
+
 // Turn is the use of a session by one call. A leased turn is that of a call in which the server may ask. While the call's client waits for
 // a reply, no other leased turn begins in the session. A turn whose client has been asked is suspended: the client's next call belongs in
 // the same session, for what the server remembers of the client. So does the call after one that was given up, once the session has
@@ -27,6 +31,7 @@ type Turn struct {
 	from   netip.Addr // of an anonymous caller
 
 	state turnState // guarded by s.mu
+	moved time.Time // when the state changed; guarded by s.mu
 }
 
 // turnState is the state of a turn.
@@ -52,8 +57,8 @@ func (t *Turn) Suspend() { t.move(suspended, running) }
 const resumeMost = time.Second
 
 // Resume records that the client has returned with answers, and waits again. Before, it waits until the turn of another call that has
-// begun meanwhile is over or suspended, since two calls that run cannot be told apart by what the server asks. It waits a second at most,
-// and until ctx is done: the other call's answer may depend on this one.
+// begun meanwhile is over, or suspended for quietTime, since two calls that run cannot be told apart by what the server asks. It waits a
+// second at most, and until ctx is done: the other call's answer may depend on this one.
 func (t *Turn) Resume(ctx context.Context) {
 	late := time.NewTimer(resumeMost)
 	defer late.Stop()
@@ -65,6 +70,8 @@ func (t *Turn) Resume(ctx context.Context) {
 		select {
 		case <-moved:
 			continue
+		case <-time.After(quietTime):
+			continue
 		case <-late.C:
 		case <-ctx.Done():
 		}
@@ -73,8 +80,8 @@ func (t *Turn) Resume(ctx context.Context) {
 	}
 }
 
-// resume makes a suspended turn run, unless another turn does and force is false: then it returns a channel that is closed when a turn of
-// the session has changed.
+// resume makes a suspended turn run, unless another turn does, or did a moment ago, and force is false: then it returns a channel that is
+// closed when a turn of the session has changed.
 func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 	s := t.s
 	s.mu.Lock()
@@ -82,7 +89,7 @@ func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 	if !t.leased || t.state != suspended {
 		return nil
 	}
-	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o.state == running }) {
+	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o != t && o.busy() }) {
 		if s.moved == nil {
 			s.moved = make(chan struct{})
 		}
@@ -95,11 +102,16 @@ func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 // set changes the state of a leased turn, which becomes the last of the session's turns. The caller holds s.mu.
 func (t *Turn) set(to turnState) {
 	s := t.s
-	t.state = to
+	t.state, t.moved = to, time.Now()
 	i := slices.Index(s.turns, t)
 	s.turns = append(slices.Delete(s.turns, i, i+1), t)
-	s.last = time.Now()
+	s.last = t.moved
 	s.tell()
+}
+
+// busy reports whether a question that comes now may be of the turn's call: it runs, or was suspended a moment ago. The caller holds s.mu.
+func (t *Turn) busy() bool {
+	return t.state == running || t.state == suspended && time.Since(t.moved) < quietTime
 }
 
 // tell wakes the turns that wait for another one. The caller holds s.mu.
@@ -172,7 +184,7 @@ func (s *Session) available(lease bool, from netip.Addr) availability {
 		switch {
 		case t.state == running, t.from != from: // a question that comes late must not reach another person
 			return engaged
-		case t.state == resting:
+		case t.state == resting, t.busy():
 			a = rests
 		}
 	}

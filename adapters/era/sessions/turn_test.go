@@ -59,7 +59,7 @@ func TestTurns(t *testing.T) {
 		expect("after an answer", asked, took, 1, 0)
 		asked.Suspend()
 		next, took := r.turn(t, caller("p", ""))
-		expect("after a question", next, took, 1, 0)
+		expect("after a question", next, took, 1, quietTime)
 		asked.Resume(t.Context())
 		if all, leased := r.Size(); all != 2 || leased != 1 {
 			t.Errorf("%d sessions, %d leased", all, leased)
@@ -147,24 +147,24 @@ func TestTurnAfterDeparture(t *testing.T) {
 func TestTurnsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(&fakeserver.Server{})
-		f := func(what string, ex *proxy.Exchange, number uint64) {
+		f := func(what string, ex *proxy.Exchange, number uint64, waits time.Duration) {
 			t.Helper()
 			turn, took := r.turn(t, ex)
-			if turn.Session().Number() != number || took != 0 {
+			if turn.Session().Number() != number || took != waits {
 				t.Errorf("%s: session %d after %s", what, turn.Session().Number(), took)
 			}
 			turn.End()
 		}
 		asked, _ := r.turn(t, caller("", "10.0.0.1"))
 		asked.Suspend()
-		f("another address", caller("", "10.0.0.2"), 2)
-		f("the same address", caller("", "10.0.0.1"), 1)
+		f("another address", caller("", "10.0.0.2"), 2, 0)
+		f("the same address", caller("", "10.0.0.1"), 1, quietTime)
 		asked.Abort()
-		f("another address, while the session rests", caller("", "10.0.0.2"), 2)
+		f("another address, while the session rests", caller("", "10.0.0.2"), 2, 0)
 		asked.End()
 		known, _ := r.turn(t, caller("p", "10.0.0.1"))
 		known.Suspend()
-		f("one person, two addresses", caller("p", "10.0.0.2"), 3)
+		f("one person, two addresses", caller("p", "10.0.0.2"), 3, quietTime)
 		known.End()
 		r.close(t)
 	})
@@ -244,11 +244,14 @@ func TestTurnResumes(t *testing.T) {
 			return time.Since(began)
 		}
 		a, _ := r.turn(t, caller("p", ""))
-		for what, leave := range map[string]func(*Turn){"suspended": (*Turn).Suspend, "over": (*Turn).End, "given up": (*Turn).Abort} {
+		for what, c := range map[string]struct {
+			leave func(*Turn)
+			quiet time.Duration
+		}{"suspended": {(*Turn).Suspend, quietTime}, "over": {(*Turn).End, 0}, "given up": {(*Turn).Abort, 0}} {
 			a.Suspend()
 			b, _ := r.turn(t, caller("p", ""))
-			time.AfterFunc(100*time.Millisecond, func() { leave(b) })
-			if took := resume(t.Context(), a); took != 100*time.Millisecond || a.state != running {
+			time.AfterFunc(100*time.Millisecond, func() { c.leave(b) })
+			if took := resume(t.Context(), a); took != 100*time.Millisecond+c.quiet || a.state != running {
 				t.Errorf("the other is %s: %v, state %d", what, took, a.state)
 			}
 			b.End()
