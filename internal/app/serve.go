@@ -257,8 +257,9 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 	_, _ = fmt.Fprintln(w)
 }
 
-// listening adds the addresses to a line of the log: as text for one server, as a list for several.
+// listening adds the addresses to a line of the log: of the listener, and of each endpoint as text for one server, as a list for several.
 func listening(e *zerolog.Event, cfg *config.Config, base string, admin net.Listener) {
+	e.Str("listen", base)
 	addresses := func(key, path string) {
 		all := endpoints(base, path, cfg.Upstreams)
 		if len(all) == 1 {

@@ -84,7 +84,7 @@ func (d *dragoman) ready(ctx context.Context) error {
 	defer cancel()
 	select {
 	case at := <-d.log.listening:
-		d.addr, d.admin = strings.TrimSuffix(strings.TrimPrefix(at.MCP, "http://"), "/mcp"), strings.TrimPrefix(at.Admin, "http://")
+		d.addr, d.admin = strings.TrimPrefix(at.Listen, "http://"), strings.TrimPrefix(at.Admin, "http://")
 		return nil
 	case <-d.exited:
 		return fmt.Errorf("soak: the Dragoman %q does not start: %w; %s", d.name, d.exit(), d.log.tail())
@@ -226,8 +226,8 @@ func (d *dragoman) gone(limit time.Duration) bool {
 
 // listening is the log line with Dragoman's addresses.
 type listening struct {
-	Message    string `json:"message"`
-	MCP, Admin string
+	Message       string `json:"message"`
+	Listen, Admin string
 }
 
 // logFile writes the beginning of a log to a file, and everything after keepAll.

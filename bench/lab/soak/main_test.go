@@ -178,14 +178,14 @@ func TestLogFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	for _, part := range []string{"noise\n{\"message\":\"other\"}\n{\"mess", "age\":\"listening\",\"mcp\":\"http://h:1/mcp\",\"admin\":\"http://h:2\"}", "\nmore\n"} {
+	for _, part := range []string{"noise\n{\"message\":\"other\"}\n{\"mess", "age\":\"listening\",\"listen\":\"http://h:1\",\"mcp\":[\"http://h:1/servers/a/mcp\",\"http://h:1/servers/b/mcp\"],\"admin\":\"http://h:2\"}", "\nmore\n"} {
 		if n, err := l.Write([]byte(part)); n != len(part) || err != nil {
 			t.Fatal(n, err)
 		}
 	}
 	select {
 	case at := <-l.listening:
-		if at.MCP != "http://h:1/mcp" || at.Admin != "http://h:2" {
+		if at.Listen != "http://h:1" || at.Admin != "http://h:2" {
 			t.Errorf("%+v", at)
 		}
 	default:
