@@ -58,11 +58,12 @@ type AnswerStats struct {
 	Slow    uint64 // answers broken off for Options.MinRate
 }
 
-// part is the share of the budget that a connection holds. Its lock guards bytes and of.
+// part is the share of the budget that a connection holds. The lock of the budget guards of, bytes and ended.
 type part struct {
 	owner    owner // of the request
 	of       owner // of bytes
 	bytes    int
+	ended    bool         // the connection is closed: it holds nothing any more
 	progress atomic.Int64 // when the client has last taken bytes, in nanoseconds since answers.epoch
 	cut      func()       // ends the connection soon; it takes no lock
 }
@@ -138,6 +139,9 @@ func (a *answers) add(p *part, n int) bool {
 func (a *answers) try(p *part, n int, now time.Time) (limit AnswerLimit, freed <-chan struct{}, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p.ended { // its next write fails
+		return AnswersFit, nil, 0
+	}
 	for limit = a.full(p, n); limit != AnswersFit; limit = a.full(p, n) {
 		victim, since := a.stalled(p, limit, now)
 		if victim == nil || since < stallTime {
@@ -193,6 +197,14 @@ func (a *answers) sub(p *part, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.remove(p, n)
+}
+
+// end gives back what p has, for good.
+func (a *answers) end(p *part) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.ended = true
+	a.remove(p, p.bytes)
 }
 
 func (a *answers) remove(p *part, n int) {

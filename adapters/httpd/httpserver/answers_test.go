@@ -152,6 +152,9 @@ func TestAnswersHaveRoomTogether(t *testing.T) {
 	if a.used != 20 || len(a.open) != 1 {
 		t.Errorf("%d used of %d after a close", a.used, len(a.open))
 	}
+	if !a.add(&second.part, 70) || a.used != 20 || len(a.open) != 1 {
+		t.Errorf("%d used of %d by a connection that is closed", a.used, len(a.open))
+	}
 }
 
 // An answer without room is refused at last, and a client whose answers hang has few waiting.

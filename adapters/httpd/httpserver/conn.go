@@ -54,6 +54,7 @@ type conn struct {
 
 	part     part // of Server.answers
 	reserved bool // the answer has its part
+	counted  bool // the part has what a slow reader has left
 	pace     pace
 
 	writes   netpoll.WriteDeadline
@@ -252,8 +253,11 @@ func (c *conn) tolerates(err error, left int) error {
 	switch {
 	case c.pace.since.IsZero():
 		c.pace.since, c.pace.read = now, read
-		if !c.reserved && c.stream.Load() == nil && !c.srv.answers.add(c.share(), left) {
-			return ErrSlowReader
+		if !c.reserved && c.stream.Load() == nil {
+			if !c.srv.answers.add(c.share(), left) {
+				return ErrSlowReader
+			}
+			c.counted = true
 		}
 		return nil
 	case now.Sub(c.pace.since) < window:
@@ -268,7 +272,7 @@ func (c *conn) tolerates(err error, left int) error {
 
 // unreserve gives back the room of the answer.
 func (c *conn) unreserve() {
-	c.reserved = false
+	c.reserved, c.counted = false, false
 	c.srv.answers.sub(&c.part, math.MaxInt)
 }
 
@@ -310,7 +314,7 @@ func (c *conn) shut(force bool) {
 	}
 	c.phase.Store(phaseClosed)
 	c.srv.budget.leave(c)
-	c.srv.answers.sub(&c.part, math.MaxInt)
+	c.srv.answers.end(&c.part)
 	c.socket.Unwatch()
 	c.srv.forget(c)
 	switch {

@@ -144,7 +144,7 @@ func (s *Server) serveOne(c *conn, st *serveState) (another bool) {
 		return false
 	}
 	another = s.reply(c, st)
-	if c.reserved || c.part.bytes > 0 {
+	if c.reserved || c.counted {
 		c.unreserve()
 	}
 	if !another {
