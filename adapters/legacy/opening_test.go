@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -23,70 +22,34 @@ import (
 type lateServer struct {
 	t      *testing.T
 	dialer *Dialer
-	gets   chan *lateAnswer // requests for a stream
-	said   chan *lateAnswer // notifications and answers
-	calls  chan string      // requests that were answered
-}
-
-// lateAnswer is a request that waits for its answer.
-type lateAnswer struct {
-	body    string
-	release chan int      // takes the status
-	events  chan string   // of an event stream
-	gone    chan struct{} // closed when the client has given up
+	gets   chan *testkit.Held // requests for a stream
+	said   chan *testkit.Held // notifications and answers
+	calls  chan string        // requests that were answered
 }
 
 func newLateServer(t *testing.T) *lateServer {
-	s := &lateServer{t: t, gets: make(chan *lateAnswer, 10), said: make(chan *lateAnswer, 100), calls: make(chan string, 100)}
-	over := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &lateServer{t: t, gets: make(chan *testkit.Held, 10), said: make(chan *testkit.Held, 100), calls: make(chan string, 100)}
+	var srv *testkit.HoldingServer
+	srv = testkit.NewHoldingServer(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m, err := wire.Scan(body)
-		if err == nil && m.Kind == wire.Request {
+		switch {
+		case err == nil && m.Kind == wire.Request:
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Mcp-Session-Id", "s")
 			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25"}}`, m.Of(m.ID))
 			s.calls <- string(m.Text(m.Method))
-			return
+		case r.Method == http.MethodGet:
+			srv.Hold(w, r, nil, s.gets)
+		case r.Method == http.MethodPost:
+			srv.Hold(w, r, body, s.said)
 		}
-		a := &lateAnswer{body: string(body), release: make(chan int, 1), events: make(chan string, 10), gone: make(chan struct{})}
-		defer close(a.gone)
-		switch r.Method {
-		case http.MethodGet:
-			s.gets <- a
-		case http.MethodPost:
-			s.said <- a
-		case http.MethodDelete:
-			return
-		}
-		select {
-		case status := <-a.release:
-			if r.Method == http.MethodGet && status == 200 {
-				w.Header().Set("Content-Type", "text/event-stream")
-			}
-			w.WriteHeader(status)
-		case <-r.Context().Done():
-			return
-		case <-over:
-			return
-		}
-		for r.Method == http.MethodGet {
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case event := <-a.events:
-				_, _ = fmt.Fprintf(w, "data: %s\n\n", event)
-			case <-r.Context().Done():
-				return
-			case <-over:
-				return
-			}
-		}
-	}))
+	})
 	host, err := httpclient.NewHost(httpclient.HostOptions{URL: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(over); _ = host.Close(); srv.Close() })
+	t.Cleanup(func() { _ = host.Close() })
 	s.dialer = NewDialer(host, "/", httpcall.Limits{Body: 1 << 20, Event: 1 << 20})
 	return s
 }
@@ -112,7 +75,7 @@ func (s *lateServer) open(silent bool) (*link, *lateSink) {
 	s.call(l, "initialize")
 	var acknowledged sync.WaitGroup
 	if !silent {
-		acknowledged.Go(func() { testkit.Receive(s.t, "initialized", s.said).release <- 202 })
+		acknowledged.Go(func() { testkit.Receive(s.t, "initialized", s.said).Status <- 202 })
 	}
 	if err := l.Send(s.t.Context(), []byte(rules.Initialized)); err != nil {
 		s.t.Fatal(err)
@@ -159,12 +122,12 @@ func TestCallsDoNotWaitForTheStream(t *testing.T) {
 		t.Error("a call of the next session waits")
 	}
 	s.call(other, "tools/call")
-	get.release <- 200
-	get.events <- `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+	get.Status <- 200
+	get.Events <- `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 	if m := testkit.Receive(t, "the question", sink.messages); !strings.Contains(m, "roots/list") {
 		t.Errorf("%s", m)
 	}
-	testkit.Receive(t, "GET", s.gets).release <- 200
+	testkit.Receive(t, "GET", s.gets).Status <- 200
 	testkit.Receive(t, "the answer", other.Answered())
 }
 
@@ -184,7 +147,7 @@ func TestCallsWaitForAPromptStream(t *testing.T) {
 		t.Errorf("%s was sent before the stream was open", method)
 	case <-time.After(20 * time.Millisecond):
 	}
-	get.release <- 200
+	get.Status <- 200
 	testkit.Receive(t, "the end of the call", asked)
 }
 
@@ -197,7 +160,7 @@ func TestStreamRefusedLate(t *testing.T) {
 	if !l.Pushes() {
 		t.Error("refused before the answer")
 	}
-	get.release <- 405
+	get.Status <- 405
 	testkit.Receive(t, "the answer", l.Answered())
 	if l.Pushes() {
 		t.Error("a server that has refused its stream pushes")
@@ -208,7 +171,7 @@ func TestStreamRefusedLate(t *testing.T) {
 func TestLateAcknowledgements(t *testing.T) {
 	s := newLateServer(t)
 	l, sink := s.open(true)
-	testkit.Receive(t, "GET", s.gets).release <- 405
+	testkit.Receive(t, "GET", s.gets).Status <- 405
 	testkit.Receive(t, "initialized", s.said)
 	if wait := s.dialer.acknowledges.For(1); wait != 0 {
 		t.Errorf("the next notification would wait %v", wait)
@@ -219,13 +182,13 @@ func TestLateAcknowledgements(t *testing.T) {
 		}
 	}
 	s.call(l, "tools/call")
-	answers := map[string]*lateAnswer{}
+	answers := map[string]*testkit.Held{}
 	for range 20 {
 		a := testkit.Receive(t, "an answer", s.said)
-		answers[a.body] = a
+		answers[a.Body] = a
 	}
-	testkit.Receive(t, "the end of the oldest that is not acknowledged", answers[`{"jsonrpc":"2.0","id":0,"result":{}}`].gone)
-	answers[`{"jsonrpc":"2.0","id":19,"result":{}}`].release <- 404
+	testkit.Receive(t, "the end of the oldest that is not acknowledged", answers[`{"jsonrpc":"2.0","id":0,"result":{}}`].Gone)
+	answers[`{"jsonrpc":"2.0","id":19,"result":{}}`].Status <- 404
 	if err := testkit.Receive(t, "the loss", sink.lost); !proxy.IsFault(err, proxy.SessionLost) {
 		t.Errorf("%v", err)
 	}
@@ -235,7 +198,7 @@ func TestLateAcknowledgements(t *testing.T) {
 func TestRefusedNotification(t *testing.T) {
 	s := newLateServer(t)
 	l, _ := s.open(false)
-	go func() { testkit.Receive(t, "the notification", s.said).release <- 400 }()
+	go func() { testkit.Receive(t, "the notification", s.said).Status <- 400 }()
 	err := l.Send(t.Context(), []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
 	if err == nil || !strings.Contains(err.Error(), "400") {
 		t.Errorf("%v", err)

@@ -1,14 +1,10 @@
 package sse
 
 import (
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,66 +18,29 @@ import (
 
 // lateServer is an HTTP+SSE server that acknowledges a message when the test says so.
 type lateServer struct {
+	*testkit.HoldingServer
 	t      *testing.T
 	dialer *Dialer
-	events chan string    // for the stream
-	posts  chan *latePost // in the order of their arrival
-	conns  atomic.Int32   // open connections
-	over   chan struct{}
-}
-
-// latePost is a message that is to be acknowledged.
-type latePost struct {
-	wire.Message
-	status chan int
-	gone   chan struct{} // closed when the client has given up
+	events chan string        // for the stream
+	posts  chan *testkit.Held // in the order of their arrival
 }
 
 func newLateServer(t *testing.T) *lateServer {
-	s := &lateServer{t: t, events: make(chan string, 10), posts: make(chan *latePost, 100), over: make(chan struct{})}
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &lateServer{t: t, events: make(chan string, 10), posts: make(chan *testkit.Held, 100)}
+	s.HoldingServer = testkit.NewHoldingServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n")
-			for {
-				_ = http.NewResponseController(w).Flush()
-				select {
-				case event := <-s.events:
-					_, _ = fmt.Fprintf(w, "data: %s\n\n", event)
-				case <-r.Context().Done():
-					return
-				case <-s.over:
-					return
-				}
-			}
+			s.Stream(w, r, "event: endpoint\ndata: /messages\n\n", s.events)
+			return
 		}
 		body, _ := io.ReadAll(r.Body)
-		m, _ := wire.Scan(body)
-		p := &latePost{Message: m, status: make(chan int, 1), gone: make(chan struct{})}
-		defer close(p.gone)
-		s.posts <- p
-		select {
-		case status := <-p.status:
-			w.WriteHeader(status)
-		case <-r.Context().Done():
-		case <-s.over:
-		}
-	}))
-	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			s.conns.Add(1)
-		case http.StateClosed:
-			s.conns.Add(-1)
-		}
-	}
-	srv.Start()
-	host, err := httpclient.NewHost(httpclient.HostOptions{URL: srv.URL})
+		s.Hold(w, r, body, s.posts)
+	})
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(s.over); _ = host.Close(); srv.Close() })
-	base, err := url.Parse(srv.URL + "/sse")
+	t.Cleanup(func() { _ = host.Close() })
+	base, err := url.Parse(s.URL + "/sse")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +59,7 @@ func (s *lateServer) dial(sink transport.Sink) transport.Link {
 }
 
 // call begins a call and returns its message at the server.
-func (s *lateServer) call(l transport.Link) (proxy.Replies, *latePost) {
+func (s *lateServer) call(l transport.Link) (proxy.Replies, *testkit.Held) {
 	s.t.Helper()
 	ex, err := transport.NewExchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"t","arguments":{}}}`))
 	if err != nil {
@@ -113,8 +72,9 @@ func (s *lateServer) call(l transport.Link) (proxy.Replies, *latePost) {
 	return replies, testkit.Receive(s.t, "the call", s.posts)
 }
 
-func (s *lateServer) answer(p *latePost) {
-	s.events <- `{"jsonrpc":"2.0","id":` + string(p.Of(p.ID)) + `,"result":{}}`
+func (s *lateServer) answer(p *testkit.Held) {
+	m, _ := wire.Scan([]byte(p.Body))
+	s.events <- `{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"result":{}}`
 }
 
 type questions chan string
@@ -146,8 +106,8 @@ func TestNothingWaitsForTheAcknowledgementOfACall(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("three messages took %v", took)
 	}
-	for _, p := range []*latePost{call, answer, next} {
-		p.status <- 202
+	for _, p := range []*testkit.Held{call, answer, next} {
+		p.Status <- 202
 	}
 	_, _ = replies.Close(), other.Close()
 }
@@ -159,7 +119,7 @@ func TestLateRefusals(t *testing.T) {
 		l := s.dial(transport.Discard{})
 		replies, call := s.call(l)
 		other, next := s.call(l)
-		call.status <- status
+		call.Status <- status
 		if _, err := replies.Next(time.Now().Add(testkit.Patient)); !proxy.IsFault(err, want) {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -185,9 +145,9 @@ func TestAcknowledgementsThatNeverCome(t *testing.T) {
 		}
 		_ = replies.Close()
 	}
-	testkit.Eventually(t, "at most 12 connections are open", func() bool { return s.conns.Load() <= 12 })
+	testkit.Eventually(t, "at most 12 connections are open", func() bool { return s.Conns.Load() <= 12 })
 	select {
-	case <-first.gone:
+	case <-first.Gone:
 		t.Error("the connection of the call under way was closed")
 	default:
 	}
@@ -206,15 +166,15 @@ func TestAcknowledgementsOfNotifications(t *testing.T) {
 	s := newLateServer(t)
 	l := s.dial(transport.Discard{})
 	sent := make(chan error, 1)
-	send := func() *latePost {
+	send := func() *testkit.Held {
 		go func() { sent <- l.Send(t.Context(), []byte(notice)) }()
 		return testkit.Receive(t, "the notification", s.posts)
 	}
-	send().status <- 400
+	send().Status <- 400
 	if err := testkit.Receive(t, "the error", sent); !proxy.IsFault(err, proxy.HTTPStatus) {
 		t.Errorf("%v", err)
 	}
-	send().status <- 202
+	send().Status <- 202
 	if err := testkit.Receive(t, "the end", sent); err != nil || s.dialer.patience.For(1) == 0 {
 		t.Errorf("%v, patience %v", err, s.dialer.patience.For(1))
 	}
@@ -222,7 +182,7 @@ func TestAcknowledgementsOfNotifications(t *testing.T) {
 	if err := testkit.Receive(t, "the end", sent); err != nil || s.dialer.patience.For(1) != 0 {
 		t.Errorf("without an acknowledgement: %v, patience %v", err, s.dialer.patience.For(1))
 	}
-	send().status <- 202
+	send().Status <- 202
 	_ = testkit.Receive(t, "the end", sent)
 	testkit.Eventually(t, "the server counts as prompt again", func() bool { return s.dialer.patience.For(1) != 0 })
 }

@@ -125,7 +125,7 @@ var owners = map[string]struct {
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
-	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
+	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer", "internal/testkit"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
 	"go.opentelemetry.io/otel":            {[]string{"policies/telemetry", "adapters/otlp"}, "spans are a policy"},
 	"go.opentelemetry.io/otel/sdk":        {[]string{"adapters/otlp"}, "spans are sent from one package"},
 	"go.opentelemetry.io/otel/exporters":  {[]string{"adapters/otlp"}, "spans are sent from one package"},
