@@ -39,8 +39,8 @@ type ack struct {
 }
 
 // Await takes ans over and calls result once, in the background. came reports that the server has answered, or has broken the connection:
-// err is then nil if it has taken the message, a *transport.StatusError if it has refused it, otherwise an error of Fault. open reports whether the call of the message is under way;
-// nil: it has none. While it is, the acknowledgement may take as long as it likes.
+// err is then nil if it has taken the message, a *transport.StatusError if it has refused it, otherwise an error of Fault. open reports
+// whether the call of the message is under way; nil: it has none. While it is, the acknowledgement may take as long as it likes.
 func (a *Acks) Await(ans httpclient.Response, open func() bool, result func(came bool, err error)) {
 	w := &ack{ans: ans, open: open}
 	a.mu.Lock()
@@ -52,12 +52,7 @@ func (a *Acks) Await(ans httpclient.Response, open func() bool, result func(came
 		return
 	}
 	defer a.mu.Unlock()
-	if len(a.waits) >= maxAcks {
-		if i := slices.IndexFunc(a.waits, func(w *ack) bool { return !w.underWay() }); i >= 0 {
-			a.waits[i].ans.Abort()
-			a.waits = slices.Delete(a.waits, i, i+1)
-		}
-	}
+	a.makeRoom()
 	a.waits = append(a.waits, w)
 	a.group.Go(func() { // ends with the acknowledgement, after ackTime, or with Close
 		defer ans.Close()
@@ -67,6 +62,24 @@ func (a *Acks) Await(ans httpclient.Response, open func() bool, result func(came
 		defer a.mu.Unlock()
 		a.waits = slices.DeleteFunc(a.waits, func(o *ack) bool { return o == w })
 	})
+}
+
+// makeRoom gives up the oldest acknowledgement whose message has no call under way, if there are maxAcks of these. The caller holds a.mu.
+func (a *Acks) makeRoom() {
+	if len(a.waits) < maxAcks {
+		return
+	}
+	oldest, n := 0, 0
+	for i, w := range slices.Backward(a.waits) {
+		if !w.underWay() {
+			oldest = i
+			n++
+		}
+	}
+	if n >= maxAcks {
+		a.waits[oldest].ans.Abort()
+		a.waits = slices.Delete(a.waits, oldest, oldest+1)
+	}
 }
 
 // Notified is Await for a notification. It waits for the server's verdict for a moment, so that no later message overtakes this one, at

@@ -74,8 +74,9 @@ func (x *Mux) gaveUp(c *call) {
 	}
 }
 
-// count counts a call if it was silent, and was under way alone for half of its time at least. oldest is the number of the oldest call under way. It returns the number of
-// silent calls in a row, and whether the server is to be asked now.
+// count counts a call if it was silent, unless it was under way together with the one counted before for more than half of its time.
+// oldest is the number of the oldest call under way. It returns the number of silent calls in a row, and whether the server is to be
+// asked now.
 func (w *watch) count(c *call, oldest uint64) (silent int, ask bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
