@@ -181,6 +181,41 @@ func TestPresumedLegacy(t *testing.T) {
 	}
 }
 
+// A process that is started in place of another is closed if the link is closed meanwhile.
+func TestClosedWhileReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{answers: map[string]string{"server/discover": refusal, "initialize": settled, "again initialize": refusal}}
+		var link transport.Link
+		dials := 0
+		dial := func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+			if dials++; dials == 3 {
+				_ = link.Close()
+			}
+			return s.dial(ctx, sink)
+		}
+		group := work.New(nil)
+		k := NewKeeper(&transport.Server{Wires: transport.Wires{Legacy: dial, Modern: dial, Stdio: true}, Self: []byte(`{}`), Timeout: 10 * time.Second, StartTimeout: time.Minute},
+			Options{}, new(lone), group)
+		v, err := k.Profile(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if link, err = k.Legacy(v)(t.Context(), transport.Discard{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = transport.AskLegacy(t.Context(), link, []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{}}`)); !proxy.IsFault(err, proxy.SessionLost) {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		if got, want := s.story(), "server/discover initialize (closed);  (closed)"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		if err := end(group, k.links.(*lone)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A probe of both eras has a handshake of its own, in the process that has answered the first step.
 func TestBothProves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

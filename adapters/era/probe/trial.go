@@ -65,6 +65,7 @@ type trial struct {
 	mu      sync.Mutex
 	now     *trialSink // of link
 	settled bool       // the handshake has succeeded, or is not awaited
+	ended   bool       // Close has been called
 }
 
 // trialSink is the sink of one link of a trial.
@@ -73,17 +74,27 @@ type trialSink struct {
 	lost error // guarded by t.mu
 }
 
-// open opens a link in place of the one before.
+// open opens a link in place of the one before. It fails if Close is called meanwhile.
 func (t *trial) open(ctx context.Context) error {
 	s := &trialSink{t: t}
 	t.mu.Lock()
 	t.now = s
 	t.mu.Unlock()
 	link, err := t.dial(ctx, s)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	ended := t.ended
+	if !ended {
 		t.link.Set(link)
 	}
-	return err
+	t.mu.Unlock()
+	if ended {
+		_ = link.Close()
+		return errClosed()
+	}
+	return nil
 }
 
 // settle passes the link to its owner for good.
@@ -124,7 +135,13 @@ func (t *trial) Under() transport.Link { return t.link.Get() }
 func (t *trial) Send(ctx context.Context, msg []byte) error { return t.link.Get().Send(ctx, msg) }
 
 // Close implements transport.Link.
-func (t *trial) Close() error { return t.link.Get().Close() }
+func (t *trial) Close() error {
+	t.mu.Lock()
+	t.ended = true
+	link := t.link.Get()
+	t.mu.Unlock()
+	return link.Close()
+}
 
 // Call implements transport.Link. It waits for the response to initialize.
 func (t *trial) Call(ex *proxy.Exchange) (proxy.Replies, error) {
