@@ -21,13 +21,17 @@ func TestRateOfPrincipals(t *testing.T) {
 				t.Fatal(err)
 			}
 			do := r.Policy()(func(*proxy.Exchange) (proxy.Replies, error) { return nil, nil })
+			allowance := -1
 			passed := func(principal string) (n int, last error) {
 				m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 				if err != nil {
 					t.Fatal(err)
 				}
 				for range 10 {
-					if _, err := do(&proxy.Exchange{Msg: m, Caller: proxy.Caller{Principal: principal}}); err != nil {
+					ex := &proxy.Exchange{Msg: m, Caller: proxy.Caller{Principal: principal}}
+					_, err := do(ex)
+					allowance = ex.Allowance
+					if err != nil {
 						last = err
 						continue
 					}
@@ -50,6 +54,9 @@ func TestRateOfPrincipals(t *testing.T) {
 				other = 3
 			}
 			check("slow", 2) // no more at once than in a minute
+			if allowance != 1 {
+				t.Errorf("an allowance of %d is left, want none and one", allowance)
+			}
 			check("fast", 3)
 			check("other", other)
 			time.Sleep(time.Second) // virtual time

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/internal/testkit"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -189,6 +190,30 @@ func TestConcurrency(t *testing.T) {
 			_ = (<-a).(proxy.Replies).Close()
 			_ = (<-b).(proxy.Replies).Close()
 		}
+		_, runs := x.begin("frail", policytest.CallOf("frail"))
+		synctest.Wait()
+		ex, out := x.begin("frail", policytest.CallOf("frail"))
+		synctest.Wait()
+		ex.Cancel(proxy.ErrCancelled) // it waits for the tool, and has nothing to release
+		if err, _ := (<-out).(error); !errors.Is(err, proxy.ErrCancelled) {
+			t.Fatal(err)
+		}
+		_ = (<-runs).(proxy.Replies).Close()
+	})
+	synctest.Test(t, func(t *testing.T) { // only tools have a bound
+		x := newCountingHandler(t, Concurrency(0, map[string]int{"frail": 1}))
+		var outs []<-chan any
+		for range 3 {
+			_, out := x.begin("other", policytest.CallOf("other"))
+			outs = append(outs, out)
+		}
+		synctest.Wait()
+		if x.within != 3 {
+			t.Errorf("%d within, want 3", x.within)
+		}
+		for _, out := range outs {
+			_ = (<-out).(proxy.Replies).Close()
+		}
 	})
 	if Concurrency(0, nil) != nil {
 		t.Error("there is a policy without limits")
@@ -221,6 +246,20 @@ func TestListens(t *testing.T) {
 	}
 	if Listens(0, 0) != nil {
 		t.Error("there is a policy without limits")
+	}
+	for _, l := range []*listens{{all: 2}, {each: 1}} { // one bound alone
+		l.of = make(map[string]int)
+		for n := range 3 {
+			if err, most := l.enter("ann"), max(l.all, l.each); (err == nil) != (n < most) {
+				t.Errorf("%+v: %v after %d", l, err, n)
+			}
+		}
+		for range max(l.all, l.each) {
+			l.leave("ann")
+		}
+		if l.n != 0 || len(l.of) != 0 {
+			t.Errorf("%d open, %v", l.n, l.of)
+		}
 	}
 }
 
@@ -363,7 +402,101 @@ func TestSlotsForget(t *testing.T) {
 		}
 		_ = r.Close()
 	}
-	if n := len(s.of); n > keptShares {
+	if n := len(s.of); n != keptShares {
 		t.Errorf("%d clients are remembered", n)
 	}
+	s.used.running = 10 // by others
+	ex, out := &proxy.Exchange{Msg: policytest.Scan(t, listRequest)}, make(chan error, 1)
+	ex.Caller.Principal = "one more"
+	ex.Cancel(proxy.ErrCancelled)
+	go func() { _, err := handle(ex); out <- err }()
+	if err := testkit.Receive(t, "the end of the wait", out); !errors.Is(err, proxy.ErrCancelled) || len(s.of) != keptShares {
+		t.Errorf("%v, %d clients are remembered after one that has left while it waited", err, len(s.of))
+	}
+}
+
+// A request that is cancelled as its turn comes gives its slot to the next.
+func TestSlotsOfWhoLeavesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, SlotOptions{Requests: 1, Queue: 2})
+		x := newCountingHandler(t, s.Policy())
+		running, err := s.enter(policytest.Request(t, listRequest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ex, out := x.begin("leaves", listRequest)
+		synctest.Wait()
+		_, next := x.begin("next", listRequest)
+		synctest.Wait()
+		s.mu.Lock()
+		ex.Cancel(proxy.ErrCancelled)
+		for _, use := range []*share{&s.used, running.of} { // as leave does
+			use.running--
+			use.bytes -= running.size
+		}
+		s.grant()
+		s.mu.Unlock()
+		if err, _ := (<-out).(error); !errors.Is(err, proxy.ErrCancelled) {
+			t.Errorf("%v", err)
+		}
+		r, ok := (<-next).(proxy.Replies)
+		if !ok {
+			t.Fatal("the next one does not run")
+		}
+		_ = r.Close()
+		if got := s.now(); got != (share{}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// The clock of a request that has waited is read again, and the metrics count what runs, waits and is refused.
+func TestSlotsTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		s, err := NewSlots(SlotOptions{Requests: 1, Queue: 1, Bytes: 10_000}, reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := newCountingHandler(t, s.Policy())
+		_, first := x.begin("first", listRequest)
+		synctest.Wait()
+		ex, second := x.begin("second", listRequest)
+		ex.Clock.Now()
+		synctest.Wait()
+		for body, want := range map[string]string{listRequest: "limits.in_flight, 1", policytest.CallOf(strings.Repeat("x", 10_000)): "limits.in_flight_bytes"} {
+			_, out := x.begin("refused", body)
+			if err, _ := (<-out).(error); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		for name, want := range map[string]float64{"dragoman_requests_running": 1, "dragoman_requests_queued": 1, "dragoman_requests_refused_busy_total": 2} {
+			if got := policytest.Metric(t, reg, name); got != want {
+				t.Errorf("%s %v, want %v", name, got, want)
+			}
+		}
+		time.Sleep(time.Minute) // virtual time
+		_ = (<-first).(proxy.Replies).Close()
+		_ = (<-second).(proxy.Replies).Close()
+		if got := ex.Clock.Now(); !got.Equal(time.Now()) {
+			t.Errorf("it is %s for a request that has waited until %s", got, time.Now())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // without a bound on their number
+		x := newCountingHandler(t, newSlots(t, SlotOptions{Bytes: 1000, Queue: 1}).Policy())
+		large := policytest.CallOf(strings.Repeat("x", 700))
+		var outs []<-chan any
+		for range 2 {
+			_, out := x.begin("", large)
+			synctest.Wait()
+			outs = append(outs, out)
+		}
+		_, out := x.begin("refused", large)
+		if err, _ := (<-out).(error); err == nil || !strings.Contains(err.Error(), "limits.in_flight_bytes, 1000") {
+			t.Errorf("%v", err)
+		}
+		for _, out := range outs {
+			_ = (<-out).(proxy.Replies).Close()
+		}
+	})
 }

@@ -27,7 +27,10 @@ func TestShown(t *testing.T) {
 			t.Errorf("%q is not shown as it is", text)
 		}
 	}
-	if !IsShown("plain") || IsShown(long+"x") || IsShown("a\n") || IsShown("\x7f") {
+	if got := Shown("\uffff\U0001ffff"); got != `\uffff\U0001ffff` {
+		t.Error(got)
+	}
+	if !IsShown("in plain words") || !IsShown(long) || IsShown(long+"x") || IsShown("a\n") || IsShown("\x7f") {
 		t.Error("IsShown")
 	}
 	most := strings.Repeat("x", 4*MaxShown)
@@ -47,7 +50,7 @@ func TestShown(t *testing.T) {
 }
 
 func TestAppendVisible(t *testing.T) {
-	for _, text := range []string{"", "plain", "größer 日本", "a\u202eb\u2028\u0085\u007f", "\U000e0041\U0001f600", "\u200b"} {
+	for _, text := range []string{"", "plain", "größer 日本", "a\u202eb\u2028\u0085\u007f", "\U000e0041\U0001f600", "\u200b", "\uffff\U0001ffff"} {
 		raw, _ := json.Marshal(map[string]string{"a": text})
 		got := AppendVisible([]byte("x"), raw)[1:]
 		var back map[string]string
