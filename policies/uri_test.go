@@ -7,9 +7,9 @@ var spelled = []string{
 	"demo://secret/a", "DEMO://secret/a", "demo://SECRET/a", "demo://secret/A", "demo://secret//a", "demo:///secret/a", "demo:/secret/a",
 	"demo:secret/a", "demo://secret/a/", "demo://secret/%61", "demo://%73ecret/a", "demo://secret%2Fa", "demo://secret%2fa", "demo://secret/%2561",
 	"demo://secret/a#x", "demo://secret/a?x", "demo://secret/a?", "demo://secret/a%3fx", "demo://secret/a%23", "demo://u@secret/a", "demo://u:p@secret/a",
-	"demo://other%2F@secret/a", "demo://secret:80/a", "demo://secret:/a", "demo://u@secret:1/a", "demo://secret\\a", "demo://secret%5Ca", "demo:\\\\secret\\a",
+	"demo://other%2F@secret/a", "demo://secret:80/a", "demo://secret%3A80/a", "demo://secret:/a", "demo://u@secret:1/a", "demo://secret\\a", "demo://secret%5Ca", "demo:\\\\secret\\a",
 	"demo://secret/a.", "demo://secret/a%20", "demo://secret /a", "demo://secret/\uff41", "demo://secret/%EF%BD%81", "demo://sec\u200bret/a", "demo://secret/\u00ada",
-	"demo://secret\uff0fa", "demo://secret/%u0061", "demo://\u017fecret/a", "demo://secret/%41",
+	"demo://secret\uff0fa", "demo://secret/%u0061", "demo://s%u0065cret/a", "demo://\u017fecret/a", "demo://secret/%41",
 }
 
 // uncertain are spellings that are refused where rules apply, whatever they say.
@@ -42,6 +42,12 @@ func TestURISpellings(t *testing.T) {
 				t.Errorf("%q is not covered by %q: %q", text, pattern, u.readings)
 			}
 		}
+	}
+	if bookstore := NewURIRules([]string{"http://b\u00fccher.{x}/a"}); !bookstore.Cover(readURI(t, "http://xn--bcher-kva.example/a")) {
+		t.Error("a host in punycode is not covered by a template with its characters")
+	}
+	for _, text := range []string{"demo://s/.env", "demo://s/...", "demo://s/a.b", "demo://s/b?x=.&y=..#.z", "z39.50s://h/a"} {
+		readURI(t, text) // it has dots, and no segment of dots
 	}
 	for _, text := range uncertain {
 		if u, err := ReadURI([]byte(text)); err == nil {
@@ -81,6 +87,8 @@ func TestURIPermits(t *testing.T) {
 		"file:///srv/*":                {"file:///srv/a", "file:/srv/a", "file://localhost/srv/a", "FILE:///srv/a b"},
 		"file:///C:/x*":                {"file:///C|/x", "file:///C:/xy", "file://C:/x"},
 		"file://C:\\x\\*":              {"file://C:\\x\\a"},
+		"file:///A:/*":                 {"file:///A|/x", "file://A|/x"},
+		"file:///Z:/*":                 {"file:///Z|/x"},
 		"urn:a:*":                      {"urn:a:b"},
 		"http://h:8*":                  {"http://h:8080/"},
 		"*":                            {"demo://x", "http://u:p@h/"},
