@@ -16,9 +16,11 @@ const (
 	trimSpare = 32 << 20
 	trimCalm  = 8 << 20
 	// idleSpare and idleCalm are the same for a process that hardly works, as a sidecar does most of its life: it keeps
-	// next to nothing. An occasional scrape of the metrics does not count as work.
+	// next to nothing. idleTime is how much processor time it may have used meanwhile: a call allocates too little to
+	// show, and a collection under load costs all calls. An occasional scrape of the metrics does not count as work.
 	idleSpare = 512 << 10
 	idleCalm  = 1 << 20
+	idleTime  = trimEvery / 50
 )
 
 // TrimMemory returns memory that a burst of large messages has left behind to the system: an idle proxy makes too
@@ -45,7 +47,8 @@ func TrimMemory() (stop func()) {
 // memoryTrimmer keeps the state of the heap between two looks.
 type memoryTrimmer struct {
 	free    func()
-	asked   uint64 // bytes allocated from the start to the last look
+	asked   uint64        // bytes allocated from the start to the last look
+	worked  time.Duration // processor time used until then
 	samples [5]metrics.Sample
 	floor   uint64 // unused bytes after the last forced collection
 	// again says that a second collection is due. Pools are emptied by the second one only, and the first may have come
@@ -53,8 +56,9 @@ type memoryTrimmer struct {
 	again bool
 }
 
-// read returns how many bytes have been allocated since the start, and how many are unused: garbage, and free memory.
-func (h *memoryTrimmer) read() (asked, spare uint64) {
+// read returns how many bytes have been allocated and how much processor time was used since the start, and how many
+// bytes are unused: garbage, and free memory.
+func (h *memoryTrimmer) read() (asked uint64, worked time.Duration, spare uint64) {
 	for i, name := range [...]string{"/gc/heap/allocs:bytes", "/gc/heap/live:bytes", "/memory/classes/heap/objects:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes"} {
 		h.samples[i].Name = name
@@ -62,19 +66,19 @@ func (h *memoryTrimmer) read() (asked, spare uint64) {
 	metrics.Read(h.samples[:])
 	v := func(i int) uint64 { return h.samples[i].Value.Uint64() }
 	garbage := v(2) - min(v(1), v(2))
-	return v(0), garbage + v(3) + v(4)
+	return v(0), processorTime(), garbage + v(3) + v(4)
 }
 
 // look returns memory to the system if enough is unused.
-func (h *memoryTrimmer) look(asked, spare uint64) {
-	since := asked - h.asked
-	h.asked = asked
+func (h *memoryTrimmer) look(asked uint64, worked time.Duration, spare uint64) {
+	since, work := asked-h.asked, worked-h.worked
+	h.asked, h.worked = asked, worked
 	h.floor = min(h.floor, spare)
 	if since >= trimCalm {
 		return
 	}
 	enough := uint64(trimSpare)
-	if since < idleCalm {
+	if since < idleCalm && work < idleTime {
 		enough = idleSpare
 	}
 	much := spare >= h.floor+enough
@@ -83,5 +87,5 @@ func (h *memoryTrimmer) look(asked, spare uint64) {
 	}
 	h.again = much
 	h.free()
-	_, h.floor = h.read()
+	_, h.worked, h.floor = h.read()
 }

@@ -2,17 +2,18 @@ package tuning
 
 import (
 	"testing"
+	"time"
 
 	"dragoman/internal/config/field"
 )
 
 // The heap is returned to the system when much of it is unused and little is allocated, and only once if that has no effect.
 func TestMemoryTrimmer(t *testing.T) {
-	freed := 0
+	freed, worked := 0, time.Duration(0) // since the last look
 	h := memoryTrimmer{free: func() { freed++ }}
 	f := func(asked, spare uint64, want int) {
 		t.Helper()
-		if h.look(asked, spare); freed != want {
+		if h.look(asked, h.worked+worked, spare); freed != want {
 			t.Errorf("allocated %d MiB, spare %d MiB: freed %d times, want %d", asked/field.Mib, spare/field.Mib, freed, want)
 		}
 	}
@@ -37,5 +38,20 @@ func TestMemoryTrimmer(t *testing.T) {
 	f(609*field.Mib, 2*field.Mib+511*field.Kib, 6)
 	f(611*field.Mib, 30*field.Mib, 6) // it is a little busy
 	f(612*field.Mib-1, 30*field.Mib, 7)
+	h.floor, h.again, worked = 2*field.Mib, false, idleTime // it works, and hardly allocates
+	f(612*field.Mib, 30*field.Mib, 7)
+	f(612*field.Mib, 34*field.Mib, 8)
+	h.floor, h.again, worked = 2*field.Mib, false, idleTime-1
+	f(612*field.Mib, 30*field.Mib, 9)
 	TrimMemory()()
+}
+
+// The processor time of the process grows with its work.
+func TestProcessorTime(t *testing.T) {
+	before := processorTime()
+	for limit := time.Now().Add(20 * time.Second); processorTime()-before < 10*time.Millisecond; {
+		if time.Now().After(limit) {
+			t.Fatalf("%s before and %s after twenty seconds of work", before, processorTime())
+		}
+	}
 }
