@@ -80,7 +80,9 @@ func (i Identity) Append(dst []byte) []byte {
 }
 
 // Is reports whether both have one identity, whatever credentials they present.
-func (c Caller) Is(other Caller) bool { return c.Identity() == other.Identity() }
+func (c *Caller) Is(other *Caller) bool {
+	return c.Principal == other.Principal && (c.Forwarded == other.Forwarded || c.Sum() == other.Sum())
+}
 
 // Sum distinguishes forwarded credentials; zero: there are none.
 func (c Caller) Sum() (sum [16]byte) {

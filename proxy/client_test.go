@@ -11,15 +11,15 @@ func TestIdentity(t *testing.T) {
 		return Caller{Principal: principal, Rights: &Rights{Name: name}, Forwarded: &Forwarded{Sum: [16]byte{sum}, Headers: []Header{{"traceparent", name}}}}
 	}
 	one := user("p", 1, "a")
-	if !one.Is(user("p", 1, "b")) {
+	if same := user("p", 1, "b"); !one.Is(&same) {
 		t.Error("another credential of one user is another caller")
 	}
 	for _, other := range []Caller{user("p", 2, "a"), user("q", 1, "a"), {Principal: "p"}, {}} {
-		if one.Is(other) || other.Is(one) || bytes.Equal(one.Identity().Append(nil), other.Identity().Append(nil)) {
+		if one.Is(&other) || other.Is(&one) || bytes.Equal(one.Identity().Append(nil), other.Identity().Append(nil)) {
 			t.Errorf("%+v is %+v", other, one)
 		}
 	}
-	if !(Caller{Principal: "p"}).Is(user("p", 0, "a")) {
+	if bare, fields := (Caller{Principal: "p"}), user("p", 0, "a"); !bare.Is(&fields) {
 		t.Error("headers that identify nobody make another caller")
 	}
 	// No bytes begin with those of another identity: a principal cannot continue as a sum.

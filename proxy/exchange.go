@@ -63,6 +63,7 @@ type Exchange struct {
 
 	older, newer *Exchange // neighbours in flight under the same id; owned by the Session
 	unique       bool      // no other may be in flight under its id; owned by the Session
+	id           []byte    // under which it is in flight, raw JSON, in memory kept between uses; owned by the Session
 
 	lifecycle
 }

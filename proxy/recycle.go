@@ -62,6 +62,9 @@ func (ex *Exchange) DoNotRecycle() {
 	ex.mu.Unlock()
 }
 
+// maxKeptID is the longest id, in bytes, whose memory is kept.
+const maxKeptID = 128
+
 // clear resets the exchange, and keeps its memory.
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
@@ -73,6 +76,9 @@ func (ex *Exchange) clear() {
 	ex.Lasting.Store(false)
 	ex.outgoing.Store(nil)
 	ex.Clock, ex.unique = Clock{}, false
+	if cap(ex.id) > maxKeptID {
+		ex.id = nil
+	}
 }
 
 // Ticket refers to an exchange that may have ended and whose memory may be reused.

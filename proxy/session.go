@@ -254,38 +254,38 @@ func (s *Session) EndFor(state State, cause error) {
 // lingerTime is how long the outlet stays open after EndFor for the errors of the session's requests.
 const lingerTime = 100 * time.Millisecond
 
-// Begin adds a request with the given id (raw JSON) to those in flight. It fails if the session has ended, or if its id is in flight
-// already: a legacy client never reuses an id (2025-11-25 basic, Requests). With Repeats, a second one is accepted if both are Repeatable
-// and have the same Key.
-func (s *Session) Begin(id string, ex *Exchange) *Error {
+// Begin adds a request to those in flight. It fails if the session has ended, or if its id is in flight already: a legacy client never
+// reuses an id (2025-11-25 basic, Requests). With Repeats, a second one is accepted if both are Repeatable and have the same Key.
+func (s *Session) Begin(ex *Exchange) *Error {
+	ex.id = append(ex.id[:0], ex.Msg.Of(ex.Msg.ID)...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state >= Closed {
 		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
 	}
 	ex.unique = !s.Repeats || !Repeatable(&ex.Msg)
-	before := s.inFlight.newest(id)
+	before := s.inFlight.newest(ex.id)
 	if before != nil && (ex.unique || before.unique || ex.Key != before.Key) {
-		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
+		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", ex.id)
 	}
 	if ex.older = before; before != nil {
 		before.newer = ex
 	}
-	s.inFlight.set(id, ex)
+	s.inFlight.set(ex)
 	return nil
 }
 
-// Finish removes a request from those in flight. id is its id, raw JSON.
-func (s *Session) Finish(id string, ex *Exchange) {
+// Finish removes a request from those in flight.
+func (s *Session) Finish(ex *Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case ex.newer != nil:
 		ex.newer.older = ex.older
 	case ex.older != nil:
-		s.inFlight.set(id, ex.older)
+		s.inFlight.set(ex.older)
 	default:
-		s.inFlight.remove(id)
+		s.inFlight.remove(ex.id)
 	}
 	if ex.older != nil {
 		ex.older.newer = ex.newer
@@ -295,7 +295,7 @@ func (s *Session) Finish(id string, ex *Exchange) {
 
 // CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled. Of several the newest is
 // cancelled first, so that no repetition takes over when the first one ends.
-func (s *Session) CancelRequest(id string) {
+func (s *Session) CancelRequest(id []byte) {
 	s.mu.Lock()
 	all := s.inFlight.newest(id).appendAlike(nil)
 	s.mu.Unlock()

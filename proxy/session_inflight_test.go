@@ -13,16 +13,16 @@ func TestInFlight(t *testing.T) {
 	for range 10000 {
 		id := strconv.Itoa(rand.IntN(6))
 		if rand.IntN(2) == 0 {
-			ex := new(Exchange)
-			f.set(id, ex)
+			ex := &Exchange{id: []byte(id)}
+			f.set(ex)
 			want[id] = ex
 		} else {
-			f.remove(id)
+			f.remove([]byte(id))
 			delete(want, id)
 		}
 		for i := range 6 {
-			if id := strconv.Itoa(i); f.newest(id) != want[id] {
-				t.Fatalf("%s: %p, want %p", id, f.newest(id), want[id])
+			if id := strconv.Itoa(i); f.newest([]byte(id)) != want[id] {
+				t.Fatalf("%s: %p, want %p", id, f.newest([]byte(id)), want[id])
 			}
 		}
 		if n := len(f.tickets()); n != len(want) || f.any() != (n > 0) {

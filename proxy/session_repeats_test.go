@@ -29,7 +29,7 @@ func (o *order) Abort() { *o.all = append(*o.all, o.n) }
 func TestRepeatsInFlight(t *testing.T) {
 	const call, ping = `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	s := session()
-	if a, b := request(t, call), request(t, call); s.Begin(string(a.Msg.Of(a.Msg.ID)), a) != nil || s.Begin(string(b.Msg.Of(b.Msg.ID)), b) == nil {
+	if a, b := request(t, call), request(t, call); s.Begin(a) != nil || s.Begin(b) == nil {
 		t.Error("a session without repeats accepted one")
 	}
 	s = session()
@@ -39,43 +39,43 @@ func TestRepeatsInFlight(t *testing.T) {
 	for i := range exs {
 		exs[i] = request(t, call)
 		exs[i].Attach(&order{&cancelled, i})
-		if err := s.Begin(string(exs[i].Msg.Of(exs[i].Msg.ID)), exs[i]); err != nil {
+		if err := s.Begin(exs[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	keyed := request(t, call)
 	keyed.Key = "k"
 	for what, ex := range map[string]*Exchange{"a ping": request(t, ping), "another key": keyed} {
-		if err := s.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err == nil || err.Name != DuplicateID.Name {
+		if err := s.Begin(ex); err == nil || err.Name != DuplicateID.Name {
 			t.Errorf("%s under an id in flight: %v", what, err)
 		}
 	}
 	for _, i := range []int{2, 4, 0} { // from the middle, the newest, the oldest
-		s.Finish("1", exs[i])
+		s.Finish(exs[i])
 	}
-	s.CancelRequest("1")
+	s.CancelRequest([]byte("1"))
 	if len(cancelled) != 2 || cancelled[0] != 3 || cancelled[1] != 1 {
 		t.Errorf("cancelled %v, want 3 and then 1", cancelled)
 	}
-	s.Finish("1", exs[1])
+	s.Finish(exs[1])
 	if _, busy := s.Idle(); !busy {
 		t.Error("not busy with one in flight")
 	}
-	s.Finish("1", exs[3])
+	s.Finish(exs[3])
 	if _, busy := s.Idle(); busy {
 		t.Error("busy with none in flight")
 	}
 	p := request(t, ping)
-	if s.Begin("1", p) != nil {
+	if s.Begin(p) != nil {
 		t.Error("the id is not free")
 	}
-	if err := s.Begin("1", request(t, ping)); err == nil {
+	if err := s.Begin(request(t, ping)); err == nil {
 		t.Error("two pings under one id")
 	}
-	s.Finish("1", p)
+	s.Finish(p)
 	for i := range exs {
 		exs[i] = request(t, call)
-		_ = s.Begin(string(exs[i].Msg.Of(exs[i].Msg.ID)), exs[i])
+		_ = s.Begin(exs[i])
 	}
 	s.End(Closed)
 	for i, ex := range exs {

@@ -165,7 +165,7 @@ func (a *Authenticator) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Er
 		return who, proxy.Errf(proxy.BadCredentials, "several Authorization headers came; send one")
 	}
 	bearer, err := a.bearer(h, lines[0])
-	if err == nil && key.Rights != nil && !bearer.Is(key) {
+	if err == nil && key.Rights != nil && !bearer.Is(&key) {
 		err = proxy.Errf(proxy.BadCredentials, "Authorization and X-API-Key are of different callers; send one of them")
 	}
 	return bearer, err

@@ -41,15 +41,15 @@ func TestForwardedHeaders(t *testing.T) {
 	if value, ok := a.Forwarded.Get("x-tenant"); !ok || value != "a" || !strings.HasPrefix(a.Principal, "carried:") || !a.Forwarded.Alone || len(a.Forwarded.Headers) != 2 {
 		t.Errorf("%+v %+v", a, a.Forwarded)
 	}
-	if b := of(key, nobody, "x-token", "b", "x-tenant", "a", "traceparent", "1"); !b.Is(a) || b.Sum() != a.Sum() {
+	if b := of(key, nobody, "x-token", "b", "x-tenant", "a", "traceparent", "1"); !b.Is(&a) || b.Sum() != a.Sum() {
 		t.Errorf("the same, traced: %+v", b)
 	}
 	for _, other := range [][]string{{"X-Tenant", "a"}, {"X-Tenant", "ab"}, {"X-Tenant", "b", "X-Token", "a"}, {"X-Tenant", "a", "X-Token", "b2"}} {
-		if b := of(key, nobody, other...); b.Is(a) || b.Sum() == a.Sum() {
+		if b := of(key, nobody, other...); b.Is(&a) || b.Sum() == a.Sum() {
 			t.Errorf("%q is %+v", other, b)
 		}
 	}
-	if b := of(ForwardOptions{}, nobody, "X-Tenant", "a", "X-Token", "b"); b.Is(a) {
+	if b := of(ForwardOptions{}, nobody, "X-Tenant", "a", "X-Token", "b"); b.Is(&a) {
 		t.Error("the principal can be computed from the token")
 	}
 	for _, none := range [][]string{{}, {"X-Tenant", ""}, {"X-Other", "x"}} {

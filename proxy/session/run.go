@@ -56,7 +56,7 @@ func (c *trackedReplies) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Erro
 	claim(s, ex)
 	ex.Client = s.Client()
 	m := &ex.Msg
-	c.s, c.ex, c.id = s, ex, string(m.Of(m.ID))
+	c.s, c.ex = s, ex
 	if m.Is("initialize") {
 		if s.State() != proxy.Created {
 			return proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
@@ -68,13 +68,13 @@ func (c *trackedReplies) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Erro
 	if m.Is("logging/setLevel") {
 		c.level = string(m.Text(m.Level))
 	}
-	return s.Begin(c.id, ex)
+	return s.Begin(ex)
 }
 
 func (c *trackedReplies) run(handle proxy.Handler) (proxy.Replies, error) {
 	replies, err := handle(c.ex)
 	if err != nil || replies == nil {
-		c.s.Finish(c.id, c.ex)
+		c.s.Finish(c.ex)
 		return nil, err
 	}
 	c.Replies = replies
@@ -86,7 +86,7 @@ func (c *trackedReplies) run(handle proxy.Handler) (proxy.Replies, error) {
 func claim(s *proxy.Session, ex *proxy.Exchange) {
 	carried := ex.Caller.Forwarded
 	switch {
-	case !ex.Caller.Is(s.Caller):
+	case !ex.Caller.Is(&s.Caller):
 		ex.Caller = s.Caller
 	case ex.Caller.Rights == nil:
 		ex.Caller = s.Caller
@@ -99,7 +99,6 @@ type trackedReplies struct {
 	proxy.Replies
 	s     *proxy.Session
 	ex    *proxy.Exchange
-	id    string
 	offer proxy.Client // of an initialize request
 	level string       // of a logging/setLevel
 }
@@ -125,7 +124,7 @@ func (c *trackedReplies) Next(until time.Time) (m *wire.Message, err error) {
 }
 
 func (c *trackedReplies) Close() error {
-	c.s.Finish(c.id, c.ex)
+	c.s.Finish(c.ex)
 	return c.Replies.Close()
 }
 
@@ -139,7 +138,7 @@ func Deliver(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 	case m.IsResponse() && s.Answer(m):
 		return
 	case m.Is("notifications/cancelled"):
-		s.CancelRequest(string(m.Of(m.RequestID)))
+		s.CancelRequest(m.Of(m.RequestID))
 		return
 	case !m.IsResponse() && !bytes.HasPrefix(m.Text(m.Method), []byte("notifications/")):
 		return // some servers run a request without an id, which would bypass the policies

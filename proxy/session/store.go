@@ -124,7 +124,7 @@ func (s *Store) Find(id []byte, server string, caller proxy.Caller) *proxy.Sessi
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[string(id)]
-	if sess == nil || !sess.Caller.Is(caller) || sess.Server != server || sess.State() >= proxy.Closed {
+	if sess == nil || !sess.Caller.Is(&caller) || sess.Server != server || sess.State() >= proxy.Closed {
 		return nil
 	}
 	s.used.Get(sess)

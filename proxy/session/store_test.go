@@ -82,7 +82,7 @@ func TestExpiry(t *testing.T) {
 	s, c := newStore(t, Options{Max: 9, IdleTTL: time.Hour})
 	idle, used, busy, open := create(t, s, ""), create(t, s, ""), create(t, s, ""), create(t, s, "")
 	ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-	if err := busy.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
+	if err := busy.Begin(ex); err != nil {
 		t.Fatal(err)
 	}
 	o := &outlet{}
@@ -98,7 +98,7 @@ func TestExpiry(t *testing.T) {
 	if idle.State() != proxy.Expired || used.State() != proxy.Created || busy.State() == proxy.Expired || open.State() == proxy.Expired {
 		t.Errorf("idle %s, used %s, busy %s, with a stream %s", idle.State(), used.State(), busy.State(), open.State())
 	}
-	busy.Finish("1", ex)
+	busy.Finish(ex)
 	open.ClearOutlet(o)
 	c.now = c.now.Add(time.Hour - time.Second)
 	s.Expire()
@@ -173,13 +173,13 @@ func TestStates(t *testing.T) {
 	ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":"1","method":"m"}`)}
 	same := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":"1","method":"m"}`)}
 	number := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-	if sess.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex) != nil || sess.Begin(string(number.Msg.Of(number.Msg.ID)), number) != nil {
+	if sess.Begin(ex) != nil || sess.Begin(number) != nil {
 		t.Error(`"1" and 1 are two ids`)
 	}
-	if err := sess.Begin(string(same.Msg.Of(same.Msg.ID)), same); err == nil || err.Name != proxy.DuplicateID.Name {
+	if err := sess.Begin(same); err == nil || err.Name != proxy.DuplicateID.Name {
 		t.Errorf("%v", err)
 	}
-	sess.CancelRequest("1")
+	sess.CancelRequest([]byte("1"))
 	if ex.Err() != nil || !errors.Is(number.Err(), proxy.ErrCancelled) {
 		t.Errorf("%v, %v", ex.Err(), number.Err())
 	}
@@ -191,7 +191,7 @@ func TestStates(t *testing.T) {
 	if sess.State() != proxy.Closed || ends != 11 || o.ended != 1 || !errors.Is(ex.Err(), proxy.ErrCancelled) {
 		t.Errorf("%s, %d, %+v, %v", sess.State(), ends, o, ex.Err())
 	}
-	if err := sess.Begin(string(same.Msg.Of(same.Msg.ID)), same); err == nil || err.Name != proxy.SessionUnknown.Name {
+	if err := sess.Begin(same); err == nil || err.Name != proxy.SessionUnknown.Name {
 		t.Errorf("%v", err)
 	}
 	late := &outlet{}
@@ -297,7 +297,7 @@ func TestShutdownAnswers(t *testing.T) {
 	one, two := create(t, s, ""), create(t, s, "")
 	begin := func(sess *proxy.Session) *proxy.Exchange {
 		ex := &proxy.Exchange{Msg: scan(t, `{"jsonrpc":"2.0","id":1,"method":"m"}`)}
-		if err := sess.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
+		if err := sess.Begin(ex); err != nil {
 			t.Fatal(err)
 		}
 		return ex

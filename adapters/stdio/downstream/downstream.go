@@ -219,7 +219,7 @@ func (c *client) cancel(id string) {
 	case waiting != nil:
 		waiting.Cancel(proxy.ErrCancelled)
 	case sess != nil:
-		sess.CancelRequest(id)
+		sess.CancelRequest([]byte(id))
 	}
 }
 
