@@ -167,7 +167,7 @@ func TestRelayLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
-			if err := c.session.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
+			if err := c.session.Begin(ex); err != nil {
 				t.Fatal(err)
 			}
 			r.s.link(0).sink.Lost(lost)
@@ -395,7 +395,7 @@ func TestIdle(t *testing.T) {
 		idle("", false, time.Time{}, b)
 		b.session.Touch(time.Now())
 		ex := b.exchange(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
-		if err := b.session.Begin(string(ex.Msg.Of(ex.Msg.ID)), ex); err != nil {
+		if err := b.session.Begin(ex); err != nil {
 			t.Fatal(err)
 		}
 		idle("", false, time.Time{}, nil)
