@@ -124,16 +124,16 @@ func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
 		case late == nil && !errors.Is(err, errRests):
 			late = time.After(p.opt.LeaseWait)
 		}
-		var again <-chan time.Time
-		if errors.Is(err, errRests) {
-			again = time.After(quietTime)
+		again, limit := (<-chan time.Time)(nil), late
+		if errors.Is(err, errRests) { // which ends soon, in any case
+			again, limit = time.After(quietTime), nil
 		}
 		select {
 		case <-freed:
 		case <-again:
 		case <-rested:
 			r.hasty = true
-		case <-late:
+		case <-limit:
 			return nil, nil, err
 		case <-ex.Done():
 			return nil, nil, ex.Err()

@@ -143,6 +143,24 @@ func TestTurnAfterDeparture(t *testing.T) {
 	})
 }
 
+// A call that waits for the only session of a server gets it although the time for that ends while the session is quiet.
+func TestTurnAfterLeaseWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		r.opt.LeaseWait = 20 * time.Millisecond
+		r.single.Store(true)
+		asked, _ := r.turn(t, caller("p", ""))
+		time.AfterFunc(15*time.Millisecond, asked.Suspend)
+		next, took := r.turn(t, caller("p", ""))
+		if next.Session() != asked.Session() || took != 15*time.Millisecond+quietTime {
+			t.Errorf("session %d after %s", next.Session().Number(), took)
+		}
+		next.End()
+		asked.End()
+		r.close(t)
+	})
+}
+
 // Anonymous callers of other addresses may be other people: a question that comes late must not reach them.
 func TestTurnsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
