@@ -121,6 +121,16 @@ func (c *Forwarded) Get(name string) (string, bool) {
 	return "", false
 }
 
+// Identifies reports whether a forwarded field, by its name in lower case, tells callers apart and may be a secret of one. Those for
+// tracing differ with each request.
+func Identifies(name string) bool {
+	switch name {
+	case "traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id":
+		return false
+	}
+	return true
+}
+
 // forwardedKey is the context key of Forwarded.
 type forwardedKey struct{}
 

@@ -7,10 +7,8 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/valyala/fasthttp"
 
@@ -55,6 +53,7 @@ type callState struct {
 	Stray func(m *wire.Message)
 
 	ex     *proxy.Exchange
+	host   *httpclient.Host
 	again  again
 	state  state
 	body   *[]byte        // of buffers; nil if not needed
@@ -103,7 +102,7 @@ func (c *Call) Do(ex *proxy.Exchange, host *httpclient.Host, req *http1.Request)
 		}
 		return ex.Err()
 	}
-	c.Answer, c.ex = ans, ex
+	c.Answer, c.ex, c.host = ans, ex, host
 	ex.Attach(c)
 	return nil
 }
@@ -174,7 +173,7 @@ func (c *Call) head(until time.Time) error {
 	}
 	c.status, c.retryAfter = status, RetryAfter(h)
 	if status >= 300 && status < 400 {
-		c.location = Redirect(h)
+		c.location = c.host.Hide(c.ex, Redirect(h))
 	}
 	if isEventStream(h) && status == fasthttp.StatusOK {
 		c.state, c.streamed = streaming, true
@@ -229,17 +228,26 @@ func (c *Call) json(until time.Time) error {
 	case c.status == fasthttp.StatusNotFound && c.InSession:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
 	case c.status < 300 && isPage(body):
-		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with %w%s instead of a JSON-RPC message; is the path of its url right (mostly /mcp), and does it want credentials?", transport.ErrPage, titled(body))
+		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with %w%s instead of a JSON-RPC message; is the path of its url right (mostly /mcp), and does it want credentials?", transport.ErrPage, titled(c.hidden(body)))
 	case c.status < 300 && len(body) > 0 && serr != nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
 	case c.status < 300 && serr == nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
+	body = c.hidden(body)
 	text := Printable(body)
 	if isPage(body) {
 		text = transport.ErrPage.Error() + titled(body)
 	}
 	return &transport.StatusError{Status: c.status, Text: text, RetryAfter: c.retryAfter, Location: c.location}
+}
+
+// hidden returns a body without secrets, which are found before a part of one is cut off.
+func (c *Call) hidden(body []byte) []byte {
+	if !c.host.Hides(c.ex) {
+		return body
+	}
+	return []byte(c.host.Hide(c.ex, string(body[:min(len(body), MaxErrorBody)])))
 }
 
 // withID adds the request's id to an error that has none. It can only belong to this request.
@@ -420,13 +428,6 @@ func Fault(err error) error {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
-}
-
-// Printable returns the beginning of a server's text, at most 200 bytes, in one line for an error message.
-func Printable(text []byte) string {
-	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || unicode.IsSpace(r) }), " ")
-	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 // RetryAfter returns the header Retry-After in seconds; 0 if it is absent or a date.

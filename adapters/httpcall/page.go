@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"dragoman/adapters/httpd/http1"
 )
@@ -38,4 +40,11 @@ func Redirect(h *http1.Fields) string {
 	}
 	to.User, to.RawQuery, to.ForceQuery, to.Fragment, to.RawFragment = nil, "", false, "", ""
 	return Printable([]byte(to.String()))
+}
+
+// Printable returns the beginning of a server's text, at most 200 bytes, in one line for an error message.
+func Printable(text []byte) string {
+	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || unicode.IsSpace(r) }), " ")
+	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }

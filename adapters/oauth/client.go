@@ -19,6 +19,7 @@ import (
 
 	"dragoman/adapters/httpd/http1"
 	"dragoman/proxy"
+	"dragoman/proxy/redact"
 )
 
 // Bounds of a token endpoint's answer and of the lifetime of tokens.
@@ -59,8 +60,11 @@ type Client struct {
 	fetched, dropped atomic.Int64
 	refusals         *rate.Limiter
 
+	secrets atomic.Pointer[redact.Secrets] // of the last two tokens
+
 	mu     sync.Mutex
 	value  string // of Authorization; empty: there is no token
+	last   string // the value got last
 	until  time.Time
 	flight *grant
 	began  time.Time    // start of the last flight
@@ -153,6 +157,9 @@ func (c *Client) Refused(value string) {
 	}
 }
 
+// Hide implements httpclient.Credentials: it hides the last two tokens.
+func (c *Client) Hide(text string) string { return c.secrets.Load().Whole(text) }
+
 // Dropped returns how many tokens the server has refused.
 func (c *Client) Dropped() int64 { return c.dropped.Load() }
 
@@ -162,7 +169,8 @@ func (c *Client) run(g *grant) {
 	defer c.mu.Unlock()
 	g.value, g.err = value, err
 	if c.failed = err; err == nil {
-		c.value, c.until = value, c.opt.Now().Add(lasts)
+		c.secrets.Store(redact.New(value, c.last)) // the server may still speak of the one before
+		c.value, c.last, c.until = value, value, c.opt.Now().Add(lasts)
 		c.fetched.Add(1)
 	}
 	c.flight = nil

@@ -81,7 +81,7 @@ func (l *link) open(ctx context.Context) error {
 		return httpcall.Fault(err)
 	}
 	if status != fasthttp.StatusOK || !bytes.HasPrefix(h.ContentType(), []byte("text/event-stream")) {
-		return &transport.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path, Location: httpcall.Redirect(h)}
+		return &transport.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path, Location: l.d.host.Hide(ctx, httpcall.Redirect(h))}
 	}
 	l.ans.SetDeadline(until)
 	for {

@@ -75,6 +75,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 		r.Eras = restSpeaks
 	}
 	r.ServerInfo, r.Capabilities = v.Identity()
+	r.hide(g.Targets.All[0].Hide)
 	if asJSON {
 		out, err := json.MarshalIndent(r, "", "  ")
 		if err != nil {
@@ -84,6 +85,19 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 		return err
 	}
 	return r.print(std)
+}
+
+// hide hides secrets of the configuration in what the server says.
+func (r *report) hide(secrets transport.Hide) {
+	if secrets == nil {
+		return
+	}
+	hide := func(text string) string { return secrets(context.Background(), text) }
+	r.Version, r.ServerInfo, r.Capabilities = hide(r.Version), transport.HideJSON(r.ServerInfo, hide), transport.HideJSON(r.Capabilities, hide)
+	r.Steps = slices.Clone(r.Steps)
+	for i, s := range r.Steps {
+		r.Steps[i] = hide(s)
+	}
 }
 
 // waiting says on a terminal every second how long the probe has taken, until the returned function is called.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"net/url"
 	"slices"
 	"strings"
@@ -169,7 +170,8 @@ func (u *Upstream) Environ() []string {
 	return vars
 }
 
-// Secrets returns the values that the configuration keeps for the server: variables, header fields and the OAuth secret.
+// Secrets returns the values that the configuration keeps for the server: variables, header fields, the OAuth secret, the proxy's
+// password, and what the queries of URLs have.
 func (u *Upstream) Secrets() *redact.Secrets {
 	var values []string
 	for _, v := range slices.Concat(u.FileEnv, u.Env, u.Headers) {
@@ -179,7 +181,23 @@ func (u *Upstream) Secrets() *redact.Secrets {
 		_, text, _ := strings.Cut(v, "=")
 		values = append(values, text)
 	}
-	return redact.New(append(values, u.OAuth.ClientSecret.Reveal())...)
+	if secret := u.OAuth.ClientSecret.Reveal(); secret != "" {
+		pair := url.QueryEscape(u.OAuth.ClientID) + ":" + url.QueryEscape(secret) // RFC 6749 §2.3.1
+		values = append(values, secret, "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	if via, err := url.Parse(u.Proxy); err == nil && via.User != nil {
+		password, _ := via.User.Password()
+		values = append(values, password, "Basic "+base64.StdEncoding.EncodeToString([]byte(via.User.Username()+":"+password)))
+	}
+	for _, raw := range []string{u.URL, u.Health.CheckURL, u.OAuth.TokenURL} {
+		if at, err := url.Parse(raw); err == nil {
+			values = append(values, at.RawQuery)
+			for _, of := range at.Query() {
+				values = append(values, of...)
+			}
+		}
+	}
+	return redact.New(values...)
 }
 
 // Isolated parses Isolation: kind is "session", "principal", "pool" or "shared", and n the size of a pool, 1 to 1000,

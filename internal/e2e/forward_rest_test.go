@@ -48,7 +48,7 @@ func TestForwardREST(t *testing.T) {
 			t.Errorf("%s: %s", who, res.body)
 		}
 	}
-	if ok, why := r.h.Targets.Named("default").Service.Healthy(); !ok {
+	if ok, _, why := r.h.Targets.Named("default").Service.Healthy(); !ok {
 		t.Error(why)
 	}
 	if err := r.h.Targets.Named("default").Service.Check(t.Context()); err != nil {

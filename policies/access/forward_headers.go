@@ -25,9 +25,6 @@ const maxCarried = 8 << 10
 // of an HMAC follow, which nobody can predict and so give to an API key as its name.
 const carriedPrincipal = "carried:"
 
-// nonIdentifying lists headers that do not identify a caller, although their values differ.
-var nonIdentifying = []string{"traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id"}
-
 // ForwardOptions configures [ForwardHeaders].
 type ForwardOptions struct {
 	// Names are the headers to forward, in any case. Without names nothing is forwarded.
@@ -123,7 +120,7 @@ func (c *forwarder) sum(headers []proxy.Header) (sum [16]byte) {
 	mac := hmac.New(sha256.New, c.key)
 	identifying := false
 	for _, x := range headers {
-		if !slices.Contains(nonIdentifying, x.Name) {
+		if proxy.Identifies(x.Name) {
 			identifying = true
 			add(mac, x.Name)
 			add(mac, x.Value)

@@ -75,15 +75,20 @@ func parts(v string) []string {
 	return all
 }
 
-// Hide returns text with each secret replaced by [Hidden]. Of a text whose end may have been cut off, the beginning of a secret
-// at the end is hidden too.
+// Whole returns text, of which nothing is cut off, with each secret replaced by [Hidden].
+func (s *Secrets) Whole(text string) string {
+	if s == nil || !slices.ContainsFunc(s.forms, func(f string) bool { return strings.Contains(text, f) }) {
+		return text
+	}
+	return s.replacer.Replace(text)
+}
+
+// Hide is Whole for a text whose end may have been cut off: the beginning of a secret at the end is hidden too.
 func (s *Secrets) Hide(text string) string {
 	if s == nil {
 		return text
 	}
-	if slices.ContainsFunc(s.forms, func(f string) bool { return strings.Contains(text, f) }) {
-		text = s.replacer.Replace(text)
-	}
+	text = s.Whole(text)
 	for _, f := range s.forms {
 		for n := min(len(f)-1, len(text)); n >= leastPart; n-- {
 			if strings.HasSuffix(text, f[:n]) {

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/netpoll"
 	"dragoman/proxy"
+	"dragoman/proxy/redact"
 )
 
 // Header is a field that is sent with every request. Its value is never logged.
@@ -40,6 +41,8 @@ type HostOptions struct {
 	Forward []Forward
 	// Credentials, if not nil, provides the Authorization of each request.
 	Credentials Credentials
+	// Secrets are values besides these that Hide hides, those of Headers included.
+	Secrets *redact.Secrets
 
 	ConnectTimeout time.Duration // for a usable connection, proxy and TLS included; 10 s
 	WriteTimeout   time.Duration // for each write of up to 256 KiB; at most twice as long; 30 s
@@ -55,6 +58,8 @@ type Credentials interface {
 	Authorization(ctx context.Context) (string, error)
 	// Refused reports a value that was answered with 401. It does not wait.
 	Refused(value string)
+	// Hide hides the values in a text.
+	Hide(text string) string
 }
 
 // Host is one upstream origin and its pool of connections. Its methods may be called from any goroutine.
@@ -166,6 +171,32 @@ func withPort(u *url.URL) string {
 
 // Authority returns the value of the Host field: the host, and the port if the URL has one.
 func (h *Host) Authority() string { return h.origin.Authority }
+
+// Hides reports whether Hide can hide anything in texts for ctx.
+func (h *Host) Hides(ctx context.Context) bool {
+	return h.opts.Secrets != nil || h.opts.Credentials != nil || len(h.opts.Forward) > 0 && proxy.ForwardedFrom(ctx) != nil
+}
+
+// Hide returns a text of the server without the secrets that it knows from requests: Secrets, Credentials, and the forwarded fields
+// of ctx, except those for tracing.
+func (h *Host) Hide(ctx context.Context, text string) string {
+	text = h.opts.Secrets.Whole(text)
+	if h.opts.Credentials != nil {
+		text = h.opts.Credentials.Hide(text)
+	}
+	forwarded := proxy.ForwardedFrom(ctx)
+	if forwarded == nil {
+		return text
+	}
+	var values []string
+	for i := range h.opts.Forward {
+		if from := h.opts.Forward[i].From; proxy.Identifies(from) {
+			value, _ := forwarded.Get(from)
+			values = append(values, value)
+		}
+	}
+	return redact.New(values...).Whole(text)
+}
 
 // Send writes req and returns without waiting for the response. It adds Host, Content-Length and the Host's static headers, and removes
 // Accept-Encoding, because responses are not decompressed. ctx ends the wait for a connection and a large write; once Send has returned,

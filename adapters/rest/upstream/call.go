@@ -127,7 +127,7 @@ func (c *call) fault(err error) error {
 	}
 	err = httpcall.Fault(err)
 	if errors.As(err, &e) && e.Name == proxy.Unreachable.Name {
-		c.u.note(e.Message)
+		c.u.note(e.Message, e.Message)
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (c *call) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = reply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Peek("Location")), retryIn: httpcall.RetryAfter(h), begin: len(c.opening), raw: append(c.reply.raw[:0], c.opening...)}
+		location: c.u.host.Hide(c.ex, string(h.Peek("Location"))), retryIn: httpcall.RetryAfter(h), begin: len(c.opening), raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = readingBody
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = streaming
@@ -164,6 +164,7 @@ func (c *call) load(until time.Time) error {
 	}
 	if err == nil {
 		r.parse()
+		r.hide(c.ex, c.u.host)
 	}
 	return err
 }
@@ -190,6 +191,7 @@ func (c *call) event(until time.Time) (wire.Message, bool, error) {
 			c.reply.raw = append(make([]byte, 0, len(c.opening)+len(ev.Data)+resultRoom), c.opening...)
 			c.reply.raw = append(c.reply.raw, ev.Data...)
 			c.reply.parse()
+			c.reply.hide(c.ex, c.u.host)
 			return c.finishStep()
 		}
 		if give || err != nil {
@@ -213,7 +215,7 @@ func (c *call) finishStep() (wire.Message, bool, error) {
 	c.mu.Unlock()
 	c.endAnswer()
 	c.state = complete
-	c.u.note("")
+	c.u.note("", "")
 	return m, true, nil
 }
 

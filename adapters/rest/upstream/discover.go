@@ -55,7 +55,7 @@ func (u *Upstream) identify(service, version []byte) {
 func (c *call) discover() *step {
 	return c.get("/health", func(c *call, r *reply) (wire.Message, *step, error) {
 		if err := r.unavailable(); err != nil {
-			c.u.note(err.Message)
+			c.u.note("the service says that it is unavailable", err.Message)
 			return wire.Message{}, nil, err
 		}
 		return wire.Message{}, c.get("/tools", (*call).readTools), nil
@@ -168,21 +168,21 @@ func (r *reply) unavailableDependencies() string {
 
 // health is the last known state of a service.
 type health struct {
-	at  time.Time
-	why string // the service is not healthy; empty: it is
+	at        time.Time
+	told, why string // the service is not healthy, as it is told to any caller and to the operator; empty: it is healthy
 }
 
-// note records the health that a call has shown. An empty why means healthy.
-func (u *Upstream) note(why string) {
+// note records the health that a call has shown. An empty why means healthy; told has nothing that the service wrote to the caller.
+func (u *Upstream) note(told, why string) {
 	if old := u.health.Load(); old != nil && old.why == why && time.Since(old.at) < healthFresh/2 {
 		return // known already
 	}
-	u.health.Store(&health{at: time.Now(), why: why})
+	u.health.Store(&health{at: time.Now(), told: told, why: why})
 }
 
-// Healthy reports whether the service is healthy, and if not, why. It goes by the calls of the last five seconds, else by
+// Healthy reports whether the service is healthy, and if not, why: told to any caller, and to the operator. It goes by the calls of the last five seconds, else by
 // GET /health, for which it waits up to two seconds. Concurrent callers get the state that was known before.
-func (u *Upstream) Healthy() (ok bool, why string) {
+func (u *Upstream) Healthy() (ok bool, told, why string) {
 	h := u.health.Load()
 	if (h == nil || time.Since(h.at) >= healthFresh) && u.checking.TryLock() {
 		defer u.checking.Unlock()
@@ -190,14 +190,14 @@ func (u *Upstream) Healthy() (ok bool, why string) {
 		defer cancel()
 		h = &health{at: time.Now()}
 		if err := u.Check(ctx); err != nil {
-			h.why = err.Message
+			h.told, h.why = err.Message, err.Message
 		}
 		u.health.Store(h)
 	}
 	if h == nil {
-		return false, "the service has not been asked yet"
+		return false, "the service has not been asked yet", ""
 	}
-	return h.why == "", h.why
+	return h.why == "", h.told, h.why
 }
 
 // Check sends GET /health and waits for the answer until ctx ends.
@@ -220,6 +220,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 		return proxy.AsError(httpcall.Fault(err))
 	}
 	r.parse()
+	r.hide(ctx, u.host)
 	return r.unavailable()
 }
 

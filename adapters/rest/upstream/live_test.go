@@ -256,7 +256,7 @@ func TestDiscoverFails(t *testing.T) {
 	u := New(host, "", httpcall.Limits{Body: 1000, Event: 1000})
 	_, err = u.Call(newExchange(t, "server/discover", ""))
 	checkOutcome(t, nil, err, &proxy.Unreachable, "cannot be reached")
-	if ok, why := u.Healthy(); ok || !strings.Contains(why, "cannot be reached") {
+	if ok, _, why := u.Healthy(); ok || !strings.Contains(why, "cannot be reached") {
 		t.Error(ok, why)
 	}
 }
@@ -265,7 +265,7 @@ func TestDiscoverFails(t *testing.T) {
 func TestHealthy(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, successBody("{}"))})
 	for range 3 {
-		if ok, why := s.u.Healthy(); ok || !strings.Contains(why, "unavailable") {
+		if ok, _, why := s.u.Healthy(); ok || !strings.Contains(why, "unavailable") {
 			t.Error(ok, why)
 		}
 	}
@@ -273,17 +273,17 @@ func TestHealthy(t *testing.T) {
 		t.Error(s.requests())
 	}
 	s.must("tools/call", `{"name":"a"}`)
-	if ok, why := s.u.Healthy(); !ok || why != "" {
+	if ok, _, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
 	s.on["POST /call-tool"] = fixed(503, failureBody("SERVICE_UNAVAILABLE", ""))
 	_, _ = s.call("tools/call", `{"name":"a"}`)
-	if ok, why := s.u.Healthy(); ok || !strings.Contains(why, `because "x"`) {
+	if ok, _, why := s.u.Healthy(); ok || !strings.Contains(why, `because "x"`) {
 		t.Error(ok, why)
 	}
 	s.u.health.Store(&health{at: time.Now().Add(-time.Hour), why: "old"})
 	s.on["GET /health"] = fixed(200, healthyAnswer)
-	if ok, why := s.u.Healthy(); !ok || why != "" {
+	if ok, _, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
 	silent, end := make(chan bool), make(chan bool)

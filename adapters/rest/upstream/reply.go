@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpcall"
+	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -41,6 +44,22 @@ func (r *reply) parse() {
 		begin := uint32(r.begin) //nolint:gosec // the length of resultHead
 		r.body = wire.Span{From: begin + at.From, To: begin + at.To}
 	}
+}
+
+// hide hides the secrets in an answer that is no success, before any part of it becomes a text.
+func (r *reply) hide(ctx context.Context, host *httpclient.Host) {
+	if !host.Hides(ctx) || r.status < fasthttp.StatusMultipleChoices && string(wire.Get(r.raw, r.body, "success").Of(r.raw)) == "true" {
+		return
+	}
+	said := r.raw[r.begin:]
+	hide := func(text string) string { return host.Hide(ctx, text) }
+	if r.body.Present() {
+		said = transport.HideJSON(said, hide)
+	} else {
+		said = []byte(hide(string(said)))
+	}
+	r.raw = append(r.raw[:r.begin:r.begin], said...)
+	r.parse()
 }
 
 // parsed is the envelope of a service (seed 000, ResponseEnvelope). Its spans are places in the answer.
@@ -187,7 +206,7 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 		if string(wire.Path(r.raw, e.meta, "cause", "data", "retryable").Of(r.raw)) == "false" { // the service lost it on the way, and it may have run
 			f = proxy.Lost
 		}
-		c.u.note(what + ": " + httpcall.Printable([]byte(e.text)))
+		c.u.note(what, what+": "+httpcall.Printable([]byte(e.text)))
 	default:
 		if known {
 			return m, nil, nil

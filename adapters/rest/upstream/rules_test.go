@@ -187,7 +187,7 @@ func TestRulesTools(t *testing.T) {
 			s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(c.status, c.body), "GET /tools": fixed(200, exampleTools)})
 			out, err := s.call("server/discover", "")
 			checkOutcome(t, out, err, c.row, map[bool]string{true: `"supportedVersions"`, false: "memgraph (Connection timeout after 1000ms)"}[c.row == nil])
-			if ok, why := s.u.Healthy(); ok != (c.row == nil) {
+			if ok, _, why := s.u.Healthy(); ok != (c.row == nil) {
 				t.Error(fmt.Sprint(ok, why))
 			}
 		})

@@ -110,9 +110,9 @@ func (b *Builder) check(up *config.Upstream, u *Upstream) (func(context.Context)
 	}
 	return func(ctx context.Context) error {
 		if err := ask(ctx); err != nil || u.Ready() {
-			return err
+			return u.Hide.Error(ctx, err)
 		}
-		return u.Check(ctx)
+		return u.Hide.Error(ctx, u.Check(ctx))
 	}, nil
 }
 

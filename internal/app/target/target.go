@@ -199,7 +199,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 		reauthorize = resilience.Reauthorize(u.client.Dropped)
 	}
 	all := append([]proxy.Policy{filter.Policy(), rates, b.Cache.Policy(up.Name)}, failures...)
-	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision)), nil
+	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision), u.Hide.Policy), nil
 }
 
 // State describes an upstream in the terms of GET /health.
@@ -207,9 +207,9 @@ func (t *Target) State() service.Dependency {
 	if t == nil {
 		return service.Dependency{}
 	}
-	ok, why := t.available()
+	ok, told, why := t.available()
 	r := t.Monitor.Now()
-	d := service.Dependency{Name: t.Name(), Connected: ok && t.Ready(), Error: why, Upstream: true,
+	d := service.Dependency{Name: t.Name(), Connected: ok && t.Ready(), Error: told, Detail: why, Upstream: true,
 		State: string(r.State), Failures: r.Failures, Took: r.Took, CheckedAt: r.CheckedAt, Warning: r.Warning}
 	switch r.State {
 	case health.Errored, health.Connecting:
@@ -228,20 +228,20 @@ func (t *Target) State() service.Dependency {
 	return d
 }
 
-// available reports whether a server's starts go well, or whether a REST service is healthy, and if not, why. Any other
-// server is always available.
-func (t *Target) available() (ok bool, why string) {
+// available reports whether a server's starts go well, or whether a REST service is healthy, and if not, why: told to any caller, and
+// if there is more to say, to the operator. Any other server is always available.
+func (t *Target) available() (ok bool, told, why string) {
 	if t.Service != nil {
 		return t.Service.Healthy()
 	}
 	if t.Dialer == nil {
-		return true, ""
+		return true, "", ""
 	}
 	s := t.Dialer.Health()
 	if s.State != "open" {
-		return true, ""
+		return true, "", ""
 	}
-	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last)
+	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last), ""
 }
 
 // clientSpan returns the policy of an upstream's client span, or nil if tracing is off.

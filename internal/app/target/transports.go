@@ -38,7 +38,7 @@ func newHost(up *config.Upstream, token httpclient.Credentials, maxHeader int) (
 	for _, x := range up.Forward {
 		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
 	}
-	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: maxHeader})
 	return host, base, err
 }

@@ -35,8 +35,10 @@ type Upstream struct {
 	Dialer  *supervisor.Dialer     // nil: it is no child process
 	Service *restupstream.Upstream // nil: it does not speak the REST envelope
 	client  *oauth.Client          // nil: no token is sent
-	stop    context.CancelFunc
-	ended   context.Context
+	// Hide hides the secrets that the server knows; nil: it knows none.
+	Hide  transport.Hide
+	stop  context.CancelFunc
+	ended context.Context
 }
 
 // end closes an upstream, or the parts of one that could not be made. Requests that run there end with it, see
@@ -106,6 +108,8 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 	if err != nil {
 		return err
 	}
+	u.Hide = hiding(u, up)
+	wires.Modern, wires.Legacy, wires.SSE = u.Hide.Dial(wires.Modern), u.Hide.Dial(wires.Legacy), u.Hide.Dial(wires.SSE)
 	allowed := up.Allowed()
 	if len(allowed.Modern()) == 0 {
 		wires.Modern = nil
@@ -124,8 +128,38 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 		Sessions: sessions.Options{Isolation: isolation(up), DeclareAll: up.Declare == "all", Max: up.MaxSessions, IdleTTL: b.Config.Sessions.IdleTTL,
 			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
 		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }},
-		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: logging.Notes(u.log.With().Str("target", up.Place()).Logger())})
+		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: u.notes(up)})
 	return b.registerMetrics(u, reg)
+}
+
+// hiding returns what hides the secrets that a server knows; nil if it knows none.
+func hiding(u *Upstream, up *config.Upstream) transport.Hide {
+	secrets := up.Secrets()
+	switch {
+	case secrets == nil && len(up.Forward) == 0 && u.client == nil:
+		return nil
+	case u.host != nil:
+		return u.host.Hide
+	}
+	return func(_ context.Context, text string) string { return secrets.Whole(text) }
+}
+
+// Both is [era.Upstream.Both], whose errors have no secrets.
+func (u *Upstream) Both(ctx context.Context) (*probe.Profile, error) {
+	v, err := u.Upstream.Both(ctx)
+	return v, u.Hide.Error(ctx, err)
+}
+
+// Profile is [era.Upstream.Profile], whose errors have no secrets.
+func (u *Upstream) Profile(ctx context.Context) (*probe.Profile, error) {
+	v, err := u.Upstream.Profile(ctx)
+	return v, u.Hide.Error(ctx, err)
+}
+
+// notes returns the function that logs what the upstream does by itself.
+func (u *Upstream) notes(up *config.Upstream) func(level, msg string, err error) {
+	note := logging.Notes(u.log.With().Str("target", up.Place()).Logger())
+	return func(level, msg string, err error) { note(level, msg, u.Hide.Error(u.ended, err)) }
 }
 
 // wires returns the transports of an upstream, and stores in u what they are made from.
