@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// openTrail opens the file of an audit trail for appending, or creates it with mode 0600. The file must be nobody else's:
+// openTrail opens the file of an audit trail for appending, or creates it with mode 0600. The file must belong to Dragoman alone:
 // a symbolic link is not followed, except below /dev, as of /dev/stdout; another user's file and one with a second name
 // are refused; an existing file of a wider mode gets 0600. A named pipe must have a reader.
 func openTrail(path string) (*os.File, error) {

@@ -78,7 +78,7 @@ func appendVisible(dst []byte, text string) []byte {
 		case unicode.IsPrint(r):
 			dst = append(dst, text[i:i+n]...)
 		default:
-			dst = appendEscape(dst, r)
+			dst = AppendEscape(dst, r)
 		}
 		i += n
 	}
@@ -87,8 +87,8 @@ func appendVisible(dst []byte, text string) []byte {
 
 const lowHex = "0123456789abcdef"
 
-// appendEscape appends the escape of a character: that of JSON and Go up to U+FFFF.
-func appendEscape(dst []byte, r rune) []byte {
+// AppendEscape appends the escape that Shown has for a character: that of JSON and Go up to U+FFFF.
+func AppendEscape(dst []byte, r rune) []byte {
 	switch r {
 	case '\n':
 		return append(dst, '\\', 'n')
@@ -107,9 +107,6 @@ func appendEscape(dst []byte, r rune) []byte {
 	return dst
 }
 
-// AppendEscape appends the escape that Shown has for a character.
-func AppendEscape(dst []byte, r rune) []byte { return appendEscape(dst, r) }
-
 // AppendVisible appends JSON with the same value in which every character of a string can be seen: those that Shown escapes have the
 // escapes of JSON.
 func AppendVisible(dst, json []byte) []byte {
@@ -125,9 +122,9 @@ func AppendVisible(dst, json []byte) []byte {
 			dst = utf8.AppendRune(dst, r) // U+FFFD for what is not UTF-8
 		case r > 0xffff:
 			r -= 0x10000
-			dst = appendEscape(appendEscape(dst, 0xd800+r>>10), 0xdc00+r&0x3ff)
+			dst = AppendEscape(AppendEscape(dst, 0xd800+r>>10), 0xdc00+r&0x3ff)
 		default:
-			dst = appendEscape(dst, r)
+			dst = AppendEscape(dst, r)
 		}
 		i += n
 	}

@@ -201,7 +201,7 @@ func (r Response) end(drain bool) {
 // Reason returns a status with its text: "502 Bad Gateway".
 func Reason(status int) string { return fmt.Sprintf("%d %s", status, fasthttp.StatusMessage(status)) }
 
-// trusted is how many times what has come a server is believed to send still.
+// trusted is the number of further bytes that a server is believed to send, for each that has come.
 const trusted = 15
 
 // maxInterim is how many 1xx responses may precede the final one (RFC 9110 §15.2).

@@ -13,13 +13,13 @@ const (
 	largeAnswer = 64 << 10
 	// answerWait is how long an answer waits for room.
 	answerWait = 5 * time.Second
-	// hangTime is how long a client may take nothing before its further answers do not wait for room in any number.
+	// hangTime is how long a client may take nothing before the bytes of its answers that wait for room are limited too.
 	hangTime = 250 * time.Millisecond
 	// stallTime is how long a client may take nothing before its answer gives way to others.
 	stallTime = time.Second
 )
 
-// owner is whom requests belong to.
+// owner identifies the client that requests belong to.
 type owner struct {
 	principal string
 	addr      netip.Addr // without a principal
