@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -174,31 +173,6 @@ func (l *loader) checkRoots(path, key string) {
 	if pem, err := os.ReadFile(path); err == nil {
 		l.cfg.roots = append(l.cfg.roots, key+" "+string(pem))
 	}
-}
-
-// checkAudit reports an audit.file that cannot exist.
-func (l *loader) checkAudit() {
-	c := &l.cfg.Audit
-	if c.File == "" || !c.Enabled {
-		return
-	}
-	fail := func(what, fix string) {
-		l.fail(auditFileKey, l.cfg.sources[auditFileKey], fmt.Sprintf("%q is %s", value.Shorten(c.File), what), fix)
-	}
-	if isDirectory(c.File) {
-		fail("a directory", "name a file in it")
-	} else if !isDirectory(filepath.Dir(c.File)) {
-		fail("in no directory that there is", "create the directory")
-	} else if f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND, 0); err == nil {
-		_ = f.Close() // nothing was written
-	} else if !os.IsNotExist(err) {
-		fail(fmt.Sprintf("not writable: %v", value.Reason(err)), "check its owner and its mode")
-	}
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // checkFallbacks reports fallbacks that do not exist, and cycles of fallbacks.
