@@ -63,9 +63,9 @@ type part struct {
 	owner    owner // of the request
 	of       owner // of bytes
 	bytes    int
-	ended    bool         // the connection is closed: it holds nothing any more
-	progress atomic.Int64 // when the client has last taken bytes, in nanoseconds since answers.epoch
-	cut      func()       // ends the connection soon; it takes no lock
+	ended    bool                   // the connection is closed: it holds nothing any more
+	progress atomic.Int64           // when the client has last taken bytes, in nanoseconds since answers.epoch
+	conn     interface{ giveWay() } // that holds it; giveWay ends it soon, and takes no lock
 }
 
 // reserve waits answerWait for room at most.
@@ -152,7 +152,7 @@ func (a *answers) try(p *part, n int, now time.Time) (limit AnswerLimit, freed <
 		}
 		a.remove(victim, victim.bytes)
 		a.stats.GaveWay++
-		victim.cut()
+		victim.conn.giveWay()
 	}
 	if a.of == nil {
 		a.of = make(map[owner]int)

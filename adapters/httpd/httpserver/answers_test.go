@@ -108,7 +108,7 @@ func TestAnswersHaveRoomTogether(t *testing.T) {
 	}
 	now := a.epoch.Add(time.Hour)
 	try := func(c *conn, n int) AnswerLimit {
-		limit, _, _ := a.try(c.share(), n, now)
+		limit, _, _ := a.try(&c.part, n, now)
 		if limit == AnswersFit {
 			a.moved(&c.part, now)
 		}

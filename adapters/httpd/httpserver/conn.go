@@ -89,6 +89,7 @@ func connOf(ctx *fasthttp.RequestCtx) *conn {
 // open makes a conn of an accepted connection and watches it. The second result is the connection that handlers see.
 func (s *Server) open(nc net.Conn) (*conn, net.Conn) {
 	c := &conn{srv: s}
+	c.part.conn = c
 	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.from = tcp.AddrPort().Addr().Unmap()
 		c.part.owner.addr = c.from
@@ -159,7 +160,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 // within the write timeout.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if len(p) >= largeAnswer && !c.reserved && c.stream.Load() == nil {
-		if c.srv.answers.reserve(c.share(), len(p)) != AnswersFit {
+		if c.srv.answers.reserve(&c.part, len(p)) != AnswersFit {
 			return 0, ErrSlowReader
 		}
 		c.reserved = true
@@ -223,13 +224,8 @@ func (c *conn) extend() error {
 	return c.writes.Extend(c.wire(), c.wroteAt, timeout)
 }
 
-// share returns the connection's part, so that it can be given up for others.
-func (c *conn) share() *part {
-	if c.part.cut == nil {
-		c.part.cut = func() { c.srv.tasks.run(func() { c.shut(true) }) }
-	}
-	return &c.part
-}
+// giveWay ends the connection soon, so that others have its room. It takes no lock.
+func (c *conn) giveWay() { c.srv.tasks.run(func() { c.shut(true) }) }
 
 // pace measures a slow reader. The connection's writer owns it.
 type pace struct {
@@ -254,7 +250,7 @@ func (c *conn) tolerates(err error, left int) error {
 	case c.pace.since.IsZero():
 		c.pace.since, c.pace.read = now, read
 		if !c.reserved && c.stream.Load() == nil {
-			if !c.srv.answers.add(c.share(), left) {
+			if !c.srv.answers.add(&c.part, left) {
 				return ErrSlowReader
 			}
 			c.counted = true

@@ -72,7 +72,7 @@ func ReserveAnswer(ctx *fasthttp.RequestCtx, size int) AnswerLimit {
 	if size < largeAnswer || c.srv == nil {
 		return AnswersFit
 	}
-	limit := c.srv.answers.reserve(c.share(), size)
+	limit := c.srv.answers.reserve(&c.part, size)
 	c.reserved = limit == AnswersFit
 	return limit
 }

@@ -73,7 +73,7 @@ func (c *conn) replyWhole(st *serveState, resp *fasthttp.Response) error {
 		body = nil
 	}
 	if len(body) >= largeAnswer && !c.reserved {
-		if c.srv.answers.reserve(c.share(), len(body)) != AnswersFit {
+		if c.srv.answers.reserve(&c.part, len(body)) != AnswersFit {
 			return ErrSlowReader
 		}
 		c.reserved = true

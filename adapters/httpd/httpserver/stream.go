@@ -212,7 +212,7 @@ func (s *Stream) put(wait bool, event ...[]byte) error {
 		return ErrSlowReader
 	}
 	if !s.started || s.writing || len(s.queue) > 0 {
-		room := s.c.srv.answers.add(s.c.share(), size)
+		room := s.c.srv.answers.add(&s.c.part, size)
 		if room {
 			s.queue = s.frame(s.queue, event...) // the writer sends it
 		}
@@ -232,7 +232,7 @@ func (s *Stream) put(wait bool, event ...[]byte) error {
 	case inPlace:
 		s.writing, s.inFlight = true, f.Left
 		s.c.srv.tasks.begin() // a Shutdown waits for it
-	case !s.c.srv.answers.add(s.c.share(), f.Left):
+	case !s.c.srv.answers.add(&s.c.part, f.Left):
 		err = ErrSlowReader
 	default:
 		for _, part := range f.List {
@@ -325,7 +325,7 @@ func (s *Stream) writeRest(p *netpoll.Parts) error {
 
 // queueRest queues the rest of an event in front of what has been queued since.
 func (s *Stream) queueRest(p *netpoll.Parts) error {
-	if !s.c.srv.answers.add(s.c.share(), p.Left) {
+	if !s.c.srv.answers.add(&s.c.part, p.Left) {
 		return ErrSlowReader
 	}
 	s.mu.Lock()
