@@ -85,13 +85,13 @@ func (d *Downstream) deliver(sess *proxy.Session, ex *proxy.Exchange) {
 // session.
 func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
 	fields := httpserver.FieldsOf(ctx)
-	name := fields.Peek(mcphttp.HeaderSession)
+	name, more := fields.Only(mcphttp.HeaderSession)
 	if len(name) == 0 {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.SessionMissing,
 			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
 		return nil
 	}
-	if len(fields.PeekAll(mcphttp.HeaderSession)) > 1 { // two readers could choose different values
+	if more { // two readers could choose different values
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest, "header %s occurs more than once", mcphttp.HeaderSession))
 		return nil
 	}

@@ -63,7 +63,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	}
 	fields := httpserver.FieldsOf(ctx)
 	handler := e.Modern
-	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Legacy {
+	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), func() bool { return len(fields.Peek(HeaderSession)) > 0 }) == proxy.Legacy {
 		handler = e.Legacy
 		if !lent(&p.Msg) {
 			takeBody(ctx, &p.Msg)

@@ -93,10 +93,11 @@ func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).hea
 // PrefixOf returns the path under which a proxy in front serves the listener, without a slash at its end; empty if there is none.
 func PrefixOf(ctx *fasthttp.RequestCtx) string { return scratchOf(ctx).head.Prefix }
 
+// readHead fills h, which Clear has emptied.
 func readHead(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpserver.FieldsOf(ctx)
-	*h = proxy.Head{Method: ctx.Method(), Path: httpserver.PathOf(ctx), Host: httpserver.HostOf(ctx), Origin: fields.Peek("Origin"),
-		Length: httpserver.LengthOf(ctx), Secure: ctx.IsTLS(), Fields: fields, Address: httpserver.AddrOf(ctx), Reply: h.Reply[:0]}
+	h.Method, h.Path, h.Host, h.Origin = ctx.Method(), httpserver.PathOf(ctx), httpserver.HostOf(ctx), fields.Peek("Origin")
+	h.Length, h.Secure, h.Fields, h.Address = httpserver.LengthOf(ctx), ctx.IsTLS(), fields, httpserver.AddrOf(ctx)
 	if h.Secure {
 		h.Cert = certificate(ctx.TLSConnectionState())
 	}

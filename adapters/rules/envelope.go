@@ -56,12 +56,12 @@ func EnvelopeRest(m *wire.Message) *proxy.Error {
 }
 
 // Classify returns the era of a message that came over HTTP: header is MCP-Protocol-Version (empty: absent), inSession says
-// whether it named a session. A message that fits neither belongs to the era whose error explains it best.
+// whether it named a session, and is called only if that counts. A message that fits neither belongs to the era whose error explains it best.
 //
 // An initialize request is legacy whatever it asks for, unless it carries a modern request's _meta. A version in _meta
 // makes a request modern, also a legacy version, which cannot be served per request; so does a header at or behind the
 // split, and one that is no revision at all.
-func Classify(m *wire.Message, header string, inSession bool) proxy.Era {
+func Classify(m *wire.Message, header string, inSession func() bool) proxy.Era {
 	switch {
 	case m.Kind == wire.Batch:
 		return proxy.Legacy
@@ -71,7 +71,7 @@ func Classify(m *wire.Message, header string, inSession bool) proxy.Era {
 		return proxy.Legacy
 	case header != "" && IsModern(header):
 		return proxy.Modern
-	case header != "" && !KnownLegacy(header) && !inSession:
+	case header != "" && !KnownLegacy(header) && !inSession():
 		return proxy.Modern
 	case m.Method.Present() && ModernOnly(m.Text(m.Method)):
 		return proxy.Modern

@@ -14,7 +14,7 @@ func TestClassify(t *testing.T) {
 		if err != nil {
 			t.Fatal(raw, err)
 		}
-		if got := Classify(&m, header, inSession); got != want {
+		if got := Classify(&m, header, func() bool { return inSession }); got != want {
 			t.Errorf("%s header %q session %v: %v", raw, header, inSession, got)
 		}
 	}

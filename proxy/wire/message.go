@@ -70,8 +70,8 @@ func (m *Message) Is(want string) bool { return m.At(m.Method, want) }
 
 // At reports whether the value at s is the string want; see Span.Is.
 func (m *Message) At(s Span, want string) bool {
-	if m.plain && int(s.To-s.From) != len(want)+2 {
-		return false
+	if m.plain {
+		return int(s.To-s.From) == len(want)+2 && m.Raw[s.From] == '"' && string(m.Raw[s.From+1:s.To-1]) == want
 	}
 	return s.Is(m.Raw, want)
 }

@@ -83,8 +83,8 @@ func (f *Fields) Reset() { *f = Fields{found: f.found[:0]} }
 type fieldLines struct {
 	raw []byte
 	at  []fieldPlace
-	// first and last hold the index, plus one, of the first and the last line for each length of a name modulo 32. Most fields that
-	// are looked up are absent, and for most of those no name has the length.
+	// first and last hold the index, plus one, of the first and the last line of each slot (slotOf). Most fields that are looked up are
+	// absent, and most of those have a slot without lines.
 	first, last [32]int32
 	gaps        bool // lines were removed
 }
@@ -113,13 +113,13 @@ func appendField[V string | []byte](l *fieldLines, name string, value V) {
 	p.valueEnd = len(l.raw)
 	l.raw = append(l.raw, "\r\n"...)
 	p.end = len(l.raw)
-	l.add(p)
+	l.add(p, l.raw)
 }
 
-// add notes the place of a line.
-func (l *fieldLines) add(p fieldPlace) {
+// add notes the place of a line in raw.
+func (l *fieldLines) add(p fieldPlace, raw []byte) {
 	l.at = append(l.at, p)
-	slot := (p.nameEnd - p.from) % len(l.first)
+	slot := slotOf(raw[p.from:p.nameEnd])
 	if end := l.last[slot]; end > 0 {
 		l.at[end-1].next = int32(len(l.at)) //nolint:gosec // a head has a limit
 	} else {
@@ -128,9 +128,18 @@ func (l *fieldLines) add(p fieldPlace) {
 	l.last[slot] = int32(len(l.at)) //nolint:gosec // the same
 }
 
+// slotOf tells names apart by their length and their last letter.
+func slotOf[S string | []byte](name S) int {
+	n := len(name)
+	if n == 0 {
+		return 0
+	}
+	return (n + int(name[n-1])) & 31 // without the bit of its case
+}
+
 // find returns the index of the first field of a name, -1 if there is none.
 func (l *fieldLines) find(name string) int {
-	if next := l.first[len(name)%len(l.first)]; next != 0 {
+	if next := l.first[slotOf(name)]; next != 0 {
 		return l.search(name, next)
 	}
 	return -1

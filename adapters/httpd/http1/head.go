@@ -142,7 +142,7 @@ func (h *HeadReader) line(buf []byte, next int) (end bool, err error) {
 
 // field notes a field.
 func (h *HeadReader) field(buf []byte, p fieldPlace) error {
-	h.fields.add(p)
+	h.fields.add(p, buf)
 	if !p.special {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (h *HeadReader) again(buf []byte) (bool, error) {
 	}
 	p := fieldPlace{from: h.at, nameEnd: old.nameEnd + by, value: old.value + by, valueEnd: old.valueEnd + by, end: h.at + size, special: old.special}
 	if !p.special {
-		h.fields.add(p)
+		h.fields.add(p, buf)
 	} else if err := h.field(buf, p); err != nil {
 		return false, err
 	}

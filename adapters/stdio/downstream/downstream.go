@@ -161,7 +161,7 @@ func (c *client) line(raw []byte) {
 		c.batch(&m)
 	case m.Is("notifications/cancelled"):
 		c.cancel(string(m.Of(m.RequestID)))
-	case m.Kind == wire.Request && rules.Classify(&m, "", false) == proxy.Modern:
+	case m.Kind == wire.Request && rules.Classify(&m, "", nil) == proxy.Modern:
 		c.serveModern(&m)
 	default:
 		c.serveLegacy(&m)
