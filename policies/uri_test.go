@@ -46,7 +46,7 @@ func TestURISpellings(t *testing.T) {
 	if bookstore := NewURIRules([]string{"http://b\u00fccher.{x}/a"}); !bookstore.Cover(readURI(t, "http://xn--bcher-kva.example/a")) {
 		t.Error("a host in punycode is not covered by a template with its characters")
 	}
-	for _, text := range []string{"demo://s/.env", "demo://s/...", "demo://s/a.b", "demo://s/b?x=.&y=..#.z", "z39.50s://h/a"} {
+	for _, text := range []string{"demo://s/.env", "demo://s/...", "demo://s/a.b", "demo://s/b?x=.&y=..#.z", "demo://s/b?x=.", "demo://s/b?x=..", "z39.50s://h/a"} {
 		readURI(t, text) // it has dots, and no segment of dots
 	}
 	for _, text := range uncertain {
@@ -66,6 +66,7 @@ func TestURIRulesAreNoWiderThanThat(t *testing.T) {
 		"http://h/x":          {"https://h/x", "http://h:8080/x", "http://h.example/x"},
 		"mail://ann@h/*":      {"mail://bob@h/1", "mail://h/1"},
 		"demo://100%/x":       {"demo://100/x"},
+		"demo://x/{a":         {"demo://x/b"},
 	} {
 		rules := NewURIRules([]string{pattern})
 		for _, text := range others {

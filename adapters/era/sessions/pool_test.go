@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -271,4 +272,92 @@ func TestSessionIsRefused(t *testing.T) {
 		}
 		r.close(t)
 	})
+}
+
+// A pool of sessions grows while all are in use, then spreads the calls, and uses the last used of the idle ones.
+func TestPooledSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		r.opt.Isolation = Isolation{Sharing: Pooled, Size: 3}
+		uses := map[uint64][]*Session{}
+		use := func(want uint64) {
+			t.Helper()
+			s, err := r.Acquire(of(t, "p", `{}`, aCall), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Number() != want {
+				t.Errorf("session %d, want %d", s.Number(), want)
+			}
+			uses[s.Number()] = append(uses[s.Number()], s)
+			synctest.Wait()
+		}
+		release := func(number uint64) {
+			time.Sleep(time.Second)
+			uses[number][0].Release()
+			uses[number] = uses[number][1:]
+		}
+		for _, want := range []uint64{1, 2, 3, 1, 2, 3} {
+			use(want)
+		}
+		release(2)
+		use(2) // the one with the fewest calls
+		for range 2 {
+			release(1)
+			release(3)
+			release(2)
+		}
+		use(2) // the last used
+		use(3)
+		use(1)
+		for number := range uint64(3) {
+			release(number + 1)
+		}
+		r.close(t)
+	})
+}
+
+// A client opens a few sessions at a time: a further call shares one, or waits for one.
+func TestSessionsThatOpenAreFew(t *testing.T) {
+	for _, pooled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &fakeserver.Server{Held: make(chan struct{})}
+			r := newRig(server)
+			r.opt.LeaseWait = time.Minute
+			if pooled {
+				r.opt.Isolation = Isolation{Sharing: Pooled, Size: 10}
+			}
+			type got struct {
+				u   use
+				err error
+			}
+			all := make(chan got, maxOpening+1)
+			for range maxOpening + 1 {
+				go func() {
+					u, err := acquire(r.Pool, caller("p", ""), !pooled)
+					all <- got{u, err}
+				}()
+				synctest.Wait()
+			}
+			if n, _ := r.Size(); n != maxOpening {
+				t.Errorf("pooled %v: %d sessions are being opened", pooled, n)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			if _, _, err := r.Lend(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Millisecond {
+				t.Errorf("pooled %v: lent after %s: %v", pooled, time.Since(began), err)
+			}
+			close(server.Held)
+			for range maxOpening + 1 {
+				one := <-all
+				if one.err != nil {
+					t.Error(one.err)
+					continue
+				}
+				one.u.end()
+			}
+			r.close(t)
+		})
+	}
 }
