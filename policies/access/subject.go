@@ -99,7 +99,7 @@ func checkMembers(raw []byte, obj wire.Span, names ...string) error {
 			}
 		}
 		if found > 1 || found == 1 && !wire.Get(raw, obj, name).Present() {
-			return proxy.Errf(proxy.InvalidParams, "the member %q is there twice, or with other capitals", name)
+			return proxy.Errf(proxy.InvalidParams, "the member %q appears twice, or in other capitals", name)
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ func (p *prober) unknown(v *Profile) *proxy.Error {
 	case p.refusal != nil:
 		return proxy.Errf(proxy.Refused, "the upstream server does not say which revision it speaks: %s; %s", steps, p.refusal.Advice(name))
 	case p.page:
-		return proxy.Errf(proxy.BadAnswer, "the upstream server answers with a page for people: %s; is the path of %s.url right (mostly /mcp)? "+
+		return proxy.Errf(proxy.BadAnswer, "the upstream server answers with an HTML page: %s; is the path of %s.url right (mostly /mcp)? "+
 			"If the page asks to sign in, set the credentials in %s.headers", steps, key, key)
 	}
 	fix := "is it an MCP server? Then set " + key + ".era and " + key + ".transport"
