@@ -91,6 +91,14 @@ func TestEarlyQuestions(t *testing.T) {
 		if n := strings.Count(said(), "\n"); n != heldQuestions+1 || strings.Contains(said(), `"id":3,`) { // one was withdrawn
 			t.Errorf("%d refusals", n)
 		}
+		p.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0","id":"again","method":"roots/list"}`))
+		if _, _, n := p.Usage(); n != 1 {
+			t.Errorf("%d questions wait, want the last one", n)
+		}
+		time.Sleep(holdTime)
+		if n := strings.Count(said(), "\n"); n != heldQuestions+2 {
+			t.Errorf("%d refusals after the second time", n)
+		}
 		r.close(t)
 	})
 }

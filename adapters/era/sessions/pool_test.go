@@ -361,3 +361,36 @@ func TestSessionsThatOpenAreFew(t *testing.T) {
 		})
 	}
 }
+
+// A call runs in the session that has a listen, since the server announces there what it changes; else in the one used last.
+func TestCallsRunWhereTheListenIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		first, _ := r.turn(t, caller("p", ""))
+		second, _ := r.turn(t, caller("p", ""))
+		first.End()
+		time.Sleep(time.Second)
+		second.End()
+		for _, c := range []struct {
+			first, second int // listens
+			want          uint64
+		}{{0, 0, 2}, {1, 0, 1}, {0, 1, 2}, {1, 1, 2}} {
+			for s, n := range map[*Session]int{first.Session(): c.first, second.Session(): c.second} {
+				s.mu.Lock()
+				s.listens = n
+				s.mu.Unlock()
+			}
+			turn, _ := r.turn(t, caller("p", ""))
+			if got := turn.Session().Number(); got != c.want {
+				t.Errorf("%+v: session %d", c, got)
+			}
+			turn.End()
+			for s, ago := range map[*Session]time.Duration{first.Session(): time.Minute, second.Session(): time.Second} {
+				s.mu.Lock()
+				s.last = time.Now().Add(-ago)
+				s.mu.Unlock()
+			}
+		}
+		r.close(t)
+	})
+}

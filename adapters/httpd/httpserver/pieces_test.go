@@ -65,6 +65,19 @@ func TestAnswerInPieces(t *testing.T) {
 	}
 }
 
+// An answer that has another size than its head says ends its connection, since nothing can follow it.
+func TestAnswerOfAnotherSize(t *testing.T) {
+	t.Parallel()
+	_, addr := serving(t, Options{}, func(ctx *fasthttp.RequestCtx) {
+		ctx.Response.SetBodyStream(&piecesBody{pieces: []string{"short"}, ended: make(chan struct{})}, 100)
+	})
+	c := dialTo(t, addr)
+	c.send(get)
+	if got, err := io.ReadAll(c.br); err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A large answer that is there as a whole counts with all its bytes from the beginning, and no longer than it is written.
 func TestWholeAnswerCounts(t *testing.T) {
 	t.Parallel()
