@@ -29,6 +29,9 @@ const (
 func (x *toolIndex) learn(m *wire.Message) {
 	tools := map[string]toolFacts{}
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
+		if len(tools) == maxTools {
+			break
+		}
 		name := string(wire.Get(m.Raw, s, "name").Text(m.Raw))
 		found, _ := translate.MirroredParams(s.Of(m.Raw))
 		tools[name] = toolFacts{found, wire.Path(m.Raw, s, "execution", "taskSupport").Is(m.Raw, "required")}

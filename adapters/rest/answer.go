@@ -25,6 +25,7 @@ type answer struct {
 	tail    []byte   // follows data
 	retryIn int      // seconds; 0: unknown
 	tag     string   // the ETag, quotes included; empty: none
+	next    string   // reference to the answer that continues this one; empty: none
 }
 
 // shaper makes the envelope of a successful result. The message's edits are settled, or none of them concerns the envelope: see
@@ -154,6 +155,9 @@ func (r *request) write(a answer) (written bool) {
 	}
 	if a.retryIn > 0 {
 		h.Set("Retry-After", strconv.Itoa(a.retryIn))
+	}
+	if a.next != "" {
+		h.Set("Link", "<"+a.next+`>; rel="next"`) // RFC 8288
 	}
 	if a.tag != "" {
 		h.Set("ETag", a.tag)

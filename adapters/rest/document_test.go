@@ -1,12 +1,17 @@
 package rest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"dragoman/adapters/rest/catalog"
+	"dragoman/adapters/rest/mcpcall"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 )
 
@@ -71,31 +76,86 @@ func TestDocumentsAreKept(t *testing.T) {
 
 // The documents are bounded by number and by bytes.
 func TestDocumentsBounded(t *testing.T) {
-	c := documents{kept: catalog.NewSized[documentKey, *document](maxDocuments)}
+	c, o := newDocuments(), origin(t)
 	size := func() (n int) {
 		for _, d := range c.kept.Values() {
 			n += d.Bytes()
 		}
 		return n
 	}
-	for i := range 2 * maxDocuments {
-		if _, err := c.of("/x", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, 1<<10), nil }); err != nil {
+	of := func(name string, n, bytes int) {
+		t.Helper()
+		key := documentKey{selection: selection{name: name}, server: fmt.Sprint(n)}
+		if _, err := c.of(o, key, func() (*document, error) { return &document{body: make([]byte, bytes)}, nil }); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 2 * maxDocuments {
+		of("x", i, 1<<10)
 	}
 	if n := c.kept.Len(); n != maxDocuments || size() != n<<10 {
 		t.Errorf("%d, %d bytes", n, size())
 	}
 	for i := range 4 {
-		if _, err := c.of("/large", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, catalog.MaxBytes/2), nil }); err != nil {
-			t.Fatal(err)
-		}
+		of("large", i, catalog.MaxBytes/2)
 	}
 	if size() > catalog.MaxBytes || c.kept.Len() != 2 {
 		t.Errorf("%d, %d bytes", c.kept.Len(), size())
 	}
-	if _, err := c.of("/x", &catalog.List{}, func(*catalog.List) ([]byte, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{path: "/x"}) {
+	if _, err := c.of(o, documentKey{}, func() (*document, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{}) {
 		t.Error("a failure is kept")
+	}
+}
+
+// origin is a caller that does not leave.
+func origin(t *testing.T) *mcpcall.Origin {
+	return &mcpcall.Origin{Client: &mcpcall.Client{Cap: testkit.Patient}, Life: t.Context(), End: time.Now().Add(testkit.Patient)}
+}
+
+// While a document is built, those that are ready are served, another waits, and who leaves or is late does not wait.
+func TestDocumentsDoNotBlock(t *testing.T) {
+	c, o := newDocuments(), origin(t)
+	ready, slow, other := documentKey{server: "ready"}, documentKey{server: "slow"}, documentKey{server: "other"}
+	fail := func() (*document, error) { t.Error("it is built"); return nil, nil }
+	if _, err := c.of(o, ready, func() (*document, error) { return &document{}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	began, release := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, _ = c.of(o, slow, func() (*document, error) { close(began); <-release; return &document{}, nil })
+	})
+	<-began
+	if _, err := c.of(o, ready, fail); err != nil {
+		t.Error(err)
+	}
+	gone := *o
+	life, leave := context.WithCancelCause(t.Context())
+	leave(proxy.ErrCancelled)
+	gone.Life = life
+	if _, err := c.of(&gone, other, fail); !errors.Is(err, proxy.ErrCancelled) {
+		t.Error(err)
+	}
+	late := *o
+	late.End = time.Now()
+	if _, err := c.of(&late, other, fail); !proxy.IsFault(err, proxy.UpstreamTimeout) {
+		t.Error(err)
+	}
+	for range 4 { // they share the build
+		group.Go(func() {
+			if _, err := c.of(o, slow, fail); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(release)
+	group.Wait()
+	func() { // a build that panics ends for those that wait
+		defer func() { _ = recover() }()
+		_, _ = c.of(o, other, func() (*document, error) { panic("a test") })
+	}()
+	if _, err := c.of(o, other, func() (*document, error) { return &document{}, nil }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -42,7 +42,7 @@ type Downstream struct {
 	opt       Options
 	client    *mcpcall.Client
 	catalog   *catalog.Catalog
-	documents documents
+	documents *documents
 }
 
 // NewDownstream makes the REST endpoints in front of a handler.
@@ -53,5 +53,5 @@ func NewDownstream(handle proxy.Handler, opt Options) *Downstream {
 	client := &mcpcall.Client{Info: opt.Info, Cap: opt.Cap}
 	tools := catalog.New(client, opt.Options)
 	client.Handle = proxy.Chain(tools.Policy(handle), opt.Around...)
-	return &Downstream{opt: opt, client: client, catalog: tools, documents: documents{kept: catalog.NewSized[documentKey, *document](maxDocuments)}}
+	return &Downstream{opt: opt, client: client, catalog: tools, documents: newDocuments()}
 }

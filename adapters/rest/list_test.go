@@ -178,6 +178,88 @@ func TestToolsCached(t *testing.T) {
 	f(0, ``, "/tools/plain", 0, 2)
 }
 
+// A large list that is stale at once is shown for ten times as long as it took to fetch, rest.tools_ttl at most, so that fetching it is
+// a small part of the work; a small one is not.
+func TestLargeListsRest(t *testing.T) {
+	const s = time.Second
+	for _, k := range []struct {
+		tools           int
+		ttl, took, pass time.Duration
+		want            int
+	}{
+		{2000, 30 * s, s, 8 * s, 1}, {2000, 30 * s, s, 10 * s, 2}, {2000, 5 * s, s, 4 * s, 2}, {2000, 30 * s, 0, 0, 2}, {2, 30 * s, s, 0, 2}, {2000, 0, s, 0, 2},
+	} {
+		for _, path := range []string{"/tools", "/openapi.json"} {
+			r := newRig(t, func(o *Options) { o.TTL = k.ttl })
+			slowLists(r, k.tools, k.took)
+			r.got("GET", path, "")
+			r.advance(k.pass)
+			r.got("GET", path, "")
+			if n := len(r.s.all("tools/list")); n != k.want {
+				t.Errorf("%s of %+v: %d lists", path, k, n)
+			}
+		}
+	}
+	for tools, want := range map[int]int{2: 3, 2000: 1} { // unknown names do not have it fetched all the time
+		r := newRig(t, nil)
+		slowLists(r, tools, s)
+		for range 2 {
+			if status, got := r.got("POST", "/tools/x", `{}`); status != 404 {
+				t.Errorf("%d %s", status, got)
+			}
+			r.advance(7 * s)
+		}
+		if n := len(r.s.all("tools/list")); n != want {
+			t.Errorf("%d tools: %d lists", tools, n)
+		}
+	}
+}
+
+// slowLists makes lists of the rig's server take some time.
+func slowLists(r *rig, tools int, took time.Duration) {
+	list := manyTools(tools)
+	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		r.advance(took)
+		return replied(ex, list), nil
+	})
+}
+
+// While a list is fetched again, calls go by the outdated one.
+func TestCallsDoNotWaitForAList(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.result("tools/call", `{"content":[]}`)
+	r.want(200, `{"success":true,"data":{"content":[]},"request_id":"ID",$S}`, "POST", "/tools/plain", `{}`)
+	r.advance(time.Hour)
+	began, release := make(chan struct{}), make(chan struct{})
+	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		close(began)
+		<-release
+		return replied(ex, strings.Replace(demo, "plain", "new", 1)), nil
+	})
+	var group sync.WaitGroup
+	group.Go(func() {
+		if status, got := r.got("GET", "/tools", ""); status != 200 || !strings.Contains(got, `"new"`) {
+			t.Errorf("%d %s", status, got)
+		}
+	})
+	<-began
+	for range 3 {
+		if status, got := r.got("POST", "/tools/plain", `{}`); status != 200 {
+			t.Errorf("%d %s", status, got)
+		}
+	}
+	group.Go(func() { // it is refused by the new list only
+		if status, got := r.got("POST", "/tools/new", `{}`); status != 200 {
+			t.Errorf("%d %s", status, got)
+		}
+	})
+	close(release)
+	group.Wait()
+	if status, got := r.got("POST", "/tools/plain", `{}`); status != 404 {
+		t.Errorf("%d %s", status, got)
+	}
+}
+
 // Concurrent requests share one fetch of a list; if the caller that fetches leaves, another one fetches.
 func TestToolsFetchedOnce(t *testing.T) {
 	var calls atomic.Int32

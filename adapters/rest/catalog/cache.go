@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ const (
 	maxLists = 256
 	// fresh is the maximum age of a list that refuses a call; an older one is fetched again first.
 	fresh = time.Second
+	// largeList is the size in bytes from which the fetching of a list is limited: see List.rest.
+	largeList = 256 << 10
 )
 
 // listCache keeps the lists by server and caller. Each is fetched by one goroutine at a time.
@@ -39,16 +40,17 @@ func newListCache() *listCache {
 }
 
 // get returns the cached list if good accepts it, or else fetches one. Callers that need the same list share one fetch, which must
-// have begun at or after since.
-func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool) (*List, error) {
+// have begun at or after since. While another caller fetches, those that take an outdated list get the cached one.
+func (c *Catalog) get(o *mcpcall.Origin, since time.Time, outdated bool, good func(*List) bool) (*List, error) {
 	cache, key := c.lists, cacheKey(o)
 	for {
 		cache.mu.Lock()
-		if l, ok := cache.lists.Get(key); ok && good(l) {
+		l, ok := cache.lists.Get(key)
+		f := cache.flights[key]
+		if ok && (good(l) || outdated && f != nil) {
 			cache.mu.Unlock()
 			return l, nil
 		}
-		f := cache.flights[key]
 		if f == nil || f.at.Before(since) {
 			f = &flight{at: c.opt.Now(), done: make(chan struct{})}
 			cache.flights[key] = f
@@ -57,7 +59,7 @@ func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool)
 			return f.list, f.err
 		}
 		cache.mu.Unlock()
-		if err := f.wait(o); err != nil {
+		if err := o.Wait(f.done); err != nil {
 			return nil, err
 		}
 		if !errors.Is(f.err, proxy.ErrCancelled) { // else the caller that fetched has left, and the next one fetches
@@ -70,20 +72,8 @@ func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool)
 func (c *Catalog) fetchFlight(o *mcpcall.Origin, key string, f *flight) {
 	f.err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
 	defer c.lists.endFlight(key, f)
-	f.list, f.err = c.fetch(o, f.at)
-}
-
-// wait waits for the end of a flight, until the caller leaves or its deadline passes.
-func (f *flight) wait(o *mcpcall.Origin) error {
-	late := time.NewTimer(time.Until(o.End))
-	defer late.Stop()
-	select {
-	case <-f.done:
-		return nil
-	case <-o.Life.Done():
-		return context.Cause(o.Life)
-	case <-late.C:
-		return proxy.Overdue(o.Client.Cap)
+	if f.list, f.err = c.fetch(o, f.at); f.err == nil && f.list.size >= largeList {
+		f.list.rest = min(10*c.opt.Now().Sub(f.at), c.opt.TTL)
 	}
 }
 
@@ -106,22 +96,23 @@ func (c *listCache) endFlight(key string, f *flight) {
 // Listed returns the tools as they may be shown to the caller.
 func (c *Catalog) Listed(o *mcpcall.Origin) (*List, error) {
 	now := c.opt.Now()
-	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.showFor })
+	return c.get(o, time.Time{}, false, func(l *List) bool { return now.Sub(l.at) < max(l.showFor, l.rest) })
 }
 
 // known returns the tools by which a call is checked first. An outdated list does no harm: see called.
 func (c *Catalog) known(o *mcpcall.Origin) (*List, error) {
 	now := c.opt.Now()
-	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.useFor })
+	return c.get(o, time.Time{}, true, func(l *List) bool { return now.Sub(l.at) < l.useFor })
 }
 
-// renewed returns l if it is no older than fresh, else a new list.
+// renewed returns l if it is no older than fresh, or its rest, else a new list.
 func (c *Catalog) renewed(o *mcpcall.Origin, l *List) (*List, error) {
 	now := c.opt.Now()
-	if now.Sub(l.at) < fresh {
+	good := func(l *List) bool { return now.Sub(l.at) < max(fresh, l.rest) }
+	if good(l) {
 		return l, nil
 	}
-	return c.get(o, now.Add(-fresh), func(l *List) bool { return now.Sub(l.at) < fresh })
+	return c.get(o, now.Add(-fresh), false, good)
 }
 
 // cacheKey identifies the list of a caller. What a server shows can depend on the caller's credentials.

@@ -9,6 +9,7 @@ import (
 
 	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/service"
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -39,8 +40,11 @@ type List struct {
 	at      time.Time     // when it was asked for
 	useFor  time.Duration // how long calls may go by it
 	showFor time.Duration // how long it may be shown: shorter if the server says that it changes
-	index   map[string]int
-	size    int
+	// rest is how long the list is used whatever the server says, so that a large one is not fetched all the time: ten times as long
+	// as that took, and Options.TTL at most. Zero for others.
+	rest  time.Duration
+	index map[string]int
+	size  int
 }
 
 // Bytes is the size of the list, about.
@@ -54,11 +58,14 @@ func (l *List) find(name string) (*Tool, bool) {
 	return &l.Tools[i], true
 }
 
+// maxTools bounds the tools of a list: short ones take many times the memory of their text.
+const maxTools = 250_000
+
 // fetch reads all pages of the list of tools.
 func (c *Catalog) fetch(o *mcpcall.Origin, at time.Time) (*List, error) {
 	l := &List{Server: o.Server, at: at, useFor: c.opt.TTL, showFor: c.opt.TTL, index: map[string]int{}}
 	sum, version := sha256.New(), ""
-	target, err := o.Collect("tools/list", func(m *wire.Message) {
+	target, err := o.Collect("tools/list", func(m *wire.Message) error {
 		l.size += len(m.Raw)
 		l.limit(m)
 		if version == "" {
@@ -66,8 +73,11 @@ func (c *Catalog) fetch(o *mcpcall.Origin, at time.Time) (*List, error) {
 		}
 		for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
 			sum.Write(s.Of(m.Raw))
-			l.add(m.Raw, s)
+			if l.add(m.Raw, s); len(l.Tools) > maxTools {
+				return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's tools/list has more than %d tools", maxTools)
+			}
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

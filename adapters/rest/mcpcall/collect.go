@@ -14,9 +14,9 @@ const (
 	maxListBytes = 64 << 20
 )
 
-// Collect reads all pages of a list and passes each to page. target is the server that has the list. A server that does not
-// know the method has an empty list.
-func (o *Origin) Collect(method string, page func(m *wire.Message)) (target string, err error) {
+// Collect reads all pages of a list and passes each to page, whose error ends it. target is the server that has the list. A server
+// that does not know the method has an empty list.
+func (o *Origin) Collect(method string, page func(m *wire.Message) error) (target string, err error) {
 	var cursor []byte
 	size := 0
 	for n := range maxPages {
@@ -34,7 +34,9 @@ func (o *Origin) Collect(method string, page func(m *wire.Message)) (target stri
 		if size += len(m.Raw); size > maxListBytes {
 			return target, proxy.Errf(proxy.ResponseTooLarge, "the upstream server's %s is larger than %d bytes", method, maxListBytes)
 		}
-		page(&m)
+		if err = page(&m); err != nil {
+			return target, err
+		}
 		next := wire.Get(m.Raw, m.Result, "nextCursor")
 		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
 			return target, nil

@@ -93,6 +93,20 @@ func (o *Origin) Follow(ex *proxy.Exchange) (release func()) {
 	}
 }
 
+// Wait receives from a channel, or fails when the caller leaves or its deadline passes.
+func (o *Origin) Wait(done <-chan struct{}) error {
+	late := time.NewTimer(time.Until(o.End))
+	defer late.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-o.Life.Done():
+		return context.Cause(o.Life)
+	case <-late.C:
+		return proxy.Overdue(o.Client.Cap)
+	}
+}
+
 // Why returns the cause of a failed exchange: that the caller has left, or else what ex or err says.
 func (o *Origin) Why(ex *proxy.Exchange, err error) error {
 	if cause := context.Cause(o.Life); cause != nil {

@@ -282,7 +282,10 @@ func TestAskEndsTheExchange(t *testing.T) {
 func TestCollect(t *testing.T) {
 	var seen, pages []string
 	o := origin(t, answering(&seen, `{"n":1,"nextCursor":"c\"1"}`, `{"n":2,"nextCursor":"c2"}`, `{"n":3}`))
-	target, err := o.Collect("tools/list", func(m *wire.Message) { pages = append(pages, string(m.Of(wire.Get(m.Raw, m.Result, "n")))) })
+	target, err := o.Collect("tools/list", func(m *wire.Message) error {
+		pages = append(pages, string(m.Of(wire.Get(m.Raw, m.Result, "n"))))
+		return nil
+	})
 	if err != nil || target != "s" || strings.Join(pages, " ") != "1 2 3" {
 		t.Errorf("%q, %v, pages %v", target, err, pages)
 	}
@@ -301,7 +304,7 @@ func TestCollectEnds(t *testing.T) {
 		"the same cursor": {`{"nextCursor":"a"}`, `{"nextCursor":"a"}`},
 	} {
 		pages := 0
-		_, err := origin(t, answering(nil, results...)).Collect("m", func(*wire.Message) { pages++ })
+		_, err := origin(t, answering(nil, results...)).Collect("m", func(*wire.Message) error { pages++; return nil })
 		if err != nil || pages != len(results) {
 			t.Errorf("%s: %d pages, %v", name, pages, err)
 		}
@@ -322,7 +325,7 @@ func TestCollectFromAServerThatFails(t *testing.T) {
 		"refused otherwise":   {refused(func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.Internal, "no") }), false},
 		"not of the table":    {refused(func(*proxy.Exchange) (proxy.Replies, error) { return nil, errors.New("no") }), false},
 	} {
-		if _, err := test.o.Collect("m", func(*wire.Message) {}); (err == nil) != test.empty {
+		if _, err := test.o.Collect("m", func(*wire.Message) error { return nil }); (err == nil) != test.empty {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -346,13 +349,28 @@ func TestCollectIsBounded(t *testing.T) {
 	} {
 		n = 0
 		pages := 0
-		target, err := origin(t, endless(test.size)).Collect("m", func(*wire.Message) { pages++ })
+		target, err := origin(t, endless(test.size)).Collect("m", func(*wire.Message) error { pages++; return nil })
 		if !errors.As(err, &e) || e.Name != proxy.ResponseTooLarge.Name || e.Message != test.text || n != test.requests || target != "s" {
 			t.Errorf("%v after %d requests to %q", err, n, target)
 		}
 		if want := min(test.requests, n); test.size > 0 && pages != want-1 {
 			t.Errorf("%d pages of %d bytes", pages, test.size)
 		}
+	}
+}
+
+// The reader of the pages ends the list.
+func TestCollectEndsWithItsReader(t *testing.T) {
+	var seen []string
+	bad, pages := errors.New("enough"), 0
+	_, err := origin(t, answering(&seen, `{"nextCursor":"a"}`, `{"nextCursor":"b"}`, `{}`)).Collect("m", func(*wire.Message) error {
+		if pages++; pages == 2 {
+			return bad
+		}
+		return nil
+	})
+	if !errors.Is(err, bad) || pages != 2 || len(seen) != 2 {
+		t.Errorf("%v after %d pages and %d requests", err, pages, len(seen))
 	}
 }
 
@@ -364,7 +382,7 @@ func TestCollectUpToTheBound(t *testing.T) {
 		m, err := wire.Scan(raw)
 		return proxy.Reply(m), err
 	})
-	if _, err := o.Collect("m", func(*wire.Message) {}); err != nil || len(raw) != maxListBytes {
+	if _, err := o.Collect("m", func(*wire.Message) error { return nil }); err != nil || len(raw) != maxListBytes {
 		t.Errorf("%d bytes: %v", len(raw), err)
 	}
 }

@@ -46,7 +46,7 @@ func (c *converter) leaveOut(format string, args ...any) {
 
 // embed appends a schema as a component, and the components that it refers to. With request, the schema is that of arguments, which
 // are always an object. A schema that cannot be read becomes that of any object. note receives the omissions.
-func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool, note func(string)) []byte {
+func (b *builder) embed(dst, schema []byte, name string, names *namer, request bool, note func(string)) []byte {
 	raw, err := object(schema)
 	if err != nil {
 		if len(schema) > 0 {

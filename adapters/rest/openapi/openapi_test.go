@@ -34,7 +34,7 @@ var few = []Tool{
 
 func build(t *testing.T, tools ...Tool) map[string]any {
 	t.Helper()
-	raw, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24"}, tools)
+	raw, _, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24"}, tools)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +55,11 @@ func at(v any, keys ...string) any {
 }
 
 func TestGolden(t *testing.T) {
-	got, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
+	got, _, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
+	again, _, _ := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
 	if !bytes.Equal(got, again) {
 		t.Error("twice is not the same")
 	}
@@ -144,7 +144,11 @@ func TestOperations(t *testing.T) {
 			}
 			if method == "post" {
 				want = append(want, "415")
-				if at(op, "responses", "200", "content", "text/event-stream") == nil {
+				answer := at(op, "responses", "200")
+				if at(answer, "$ref") == "#/components/responses/ToolCalled" {
+					answer = at(doc, "components", "responses", "ToolCalled")
+				}
+				if at(answer, "content", "text/event-stream") == nil {
 					t.Errorf("%s: no stream", path)
 				}
 			}
@@ -214,7 +218,7 @@ func TestSchemas(t *testing.T) {
 		{strings.Repeat(`{"not":`, 200) + `{}` + strings.Repeat(`}`, 200), `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`},
 		{`{"description":"` + strings.Repeat("x", maxSchema) + `"}`, `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`},
 	} {
-		raw, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(k.in)}})
+		raw, _, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(k.in)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +245,7 @@ func TestSchemas(t *testing.T) {
 // Everything that is not shown of a tool is noted once.
 func TestNotes(t *testing.T) {
 	var got []string
-	_, err := Build(Info{Note: func(tool, what string) { got = append(got, tool+": "+what) }}, []Tool{
+	_, _, err := Build(Info{Note: func(tool, what string) { got = append(got, tool+": "+what) }}, []Tool{
 		{Name: "fine", InputSchema: json.RawMessage(`{"$schema":"x","type":"object","x-mine":1,"properties":{"a":{"type":"integer"}},"$defs":{}}`)},
 		{Name: "a", InputSchema: json.RawMessage(`{"type":"thing","properties":{"b":{"$ref":"https://a.example/x"},"c":{"minLength":-1}}}`), OutputSchema: json.RawMessage(`{"pattern":3}`)},
 		{Name: "b", InputSchema: json.RawMessage(`[]`)}, {Name: "c"}, {Name: ".."},
@@ -270,7 +274,7 @@ func TestGrowth(t *testing.T) {
 	}
 	in.WriteString(`{}],` + strings.Repeat(`"items":{`, 110)[:110*9])
 	in.WriteString(`"description":"` + strings.Repeat("x", 5000) + `"` + strings.Repeat("}", 111))
-	raw, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(in.String())}})
+	raw, _, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(in.String())}})
 	if err != nil || !strings.Contains(string(raw), "too large to be shown") || len(raw) > 100_000 {
 		t.Errorf("%v, %d bytes", err, len(raw))
 	}
@@ -283,7 +287,7 @@ func FuzzBuild(f *testing.F) {
 	}
 	f.Add("a", []byte(`{"$defs":{"a":{"$anchor":"x","$ref":"#x"}},"items":[{"$dynamicRef":"#x"}],"dependencies":{"a":[],"b":{}}}`))
 	f.Fuzz(func(t *testing.T, name string, schema []byte) {
-		raw, err := Build(Info{}, []Tool{{Name: name, Description: name, InputSchema: schema, OutputSchema: schema}, {Name: name}})
+		raw, _, err := Build(Info{}, []Tool{{Name: name, Description: name, InputSchema: schema, OutputSchema: schema}, {Name: name}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,4 +296,78 @@ func FuzzBuild(f *testing.F) {
 			t.Fatalf("%v\n%s", err, raw)
 		}
 	})
+}
+
+// A document ends after MaxTools, or after the tool with which it exceeds its size, and says where the next tools are.
+func TestDocumentIsBounded(t *testing.T) {
+	wide := json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 100<<10) + `"}`)
+	many := func(n int, schema json.RawMessage) []Tool {
+		tools := make([]Tool, n)
+		for i := range tools {
+			tools[i] = Tool{Name: fmt.Sprint("t", i), InputSchema: schema}
+		}
+		return tools
+	}
+	next := func(offset int) string { return fmt.Sprint("next?", offset) }
+	for _, k := range []struct {
+		what             string
+		tools            []Tool
+		part             Part
+		shown            int
+		next, says, told string // the description, and x-tools
+	}{
+		{"all", many(MaxTools, nil), Part{Next: next}, MaxTools, "", "About.", ""},
+		{"one too many", many(MaxTools+1, nil), Part{Next: next}, MaxTools, "next?1000",
+			"About.\n\nThis document describes tools 1 to 1000 of the 1001 tools of the server. The next are in next?1000.", `{"offset":0,"count":1000,"total":1001,"next":"next?1000"}`},
+		{"with more behind", many(3, nil), Part{Offset: 7, Total: 20, Next: next}, 3, "next?10",
+			"About.\n\nThis document describes tools 8 to 10 of the 20 tools of the server. The next are in next?10.", `{"offset":7,"count":3,"total":20,"next":"next?10"}`},
+		{"the last", many(3, nil), Part{Offset: 17, Total: 20, Next: next}, 3, "",
+			"About.\n\nThis document describes tools 18 to 20 of the 20 tools of the server.", `{"offset":17,"count":3,"total":20}`},
+		{"matching", many(2, nil), Part{Total: 2, Match: true, Next: next}, 2, "",
+			"About.\n\nThis document describes tools 1 to 2 of the 2 tools that match.", `{"offset":0,"count":2,"total":2}`},
+		{"none", nil, Part{Offset: 30, Total: 20, Next: next}, 0, "",
+			"About.\n\nThis document describes none of the 20 tools of the server.", `{"offset":30,"count":0,"total":20}`},
+		{"without a next", many(3, nil), Part{Total: 4}, 3, "", "About.\n\nThis document describes tools 1 to 3 of the 4 tools of the server.", `{"offset":0,"count":3,"total":4}`},
+		{"large", many(60, wide), Part{Next: next}, 41, "next?41",
+			"About.\n\nThis document describes tools 1 to 41 of the 60 tools of the server. The next are in next?41.", `{"offset":0,"count":41,"total":60,"next":"next?41"}`},
+	} {
+		raw, got, err := Build(Info{Description: "About.", Part: k.part}, k.tools)
+		var doc struct {
+			Info struct {
+				Description string
+				Place       json.RawMessage `json:"x-tools"`
+			}
+			Paths map[string]json.RawMessage
+		}
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			t.Fatal(err)
+		}
+		shown := 0
+		for path := range doc.Paths {
+			if strings.HasPrefix(path, "/tools/") {
+				shown++
+			}
+		}
+		if err != nil || shown != k.shown || got != k.next || doc.Info.Description != k.says || string(doc.Info.Place) != k.told || len(raw) > maxDocument+(256<<10) {
+			t.Errorf("%s: %v, %d tools in %d bytes, next %q\n%q\n%s", k.what, err, shown, len(raw), got, doc.Info.Description, doc.Info.Place)
+		}
+	}
+}
+
+// What is the same for all tools stands once in a document: a tool of few words takes little of it.
+func TestToolsAreShort(t *testing.T) {
+	size := func(n int) int {
+		tools := make([]Tool, n)
+		for i := range tools {
+			tools[i] = Tool{Name: fmt.Sprintf("t%03d", i)}
+		}
+		raw, _, err := Build(Info{}, tools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(raw)
+	}
+	if each := (size(200) - size(100)) / 100; each > 1300 {
+		t.Errorf("%d bytes each", each)
+	}
 }

@@ -108,11 +108,35 @@
     return given ? resolve(doc, given).value : sample(doc, body.schema, 0);
   }
 
-  // tryIt is the form that sends a request. What the path leaves open is a field of it.
+  // shown is the part of the tools that the page shows: those that match a text, from an offset on.
+  let shown = { offset: 0, match: "" };
+
+  // partOf are the controls of a document that describes a part of the tools: a filter, and what is before and after the part.
+  function partOf(doc) {
+    const part = (doc.info || {})["x-tools"];
+    if (!part) return [];
+    const go = (offset, match) => { shown = { offset, match }; load(); };
+    const filter = el("input", { type: "search", value: shown.match, autocomplete: "off", placeholder: "name or description" });
+    filter.addEventListener("change", () => go(0, filter.value.trim()));
+    const button = (text, disabled, offset) => {
+      const b = el("button", { type: "button", textContent: text, disabled });
+      b.addEventListener("click", () => go(offset, shown.match));
+      return b;
+    };
+    const end = part.offset + part.count;
+    return [el("label", { className: "field" }, "Find tools ", filter), el("span", { className: "field" },
+      button("First tools", part.offset === 0, 0), button("Next tools", !(end < part.total), end),
+      (part.count ? part.offset + 1 + " to " + end : "none") + " of " + part.total)];
+  }
+
+  // tryIt is the form that sends a request. What the path and the query leave open is a field of it.
   function tryIt(doc, method, path, op, params) {
-    const open = params.filter((p) => p.in === "path").map((p) => ({ name: p.name,
-      input: el("input", { type: "text", value: String(example(doc, p) ?? ""), autocomplete: "off" }) }));
-    const target = () => open.reduce((at, p) => at.replace("{" + p.name + "}", () => encodeURIComponent(p.input.value)), path);
+    const open = params.filter((p) => p.in === "path" || p.in === "query").map((p) => ({ name: p.name, in: p.in,
+      input: el("input", { type: "text", value: p.required ? String(example(doc, p) ?? "") : "", autocomplete: "off" }) }));
+    const target = () => {
+      const query = open.filter((p) => p.in === "query" && p.input.value).map((p) => p.name + "=" + encodeURIComponent(p.input.value));
+      return open.reduce((at, p) => at.replace("{" + p.name + "}", () => encodeURIComponent(p.input.value)), path) + (query.length ? "?" + query.join("&") : "");
+    };
     const body = bodyOf(doc, op);
     const area = body ? el("textarea", { value: json(example(doc, body)), spellcheck: false, ariaLabel: "Body" }) : null;
     const stream = el("input", { type: "checkbox" });
@@ -206,7 +230,7 @@
     app.replaceChildren(controls, el("h1", { textContent: info.title || "" }), el("div", { textContent: "version " + info.version + ", OpenAPI " + doc.openapi }),
       el("p", { className: "text", textContent: info.description || "" }), el("a", { href: "openapi.json", textContent: "openapi.json" }));
     const groups = new Map();
-    const show = (tag, box) => groups.set(tag, [...(groups.get(tag) || []), box]);
+    const show = (tag, box) => (groups.has(tag) ? groups.get(tag).push(box) : groups.set(tag, [box]));
     for (const [path, item] of Object.entries(doc.paths || {})) {
       const methods = METHODS.filter((method) => Object.hasOwn(item, method));
       for (const method of methods) show((item[method].tags || ["Other"])[0], operation(doc, path, method, item[method]));
@@ -242,11 +266,18 @@
     return !got.ok && Array.isArray(data.servers) ? data.servers.filter((name) => typeof name === "string") : [];
   }
 
+  let loads = 0;
+
   async function load() {
+    const mine = ++loads;
     try {
-      const got = await read(new URL("openapi.json", here));
+      const at = new URL("openapi.json", here);
+      if (shown.offset) at.searchParams.set("offset", shown.offset);
+      if (shown.match) at.searchParams.set("match", shown.match);
+      const got = await read(at);
       const names = own && got.status !== 401 ? serversOf(await read(new URL("openapi.json", root))) : serversOf(got);
-      controls.replaceChildren(...(names.length ? [chooser(names)] : []), keyField(load));
+      if (mine !== loads) return; // a later one shows its answer
+      controls.replaceChildren(...(names.length ? [chooser(names)] : []), keyField(load), ...partOf(got.doc));
       if (got.ok) return render(got.doc);
       if (names.length && !own) return app.replaceChildren(controls, el("p", { textContent: "Several servers are behind this address. Choose one to see its tools." }));
       if (got.status === 401) return app.replaceChildren(controls, el("p", { textContent: "This needs an API key or a token: " + (got.doc.error || "none was given") }));

@@ -77,13 +77,14 @@ func TestScriptMakesNoMarkup(t *testing.T) {
 	}
 }
 
-// The page asks for a key where one is needed, and for a server where there are several. The key is sent, and never copied.
+// The page asks for a key where one is needed, for a server where there are several, and for a part of many tools. The key is sent, and
+// never copied.
 func TestPageAsks(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is missing: it runs the page's script")
 	}
-	doc, err := Build(Info{Title: "Title of the API"}, []Tool{{Name: "add"}})
+	doc, _, err := Build(Info{Title: "Title of the API"}, []Tool{{Name: "add"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +97,7 @@ func TestPageAsks(t *testing.T) {
 		"/keys/docs":        {"before: API key or token", "This needs an API key or a token: a credential is needed", "Title of the API", `-H "Authorization: Bearer $KEY"`},
 		"/several/docs":     {`servers: ["","one","t\"w/o <b>"] to http://127.0.0.1:1/several/` + other, "Several servers are behind this address"},
 		"/servers/one/docs": {`servers: ["one*","t\"w/o <b>"] to http://127.0.0.1:1/` + other, "Title of the API", "'http://127.0.0.1:1/servers/one/tools/add'"},
+		"/many/docs":        {"First tools false", "Next tools true", "1001 to 2000 of 2000", "Find tools", `parts: ["?offset=1000","?match=a%26b"]`, "none of 0"},
 	} {
 		out, err := exec.CommandContext(t.Context(), node, "testdata/page.mjs", dir, scene).CombinedOutput()
 		if err != nil {
@@ -117,7 +119,7 @@ func TestPageShowsHostileText(t *testing.T) {
 		t.Skip("node is missing: it runs the page's script")
 	}
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>`
-	doc, err := Build(Info{Title: evil, Version: evil, Description: evil}, []Tool{
+	doc, _, err := Build(Info{Title: evil, Version: evil, Description: evil}, []Tool{
 		{Name: evil, Title: evil, Description: evil, InputSchema: []byte(`{"type":"object","properties":{"a":{"description":"<b>","default":"` + "</script>" + `"}},"required":["__proto__","a"]}`)},
 		{Name: "javascript:alert(1)"}, {Name: "__proto__", InputSchema: []byte(`{"properties":{"__proto__":{"$ref":"#/$defs/__proto__"}},"$defs":{"__proto__":{"type":"string"}}}`)},
 	})

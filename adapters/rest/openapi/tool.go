@@ -13,20 +13,18 @@ import (
 )
 
 // tool appends the path of a tool and the schemas that its operation needs.
-func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer, note func(what string)) (newPaths, newSchemas []byte) {
+func (b *builder) tool(paths, schemas []byte, t *Tool, names *namer, note func(what string)) (newPaths, newSchemas []byte) {
 	stem := camel(t.Name)
 	arguments := names.free(stem + "Arguments")
 	schemas = b.embed(schemas, t.InputSchema, arguments, names, true, func(what string) { note("of its arguments " + what) })
-	answer := "CallToolResponse"
+	called := `{"$ref":"#/components/responses/ToolCalled"}`
 	if _, err := object(t.OutputSchema); err == nil {
 		output, result := names.free(stem+"Output"), names.free(stem+"Result")
-		answer = names.free(stem + "Response")
+		answer := names.free(stem + "Response")
 		schemas = b.embed(schemas, t.OutputSchema, output, names, false, func(what string) { note("of its results " + what) })
-		of := func(schema, old, with string) string {
-			return strings.Replace(string(b.get("components", "schemas", schema)), old, with, 1)
-		}
-		schemas = component(schemas, result, of("ToolResult", `{"description":"The structured result."}`, ref(output)))
-		schemas = component(schemas, answer, of("CallToolResponse", ref("ToolResult"), ref(result)))
+		schemas = component(schemas, result, strings.Replace(b.result, `{"description":"The structured result."}`, ref(output), 1))
+		schemas = component(schemas, answer, strings.Replace(b.response, ref("ToolResult"), ref(result), 1))
+		called = strings.Replace(b.called, ref("CallToolResponse"), ref(answer), 1)
 	}
 	op := wire.AppendText([]byte(`{"operationId":`), names.free("call_"+snake(t.Name)))
 	op = wire.AppendText(append(op, `,"summary":`...), cmp.Or(t.Title, "Call "+t.Name))
@@ -34,8 +32,9 @@ func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer, note func(wha
 	if raw, err := object(t.Annotations); err == nil {
 		op = append(append(op, `,"x-mcp-annotations":`...), raw...)
 	}
-	fill := strings.NewReplacer(ref("$arguments"), ref(arguments), ref("$answer"), ref(answer))
-	op = append(append(append(op, ','), fill.Replace(b.inside("tool"))...), '}')
+	members := strings.Replace(b.operation, ref("$arguments"), ref(arguments), 1)
+	members = strings.Replace(members, `{"$ref":"#/components/responses/ToolCalled"}`, called, 1)
+	op = append(append(append(op, ','), members...), '}')
 	paths = wire.AppendText(append(paths, ','), "/tools/"+url.PathEscape(t.Name))
 	paths = append(append(append(paths, `:{"post":`...), op...), '}')
 	return paths, schemas

@@ -23,7 +23,7 @@ class Node {
   scrollIntoView() {}
   get text() { return (this.props.textContent ?? "") + (this.props.value ?? "") + this.kids.map((k) => (typeof k === "object" ? k.text : k)).join(" "); }
 }
-const app = new Node("main"), sent = [], copied = [], went = [];
+const app = new Node("main"), sent = [], copied = [], went = [], parts = [];
 const scene = process.argv[3] || "/docs"; // where the page is
 const servers = ["one", "t\"w/o <b>"], key = "key of the test";
 const store = new Map(), sessionStorage = { getItem: (k) => store.get(k) ?? null, setItem: (k, v) => store.set(k, v) };
@@ -37,7 +37,11 @@ async function fetch(url, opt = {}) {
     if (scene === "/keys/docs" && given !== "Bearer " + key) return new Response('{"success":false,"error":"a credential is needed"}', { status: 401 });
     if (scene === "/several/docs" || (scene === "/servers/one/docs" && path === "/openapi.json"))
       return new Response(JSON.stringify({ success: false, error: "several", meta: { cause: { data: { code: "server_unknown", servers } } } }), { status: 404 });
-    return new Response(readFileSync(dir + "/openapi.json"));
+    const query = new URL(url).searchParams, offset = Number(query.get("offset") || 0);
+    if (new URL(url).search) parts.push(new URL(url).search);
+    const doc = JSON.parse(readFileSync(dir + "/openapi.json"));
+    if (scene === "/many/docs") doc.info["x-tools"] = query.get("match") ? { offset, count: 0, total: 0 } : { offset, count: 1000, total: 2000 };
+    return new Response(JSON.stringify(doc));
   }
   if (scene === "/keys/docs" && opt.headers.Authorization !== "Bearer " + key) throw new Error("a call without the key");
   sent.push([opt.method, path]);
@@ -61,6 +65,20 @@ for (const n of all.filter((n) => n.tag === "select")) {
   n.value = servers[1];
   n.on.change();
   console.log("servers:", JSON.stringify(options), "to", went.pop());
+}
+if (scene === "/many/docs") {
+  const press = async (text) => { const b = all.filter((n) => n.tag === "button" && n.props.textContent === text).pop(); if (!b.props.disabled) b.on.click(); await wait(); console.log(text, !b.props.disabled, app.text.slice(0, 200)); };
+  await press("First tools");
+  await press("Next tools");
+  await press("Next tools");
+  const find = all.filter((n) => n.props.type === "search").pop();
+  find.value = " a&b ";
+  find.on.change();
+  await wait();
+  console.log(app.text.slice(0, 200));
+  await press("Next tools");
+  console.log("parts:", JSON.stringify(parts));
+  process.exit(0);
 }
 if (scene === "/several/docs") { console.log(app.text); process.exit(0); }
 for (const n of [...all]) if (n.on.toggle) { n.props.open = true; n.on.toggle(); }
