@@ -35,17 +35,25 @@ type Slots struct {
 
 	mu    sync.Mutex
 	used  share
-	of    map[client]*share
-	queue list.List // of *waiter, in order of arrival
-	stuck bool      // the first of the queue that its share admits waits for room: later ones do not pass it
+	of    map[client]*clientShare
+	last  *clientShare // of the sender who came last; nil: none. A sidecar has one client
+	from  sender       // who that was
+	queue list.List    // of *waiter, in order of arrival
+	stuck bool         // the first of the queue that its share admits waits for room: later ones do not pass it
 }
 
 // share counts what is in use.
 type share struct{ running, waiting, bytes int }
 
+// clientShare is the share of a client.
+type clientShare struct {
+	share
+	who client
+}
+
 // waiter is a request that waits.
 type waiter struct {
-	of    *share
+	of    *clientShare
 	size  int
 	ready chan struct{} // closed once it runs
 }
@@ -60,7 +68,7 @@ func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 		opt.Each = most(opt.Requests)
 	}
 	r := policies.NewRegistry(reg)
-	s := &Slots{opt: opt, all: share{opt.Requests, opt.Queue, opt.Bytes}, each: share{opt.Each, most(opt.Queue), most(opt.Bytes)}, of: make(map[client]*share),
+	s := &Slots{opt: opt, all: share{opt.Requests, opt.Queue, opt.Bytes}, each: share{opt.Each, most(opt.Queue), most(opt.Bytes)}, of: make(map[client]*clientShare),
 		refused: r.Counter("dragoman_requests_refused_busy_total", "Requests refused because too many requests, or too many bytes of them, were waiting.").WithLabelValues()}
 	r.Gauge("dragoman_requests_running", "Requests that occupy one of limits.in_flight.", func() int { return s.now().running })
 	r.Gauge("dragoman_requests_queued", "Requests that wait for one.", func() int { return s.now().waiting })
@@ -111,13 +119,23 @@ func slotted(m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
-// clientOf returns who makes a request.
-func clientOf(ex *proxy.Exchange) client {
-	who := sender{principal: ex.Caller.Principal}
+// shareOf returns the share of whoever makes a request. The caller holds s.mu.
+func (s *Slots) shareOf(ex *proxy.Exchange) *clientShare {
+	who := senderOf(&ex.Caller)
 	if who.principal == "" && ex.Arrival != nil {
 		who.addr = ex.Arrival.Address
 	}
-	return who.client()
+	if s.last != nil && s.from == who {
+		return s.last
+	}
+	k := who.client()
+	of := s.of[k]
+	if of == nil {
+		of = &clientShare{who: k}
+		s.of[k] = of
+	}
+	s.last, s.from = of, who
+	return of
 }
 
 // enter waits for a slot, and returns what to pass to leave.
@@ -127,14 +145,9 @@ func (s *Slots) enter(ex *proxy.Exchange) (taken claim, err error) {
 		s.refused.Inc()
 		return taken, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
 	}
-	who := clientOf(ex)
 	s.mu.Lock()
-	of := s.of[who]
-	if of == nil {
-		of = new(share)
-		s.of[who] = of
-	}
-	taken = claim{size: size, of: of, who: who}
+	of := s.shareOf(ex)
+	taken = claim{size: size, of: of}
 	if !s.stuck && s.room(of, size) {
 		s.take(of, size)
 		s.mu.Unlock()
@@ -185,16 +198,16 @@ func fits(all, used share, size, over int) bool {
 }
 
 // room reports whether a request may run now. Whoever has nothing running may run any one request.
-func (s *Slots) room(of *share, size int) bool {
+func (s *Slots) room(of *clientShare, size int) bool {
 	over := 0
 	if of.running == 0 {
 		over = size
 	}
-	return fits(s.all, s.used, size, 0) && fits(s.each, *of, size, over)
+	return fits(s.all, s.used, size, 0) && fits(s.each, of.share, size, over)
 }
 
 // crowded returns the error of a request that cannot wait either.
-func (s *Slots) crowded(of *share, size int) error {
+func (s *Slots) crowded(of *clientShare, size int) error {
 	key, limit := "limits.in_flight", s.opt.Requests
 	switch {
 	case s.opt.Requests > 0 && s.used.running >= s.opt.Requests:
@@ -216,21 +229,22 @@ func (s *Slots) crowded(of *share, size int) error {
 	return err
 }
 
-func (s *Slots) take(of *share, size int) {
-	for _, x := range [...]*share{&s.used, of} {
-		x.running++
-		x.bytes += size
-	}
+func (s *Slots) take(of *clientShare, size int) {
+	s.used.run(1, size)
+	of.run(1, size)
+}
+
+func (x *share) run(n, size int) {
+	x.running += n
+	x.bytes += size
 }
 
 // leave gives back what enter has taken.
 func (s *Slots) leave(taken claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range [...]*share{&s.used, taken.of} {
-		x.running--
-		x.bytes -= taken.size
-	}
+	s.used.run(-1, -taken.size)
+	taken.of.run(-1, -taken.size)
 	s.forget(taken)
 	if s.queue.Len() > 0 {
 		s.grant()
@@ -265,8 +279,12 @@ func (s *Slots) unqueue(at *list.Element) {
 
 // forget drops the counts of a client that has no request.
 func (s *Slots) forget(taken claim) {
-	if *taken.of == (share{}) && len(s.of) > keptShares {
-		delete(s.of, taken.who)
+	if len(s.of) <= keptShares || taken.of.share != (share{}) {
+		return
+	}
+	delete(s.of, taken.of.who)
+	if s.last == taken.of {
+		s.last = nil
 	}
 }
 
@@ -380,8 +398,7 @@ func (l *listens) leave(who string) {
 // claim is what a request holds of something. The zero claim is for releasers that need none.
 type claim struct {
 	size int
-	of   *share
-	who  client
+	of   *clientShare
 }
 
 // releaser takes back what a request holds.

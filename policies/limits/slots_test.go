@@ -415,6 +415,45 @@ func TestSlotsForget(t *testing.T) {
 	}
 }
 
+// Callers whom only headers tell apart that anybody can invent are one client at each address.
+func TestSlotsOfInventedCallers(t *testing.T) {
+	s := newSlots(t, SlotOptions{Requests: 4, Queue: 4})
+	of := func(principal, addr string, alone bool) *clientShare {
+		ex := &proxy.Exchange{Arrival: &proxy.Arrival{Address: netip.MustParseAddr(addr)}}
+		ex.Caller = proxy.Caller{Principal: principal, Forwarded: &proxy.Forwarded{Alone: alone}}
+		return s.shareOf(ex)
+	}
+	for range 2 {
+		a := of("a", "192.0.2.1", true)
+		if a != of("b", "192.0.2.1", true) || a != of("", "192.0.2.1", false) || a == of("a", "192.0.2.2", true) {
+			t.Error("they have shares of their own")
+		}
+		b := of("b", "192.0.2.1", false)
+		if a == b || b != of("b", "192.0.2.2", false) || b == of("c", "192.0.2.2", false) {
+			t.Error("a caller with a credential has no share of its own")
+		}
+	}
+}
+
+// A share that is forgotten is not used again: its client gets another one, which is counted.
+func TestSlotsForgetTheLast(t *testing.T) {
+	s := newSlots(t, SlotOptions{Requests: 10, Queue: 10})
+	for i := range keptShares {
+		s.of[client{principal: fmt.Sprint(i)}] = new(clientShare)
+	}
+	ex := policytest.Request(t, listRequest)
+	for range 2 {
+		taken, err := s.enter(ex)
+		if err != nil || s.of[client{}] != taken.of || taken.of.running != 1 {
+			t.Fatalf("%v, %+v", err, taken.of)
+		}
+		s.leave(taken)
+		if s.of[client{}] != nil {
+			t.Error("it is remembered")
+		}
+	}
+}
+
 // A request that is cancelled as its turn comes gives its slot to the next.
 func TestSlotsOfWhoLeavesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -430,7 +469,7 @@ func TestSlotsOfWhoLeavesInTime(t *testing.T) {
 		synctest.Wait()
 		s.mu.Lock()
 		ex.Cancel(proxy.ErrCancelled)
-		for _, use := range []*share{&s.used, running.of} { // as leave does
+		for _, use := range []*share{&s.used, &running.of.share} { // as leave does
 			use.running--
 			use.bytes -= running.size
 		}
