@@ -75,6 +75,9 @@ type hidden struct {
 	hide Hide
 }
 
+// Under returns the wrapped replies.
+func (r *hidden) Under() proxy.Replies { return r.Replies }
+
 // Clear implements proxy.Clearer.
 func (r *hidden) Clear() { *r = hidden{} }
 

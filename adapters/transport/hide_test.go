@@ -96,6 +96,12 @@ func TestHideDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if of, ok := RepliesAs[*said](replies); !ok || len(of.all) != len(server.all) {
+		t.Error("the replies behind it are not found")
+	}
+	if _, ok := RepliesAs[Stateful](replies); ok {
+		t.Error("replies are what they are not")
+	}
 	want := []string{server.all[0], server.all[1],
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"not ***","data":{"***":["***",1]}}}`, server.all[3]}
 	for _, text := range want {

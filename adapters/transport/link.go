@@ -134,6 +134,22 @@ func As[T any](l Link) (as T, ok bool) {
 	return as, false
 }
 
+// RepliesAs returns an optional interface of the replies to a call, or of the replies that they wrap: a wrapper has the method
+// Under() proxy.Replies.
+func RepliesAs[T any](r proxy.Replies) (as T, ok bool) {
+	for r != nil {
+		if as, ok = r.(T); ok {
+			return as, true
+		}
+		front, wraps := r.(interface{ Under() proxy.Replies })
+		if !wraps {
+			break
+		}
+		r = front.Under()
+	}
+	return as, false
+}
+
 // Reusable is a link to a process that can serve another conversation.
 type Reusable interface {
 	// Return ends the link and gives its process back, for the next Dial of either era. Calls on the link fail, and the server is not

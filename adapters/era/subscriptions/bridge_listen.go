@@ -169,7 +169,7 @@ func (l *listen) stop() {
 
 // shared reports whether the listen shares a process's pipes with other calls. The caller holds bridge.mu.
 func (l *listen) shared() bool {
-	_, is := l.replies.(channelCall)
+	_, is := transport.RepliesAs[channelCall](l.replies)
 	return is
 }
 
@@ -177,7 +177,7 @@ func (l *listen) shared() bool {
 // overtakes it, and waits a moment for the result with which some servers answer a cancellation.
 func (l *listen) giveUp() {
 	l.bridge.mu.Lock()
-	c, is := l.replies.(channelCall)
+	c, is := transport.RepliesAs[channelCall](l.replies)
 	is = is && !l.over
 	l.bridge.mu.Unlock()
 	if is {
@@ -194,7 +194,7 @@ func (l *listen) giveUp() {
 
 // withdraw ends the listen if it is request n of the process. The caller holds bridge.mu.
 func (l *listen) withdraw(n uint64) {
-	if c, is := l.replies.(channelCall); is && c.Requested(n) {
+	if c, is := transport.RepliesAs[channelCall](l.replies); is && c.Requested(n) {
 		c.Drop(errEnded)
 	}
 }
