@@ -52,6 +52,7 @@ type Session struct {
 	state     State
 	last      time.Time
 	client    Client
+	rights    *Rights // of the newest request that has any
 	outlet    Outlet
 	leaving   Outlet // the last outlet, while the requests that ended with the session are answered
 	ends      []func()
@@ -272,7 +273,21 @@ func (s *Session) Begin(ex *Exchange) *Error {
 		before.newer = ex
 	}
 	s.inFlight.set(ex)
+	if ex.Caller.Rights != nil {
+		s.rights = ex.Caller.Rights
+	}
 	return nil
+}
+
+// Reader returns who reads the session's own stream: the caller that opened it, with the rights that it showed last.
+func (s *Session) Reader() Caller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := s.Caller
+	if s.rights != nil {
+		who.Rights = s.rights
+	}
+	return who
 }
 
 // Finish removes a request from those in flight.

@@ -30,6 +30,8 @@ type Options struct {
 	SealState     bool                  // a modern server's requestState is sealed and bound to the principal
 	DriveTasks    bool                  // calls that become tasks are driven for clients of the other era
 	Note          func(level, msg string, err error)
+	// Notice reports whether a caller may receive a notification that is no reply to a call, and may edit it; nil: all may.
+	Notice func(who proxy.Caller, m *wire.Message) bool
 }
 
 // Defaults for an upstream with a store of its own.
@@ -67,6 +69,10 @@ func NewUpstream(opt Options) *Upstream {
 		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // cannot fail without a key
 	}
 	opt.Probe.Idle = opt.Sessions.Processes.IdleExit
+	if opt.Notice == nil {
+		opt.Notice = func(proxy.Caller, *wire.Message) bool { return true }
+	}
+	opt.Subscriptions.Notice = opt.Notice
 	opt.Sessions.LeaseWait, opt.Subscriptions.Timeout, opt.Probe.Forgotten = u.store.Options().LeaseWait, opt.Timeout, u.tools.forget
 	opt.Sessions.Stray, opt.Sessions.Others = u.stray, func() int { return u.relays.Len() }
 	u.opt = opt
@@ -75,7 +81,7 @@ func NewUpstream(opt Options) *Upstream {
 	u.links = sessions.NewLinks(server, opt.Sessions, sessions.Events{Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
 	u.keeper = probe.NewKeeper(server, opt.Probe, u.links, u.work)
 	u.pool = sessions.NewPool(server, opt.Sessions, u.work, u.keeper, u.quota)
-	u.relays = relay.New(server, opt.Sessions.Processes.IdleExit, u.work, u.keeper, u.quota, u.pool.Wake)
+	u.relays = relay.New(server, relay.Options{IdleExit: opt.Sessions.Processes.IdleExit, Notice: opt.Notice, Ended: u.pool.Wake}, u.work, u.keeper, u.quota)
 	u.calls = input.NewCalls(opt.Name, opt.Sessions.DeclareAll, u.store, u.work)
 	u.bridges = subscriptions.NewBridges(opt.Subscriptions, u.work, listenServer{u})
 	u.listens = subscriptions.NewListens(opt.Subscriptions, u.work, u.pool)
@@ -106,10 +112,30 @@ func (u *Upstream) Listens() int { return u.pool.Listens() }
 
 // Do implements proxy.Upstream. The eras of client and server select the way of the exchange.
 func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
-	if ex.Client.Era == proxy.Modern {
-		return u.doModern(ex)
+	if ex.Client.Era == proxy.Legacy {
+		return u.doLegacy(ex)
 	}
-	return u.doLegacy(ex)
+	replies, err := u.doModern(ex)
+	if err == nil && replies != nil && ex.Msg.Is("subscriptions/listen") {
+		replies = &judgedListen{replies, u, ex}
+	}
+	return replies, err
+}
+
+// judgedListen wraps the replies of a modern client's listen. Rules may change while it lasts.
+type judgedListen struct {
+	proxy.Replies
+	u  *Upstream
+	ex *proxy.Exchange
+}
+
+// Next implements proxy.Replies.
+func (l *judgedListen) Next(until time.Time) (*wire.Message, error) {
+	m, err := l.Replies.Next(until)
+	for err == nil && !l.u.opt.Notice(l.ex.Caller, m) {
+		m, err = l.Replies.Next(until)
+	}
+	return m, err
 }
 
 func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {

@@ -152,7 +152,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Tracing: g.telemetry.tracing, Current: a.target}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Tracing: g.telemetry.tracing, Current: a.target}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (g *Generation) buildPipeline() (p pipeline) {
 			g.limiters.cache.Forget(u.Name()) // the name may have belonged to another upstream
 		}
 	})
-	around := append([]proxy.Policy{g.identity.scopes}, g.limiters.policies()...)
+	around := append([]proxy.Policy{g.identity.scopes.Policy()}, g.limiters.policies()...)
 	p.plain = proxy.Chain(g.router.Do, around...)
 	p.Handle = proxy.Chain(proxy.Chain(g.router.Do, append(around, access.Eras(g.Cfg.Served()))...), g.telemetry.policies...)
 	return p

@@ -19,7 +19,7 @@ import (
 type identity struct {
 	auth    *access.Authenticator // nil: callers need not authenticate
 	forward proxy.Gate            // nil: no headers of clients are forwarded
-	scopes  proxy.Policy          // nil: nothing needs scopes
+	scopes  *access.ScopePolicy   // nil: nothing needs scopes
 	keys    *oauth.Keys           // of the issuer of tokens; nil: tokens are not accepted
 }
 

@@ -146,6 +146,9 @@ func (a *Filter) Policy() proxy.Policy {
 			if err != nil {
 				return nil, err
 			}
+			if about == forListen { // the current filter judges its notices, by Notice
+				return replies, nil
+			}
 			return &filtered{Replies: replies, a: a, ex: ex, about: about}, nil
 		}
 	}
@@ -182,6 +185,7 @@ const (
 	forTemplates
 	forRead
 	forContent // the result may contain resources
+	forListen
 )
 
 // judge translates the names in a request to the server's names, or returns the error that refuses it.
@@ -207,7 +211,7 @@ func (a *Filter) judge(ex *proxy.Exchange) (subject, error) {
 	case "completion/complete":
 		return forOther, a.completed(ex)
 	case "subscriptions/listen":
-		return forOther, a.listened(ex)
+		return forListen, a.listened(ex)
 	}
 	return forOther, checkMethod(m)
 }
@@ -338,10 +342,10 @@ type filtered struct {
 // Next implements proxy.Replies.
 func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
-	for err == nil && r.withheld(m) {
+	for err == nil && m.Kind == wire.Notification && !r.a.Notice(r.ex.Caller, m) {
 		m, err = r.Replies.Next(until)
 	}
-	if err != nil || !r.concerns(m) {
+	if err != nil || m.Kind == wire.Notification || !r.concerns(m) {
 		return m, err
 	}
 	if len(m.Edits) > 0 { // apply pending edits first: the filter concerns the message as it will be sent
@@ -351,8 +355,6 @@ func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 	}
 	l, isList := listed[r.about]
 	switch {
-	case m.Kind == wire.Notification:
-		r.uri(m, m.URI)
 	case m.Kind == wire.Failure:
 		r.uri(m, wire.Get(m.Raw, m.ErrorData, "uri"))
 	case isList:
@@ -364,11 +366,6 @@ func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 		r.keepApart(m)
 	}
 	return m, nil
-}
-
-// withheld reports whether m tells of the change of a resource that the client may not use.
-func (r *filtered) withheld(m *wire.Message) bool {
-	return m.Kind == wire.Notification && m.Is("notifications/resources/updated") && !r.a.permits(r.ex.Caller, resourceThing, m.Text(m.URI))
 }
 
 // keepApart changes cacheScope from public to private if the result depends on the principal, so that no cache shares
@@ -386,8 +383,6 @@ func (r *filtered) concerns(m *wire.Message) bool {
 	case wire.Result:
 		_, isList := listed[r.about]
 		return isList || moved && r.about != forOther || r.a.several && r.about == forRead
-	case wire.Notification:
-		return moved && m.Is("notifications/resources/updated")
 	case wire.Failure:
 		return moved && m.ErrorData.Present()
 	}

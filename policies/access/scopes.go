@@ -27,11 +27,15 @@ type ScopeOptions struct {
 	Metrics   prometheus.Registerer
 }
 
-// Scopes returns the policy that refuses requests whose credential lacks a required scope. It runs before repeated
-// requests are answered from memory: the answer to an authorized caller must not reach another one, and a caller that
-// returns with more scopes must not get the earlier refusal. Callers without Rights, which no gate has authenticated,
-// may do everything. Without rules the policy is nil. The error is that of registering the metric.
-func Scopes(opt ScopeOptions) (proxy.Policy, error) {
+// ScopePolicy refuses requests whose credential lacks a required scope, and drops notices about resources that need one.
+type ScopePolicy struct {
+	opt     ScopeOptions
+	of      map[string]*scopeTable // by server
+	refused *prometheus.CounterVec
+}
+
+// Scopes returns the scope policy; without rules nil, which is switched off. The error is that of registering the metric.
+func Scopes(opt ScopeOptions) (*ScopePolicy, error) {
 	needed := false
 	for _, rules := range opt.Rules {
 		needed = needed || len(rules) > 0
@@ -40,29 +44,43 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 		return nil, nil //nolint:nilnil // it is off
 	}
 	reg := policies.NewRegistry(opt.Metrics)
-	compiled := make(map[string]*scopeTable, len(opt.Rules))
+	s := &ScopePolicy{opt: opt, of: make(map[string]*scopeTable, len(opt.Rules)),
+		refused: reg.Counter("dragoman_scope_refusals_total", "Requests refused because the caller's credential lacks a scope, by server.", "server")}
 	for server, rules := range opt.Rules {
-		compiled[server] = newScopeTable(rules)
+		s.of[server] = newScopeTable(rules)
 	}
-	refused := reg.Counter("dragoman_scope_refusals_total", "Requests refused because the caller's credential lacks a scope, by server.", "server")
+	return s, reg.Err()
+}
+
+// Policy returns the policy; nil for a nil ScopePolicy. It runs before repeated requests are answered from memory: the answer to an
+// authorized caller must not reach another one, and a caller that returns with more scopes must not get the earlier refusal. Callers
+// without Rights, which no gate has authenticated, may do everything.
+func (s *ScopePolicy) Policy() proxy.Policy {
+	if s == nil {
+		return nil
+	}
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Caller.Rights == nil || ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			server := cmp.Or(ex.Server, opt.Only)
-			needed, err := compiled[server].lacking(ex)
-			if needed == nil && err == nil {
-				return next(ex)
+			server := cmp.Or(ex.Server, s.opt.Only)
+			needed, err := s.of[server].lacking(ex)
+			if needed != nil || err != nil {
+				s.refused.WithLabelValues(server).Inc()
+				if err != nil {
+					ex.RefusedBy = "scopes"
+					return nil, err
+				}
+				return nil, s.opt.refusal(ex, needed)
 			}
-			refused.WithLabelValues(server).Inc()
-			if err != nil {
-				ex.RefusedBy = "scopes"
-				return nil, err
+			replies, err := next(ex)
+			if err == nil && s.of[server].aboutResources() {
+				replies = &scoped{replies, s, ex, server}
 			}
-			return nil, opt.refusal(ex, needed)
+			return replies, err
 		}
-	}, reg.Err()
+	}
 }
 
 // refusal returns the error that names the needed scopes. An anonymous caller is asked to authenticate first.
@@ -103,6 +121,9 @@ type scopeRule struct {
 	scopes []string
 }
 
+// aboutResources reports whether a rule is about resources.
+func (t *scopeTable) aboutResources() bool { return t != nil && len(t.rules[scopeResource]) > 0 }
+
 func newScopeTable(rules []ScopeRule) *scopeTable {
 	t := &scopeTable{rules: map[string][]scopeRule{}}
 	for i := range rules {
@@ -127,8 +148,8 @@ func (t *scopeTable) lacking(ex *proxy.Exchange) (needed []string, err error) {
 	if t == nil {
 		return nil, nil
 	}
-	n := need{table: t, ex: ex}
 	m := &ex.Msg
+	n := need{table: t, caller: ex.Caller, m: m}
 	n.name(scopeMethod, m.Method)
 	switch {
 	case m.Is("tools/call"):
@@ -160,7 +181,8 @@ func (t *scopeTable) lacking(ex *proxy.Exchange) (needed []string, err error) {
 // need gathers the scopes that a request needs.
 type need struct {
 	table  *scopeTable
-	ex     *proxy.Exchange
+	caller proxy.Caller
+	m      *wire.Message
 	scopes []string
 	lacks  bool // the caller lacks one of them
 	err    error
@@ -182,11 +204,11 @@ func (n *need) name(kind string, s wire.Span) {
 	if kind == scopeResource {
 		k = resourceThing
 	}
-	if !s.IsString(n.ex.Msg.Raw) {
+	if !s.IsString(n.m.Raw) {
 		n.fail(errNoString(k))
 		return
 	}
-	what, err := newSubject(k, n.ex.Msg.Text(s))
+	what, err := newSubject(k, n.m.Text(s))
 	if err != nil {
 		n.fail(err)
 		return
@@ -196,7 +218,7 @@ func (n *need) name(kind string, s wire.Span) {
 			continue
 		}
 		for _, scope := range rules[i].scopes {
-			n.lacks = n.lacks || !n.ex.Caller.Has(scope)
+			n.lacks = n.lacks || !n.caller.Has(scope)
 			if !slices.Contains(n.scopes, scope) {
 				n.scopes = append(n.scopes, scope)
 			}

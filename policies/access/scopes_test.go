@@ -14,11 +14,12 @@ import (
 func TestScopes(t *testing.T) {
 	rules := []ScopeRule{{"tool:delete_*", []string{"write"}}, {"tool:delete_all", []string{"admin"}}, {"prompt:p", []string{"prompts"}},
 		{"resource:file:///s/*", []string{"secret"}}, {"method:tasks/*", []string{"tasks"}}, {"method:logging/setLevel", []string{"log"}}}
-	policy, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": rules}, Only: "up", Metrics: prometheus.NewRegistry(),
+	scopes, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": rules}, Only: "up", Metrics: prometheus.NewRegistry(),
 		Challenge: func(*proxy.Error, string, []string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	policy := scopes.Policy()
 	f := func(method, params, want string) {
 		t.Helper()
 		m := policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
@@ -79,7 +80,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s: %v, refused by %q", try, err, ex.RefusedBy)
 		}
 	}
-	if none, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": nil}}); none != nil || err != nil {
+	if none, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": nil}}); none.Policy() != nil || err != nil {
 		t.Error("costs something without rules")
 	}
 }

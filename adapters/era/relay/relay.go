@@ -75,7 +75,7 @@ func (r *relay) end() {
 	}
 	x.mu.Unlock()
 	if open {
-		x.ended()
+		x.opt.Ended()
 	}
 }
 
@@ -132,6 +132,10 @@ func (r *relay) Message(m *wire.Message) bool {
 		r.unclear(m)
 		return true
 	}
+	key := rules.NoticeKey(m)
+	if !r.x.opt.Notice(r.session.Reader(), m) {
+		return true
+	}
 	raw := m.Append(nil)
 	if r.session.Push(raw) == nil {
 		return true
@@ -140,7 +144,7 @@ func (r *relay) Message(m *wire.Message) bool {
 	if shared && calls.InFlight() > 0 && (m.Kind == wire.Request || m.Is("notifications/message") || m.Is("notifications/cancelled")) {
 		return false
 	}
-	r.session.Keep(rules.NoticeKey(m), raw)
+	r.session.Keep(key, raw)
 	return true
 }
 

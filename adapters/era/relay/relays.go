@@ -21,25 +21,30 @@ import (
 
 // Relays holds the relays of one legacy server, one per client session.
 type Relays struct {
-	server   *transport.Server
-	idleExit time.Duration // a process without calls for this long is stopped; 0: never, or links are not processes
-	work     *work.Group
-	keeper   *probe.Keeper
-	quota    *sessions.Quota
+	server *transport.Server
+	opt    Options
+	work   *work.Group
+	keeper *probe.Keeper
+	quota  *sessions.Quota
 
-	ended  func() // called when a relay has ended
 	mu     sync.Mutex
 	of     map[string]*relay // by session id
 	retire atomic.Bool       // of Retire
 }
 
-// New returns an empty set of relays for one server. A process without calls for idleExit is stopped; 0: never. ended is called, without a
-// lock, when a relay has ended.
-func New(server *transport.Server, idleExit time.Duration, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota, ended func()) *Relays {
+// Options configure Relays.
+type Options struct {
+	IdleExit time.Duration                                // a process without calls for this long is stopped; 0: never
+	Notice   func(who proxy.Caller, m *wire.Message) bool // whether a caller may receive a notification; it may edit it
+	Ended    func()                                       // called when a relay has ended, without a lock
+}
+
+// New returns an empty set of relays for one server.
+func New(server *transport.Server, opt Options, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota) *Relays {
 	if !server.Wires.Stdio {
-		idleExit = 0
+		opt.IdleExit = 0
 	}
-	return &Relays{server: server, idleExit: idleExit, work: group, keeper: keeper, quota: quota, ended: ended, of: make(map[string]*relay)}
+	return &Relays{server: server, opt: opt, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
 }
 
 func (x *Relays) get(session string) *relay {

@@ -213,7 +213,7 @@ func relaying(t *testing.T, idleExit time.Duration, f func(t *testing.T, r *rig)
 		opt := sessions.Options{Processes: sessions.Processes{Max: 10, IdleExit: idleExit}}
 		quota := sessions.NewQuota(&r.settings, opt, func(string, bool) bool { return false })
 		r.keeper = probe.NewKeeper(&r.settings, probe.Options{Forgotten: func() { r.forgot++ }}, fakeserver.NoLinks{}, r.group)
-		r.x = New(&r.settings, idleExit, r.group, r.keeper, quota, func() {})
+		r.x = New(&r.settings, Options{IdleExit: idleExit, Notice: func(proxy.Caller, *wire.Message) bool { return true }, Ended: func() {}}, r.group, r.keeper, quota)
 		f(t, r)
 		r.group.Close()
 		for _, l := range r.x.Take() {

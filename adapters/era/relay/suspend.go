@@ -52,7 +52,7 @@ func (l *relaySink) Lost(err error) {
 }
 
 // suspends reports whether idle processes are stopped.
-func (r *relay) suspends() bool { return r.x.idleExit > 0 }
+func (r *relay) suspends() bool { return r.x.opt.IdleExit > 0 }
 
 // sink returns the sink of the next link.
 func (r *relay) sink() transport.Sink {
@@ -105,7 +105,7 @@ func (r *relay) leave() {
 	if r.suspends() {
 		r.suspension.last = time.Now()
 		if r.suspension.timer == nil && idle {
-			r.suspension.timer = time.AfterFunc(r.x.idleExit, r.suspendIdle)
+			r.suspension.timer = time.AfterFunc(r.x.opt.IdleExit, r.suspendIdle)
 		}
 	}
 	r.mu.Unlock()
@@ -121,12 +121,12 @@ func (r *relay) suspendIdle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := &r.suspension
-	left := r.x.idleExit - time.Since(n.last)
+	left := r.x.opt.IdleExit - time.Since(n.last)
 	switch {
 	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.suspended:
 		return // it ends anyway, or resuming sets the timer again
 	case n.calls > 0 || n.pinned || len(r.open) > 0 || r.session.State() != proxy.Initialized:
-		n.timer.Reset(r.x.idleExit)
+		n.timer.Reset(r.x.opt.IdleExit)
 		return
 	case left > 0:
 		n.timer.Reset(left)
@@ -197,7 +197,7 @@ func (r *relay) finishResume(w *resuming, err error) {
 	w.err = err
 	r.suspension.suspended, r.suspension.resuming = err != nil, nil
 	if r.suspension.timer != nil {
-		r.suspension.timer.Reset(r.x.idleExit)
+		r.suspension.timer.Reset(r.x.opt.IdleExit)
 	}
 	r.mu.Unlock()
 	close(w.done)

@@ -11,6 +11,7 @@ import (
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // The pace of a bridge.
@@ -262,7 +263,7 @@ func (b *bridge) accept(l *listen) {
 	}
 	b.mu.Unlock()
 	for _, d := range gone {
-		d.send()
+		b.send(d)
 	}
 	if old != nil {
 		b.retire(old)
@@ -282,7 +283,7 @@ func (b *bridge) retire(old *listen) {
 	b.delivered = nil
 	b.mu.Unlock()
 	for _, d := range late {
-		d.send()
+		b.send(d)
 	}
 }
 
@@ -316,10 +317,13 @@ type delivery struct {
 	to []*proxy.Session
 }
 
-// send delivers the notice to the sessions; a session without a stream keeps it until it has one.
-func (d delivery) send() {
+// send delivers the notice to the sessions that may receive it; a session without a stream keeps it until it has one.
+func (b *bridge) send(d delivery) {
 	for _, s := range d.to {
-		s.Keep(d.Key, d.Msg)
+		m, err := wire.Scan(d.Msg)
+		if err == nil && b.x.opt.Notice(s.Reader(), &m) {
+			s.Keep(d.Key, m.Append(nil))
+		}
 	}
 }
 

@@ -206,7 +206,7 @@ func (l *listen) receive(m *wire.Message) {
 		return
 	}
 	if b, now := l.route(m); now {
-		b.send()
+		l.bridge.send(b)
 	}
 }
 

@@ -38,6 +38,8 @@ type Options struct {
 	Poll    time.Duration         // interval at which a listen polls a legacy server without a notice stream; 0 disables polling
 	Timeout time.Duration         // of an acknowledgement, and of one poll request
 	Changed func(m *wire.Message) // called for each notice of a bridge's listen if not nil; m is borrowed
+	// Notice reports whether a caller may receive a notice, and may edit it; nil: all may.
+	Notice func(who proxy.Caller, m *wire.Message) bool
 }
 
 // Server is a server that supports listens.
@@ -64,6 +66,9 @@ type Bridges struct {
 
 // NewBridges returns an empty set of bridges for one server.
 func NewBridges(opt Options, group *work.Group, server Server) *Bridges {
+	if opt.Notice == nil {
+		opt.Notice = func(proxy.Caller, *wire.Message) bool { return true }
+	}
 	return &Bridges{opt: opt, work: group, server: server, bySession: make(map[*proxy.Session]*subscriber), shared: make(map[proxy.Identity]*sharedBridge)}
 }
 

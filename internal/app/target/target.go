@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/rules"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
@@ -37,7 +38,8 @@ type Target struct {
 	Monitor *health.Monitor
 	guarded proxy.Upstream // the upstream with its policies
 	filter  *access.Filter // of guarded; nil: everybody may use everything
-	cache   *cache.Cache   // nil: nothing is cached
+	scopes  *access.ScopePolicy
+	cache   *cache.Cache // nil: nothing is cached
 }
 
 // Lookup returns the target of a name in the current generation; nil if there is none. Components use it for what may
@@ -71,6 +73,15 @@ func (t *Target) Refuse(ex *proxy.Exchange) error {
 		return nil
 	}
 	return t.filter.Refuse(ex)
+}
+
+// notice reports whether the caller may receive a notification that is no reply to a call, and writes the client's names into it. A target
+// that was removed from the configuration has no notices about resources.
+func (t *Target) notice(who proxy.Caller, m *wire.Message) bool {
+	if t == nil {
+		return !m.Is(rules.ResourceUpdated)
+	}
+	return t.scopes.Notice(t.Name(), who, m) && t.filter.Notice(who, m)
 }
 
 // do handles a request, for the fallback of another target.
@@ -120,6 +131,8 @@ type Builder struct {
 	Rate  *limits.Rate
 	// Filtered counts refused requests and hidden entries.
 	Filtered *prometheus.CounterVec
+	// Scopes says which scopes notices need; nil: none.
+	Scopes *access.ScopePolicy
 	// Tracing makes client spans; nil: tracing is off.
 	Tracing *telemetry.Tracing
 	// Current finds the target of a name in the generation that serves.
@@ -171,7 +184,7 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, cache: b.Cache}, nil
+	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, scopes: b.Scopes, cache: b.Cache}, nil
 }
 
 // policies returns the policies of one upstream, the outermost first.

@@ -128,6 +128,7 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 		Sessions: sessions.Options{Isolation: isolation(up), DeclareAll: up.Declare == "all", Max: up.MaxSessions, IdleTTL: b.Config.Sessions.IdleTTL,
 			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
 		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }},
+		Notice:        func(who proxy.Caller, m *wire.Message) bool { return b.Current(up.Name).notice(who, m) },
 		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: u.notes(up)})
 	return b.registerMetrics(u, reg)
 }
