@@ -42,12 +42,18 @@ func TestNoProcessOutlivesDragoman(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGABRT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			endDragoman(t, bin, signal, false)
+			endDragoman(t, bin, ending{signal: signal})
+		})
+	}
+	for _, helper := range []string{"reaper", "keeper"} {
+		t.Run("together with its "+helper, func(t *testing.T) {
+			t.Parallel()
+			endDragoman(t, bin, ending{signal: syscall.SIGKILL, helper: helper})
 		})
 	}
 	t.Run("server on the command line", func(t *testing.T) {
 		t.Parallel()
-		endDragoman(t, bin, syscall.SIGKILL, true)
+		endDragoman(t, bin, ending{signal: syscall.SIGKILL, behind: true})
 	})
 	t.Run("address in use", func(t *testing.T) {
 		t.Parallel()
@@ -76,8 +82,15 @@ func startFails(t *testing.T, bin string) {
 	}
 }
 
-// endDragoman is a case of TestNoProcessOutlivesDragoman: the server is in a configuration, or behind the command.
-func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
+// ending is a case of TestNoProcessOutlivesDragoman.
+type ending struct {
+	signal syscall.Signal
+	helper string // the name of the process that is killed at the same time
+	behind bool   // the server is behind the command, not in a configuration
+}
+
+// endDragoman starts a Dragoman with a stubborn server and ends it.
+func endDragoman(t *testing.T, bin string, e ending) {
 	dir := t.TempDir()
 	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
 	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(stubborn, pids)})
@@ -89,7 +102,7 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 		t.Fatal(err)
 	}
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--config", config}
-	if behind {
+	if e.behind {
 		args = append(args[:len(args)-2], "--", "/bin/sh", "-c", fmt.Sprintf(stubborn, pids))
 	}
 	dragoman := exec.CommandContext(t.Context(), bin, args...)
@@ -114,20 +127,18 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 		said <- strings.Join(lines, "\n")
 	}()
 	testkit.Until(t, "the server's processes", 20*time.Second, func() bool { return len(written(pids)) >= stubbornCount })
-	reaper := childrenOf(dragoman.Process.Pid)
-	if len(reaper) != 1 {
-		t.Errorf("Dragoman has the children %v, not just the reaper", reaper)
+	helpers := helpersOf(t, dragoman.Process.Pid)
+	if kb := ownMemory(t, helpers["keeper"]); kb > keeperMemory {
+		t.Errorf("the keeper has %d kB of its own: does it run before the other packages are initialized?", kb)
 	}
-	if err := dragoman.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	e.send(t, dragoman.Process, helpers)
 	lines := <-said
 	_ = dragoman.Wait()
 	if strings.Contains(lines, "the reaper of child processes") { // like a warning
 		t.Error(lines)
 	}
 	begin := time.Now()
-	all := append(written(pids), reaper...)
+	all := append(written(pids), helpers["keeper"], helpers["reaper"])
 	left := func() (n int) {
 		for _, pid := range all {
 			if runs(pid) {
@@ -136,11 +147,46 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 		}
 		return n
 	}
-	if signal == syscall.SIGTERM && left() > 0 {
+	if e.signal == syscall.SIGTERM && left() > 0 {
 		t.Errorf("%d processes are left after an ordinary end", left())
 	}
 	testkit.Until(t, "the end of everybody", 2*time.Second, func() bool { return left() == 0 })
 	t.Logf("after %v", time.Since(begin))
+}
+
+// send sends the signal, and SIGKILL to the helper: both stop first, so that neither sees the other's end.
+func (e ending) send(t *testing.T, dragoman *os.Process, helpers map[string]int) {
+	t.Helper()
+	signals := map[int][]syscall.Signal{dragoman.Pid: {e.signal}}
+	if e.helper != "" {
+		signals = map[int][]syscall.Signal{dragoman.Pid: {syscall.SIGSTOP, e.signal}, helpers[e.helper]: {syscall.SIGSTOP, syscall.SIGKILL}}
+	}
+	for i := range signals[dragoman.Pid] {
+		for pid, all := range signals {
+			if err := syscall.Kill(pid, all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// helpersOf returns the ids of Dragoman's own processes by their names: its only child is the keeper, whose only child is the reaper.
+func helpersOf(t *testing.T, dragoman int) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for parent := dragoman; len(out) < 2; {
+		children := childrenOf(parent)
+		if len(children) != 1 {
+			t.Fatalf("the process %d has the children %v, not just a helper", parent, children)
+		}
+		parent = children[0]
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimSpace(string(name))] = parent
+	}
+	return out
 }
 
 func written(file string) []int {
@@ -163,6 +209,23 @@ func statOf(pid int) (state byte, parent int, ok bool) {
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	parent, _ = strconv.Atoi(fields[1])
 	return fields[0][0], parent, true
+}
+
+// keeperMemory bounds the anonymous memory of a keeper, in kB. All packages together have more than 4,000.
+const keeperMemory = 2000
+
+// ownMemory returns the anonymous memory of a process, in kB.
+func ownMemory(t *testing.T, pid int) (kb int) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), "\nRssAnon:")
+	if _, err := fmt.Sscan(after, &kb); err != nil {
+		t.Fatal(err)
+	}
+	return kb
 }
 
 // runs reports whether a process is alive and not a zombie that waits for the system's first process.

@@ -24,15 +24,17 @@ import (
 // process.
 type connection struct {
 	reaper *Reaper
-	mark   string // this reaper's part of the marks
-	cmd    *exec.Cmd
+	mark   string                     // this reaper's part of the marks
+	cmd    *exec.Cmd                  // on Linux its keeper, which has started it
+	self   atomic.Pointer[os.Process] // set once it is ready
 	socket *net.UnixConn
 	slots  chan struct{} // one for each start in progress
 	ready  atomic.Bool   // the process has reported that it is ready
 	lastID atomic.Uint64
 
-	sending sync.Mutex // held while a frame is written
-	closing bool       // nothing more is written; the process is about to end
+	sending sync.Mutex  // held while a frame is written
+	closing bool        // nothing more is written; the process is about to end
+	unkept  atomic.Bool // its keeper has ended
 
 	mu       sync.Mutex
 	children map[uint64]*Child // nil once the process has ended
@@ -159,8 +161,16 @@ func (c *connection) broken() {
 	}
 }
 
-// kill ends the reaper process itself; it fails only if the process has ended.
-func (c *connection) kill() { _ = c.cmd.Process.Kill() }
+// kill ends the reaper process itself, so that its keeper ends its children. One that is not ready has none, and ends with the
+// socket. An error means that the process has ended.
+func (c *connection) kill() {
+	if self := c.self.Load(); self != nil {
+		_ = self.Kill()
+		return
+	}
+	_ = c.cmd.Process.Kill()
+	_ = c.socket.Close()
+}
 
 // add registers a child; false if the reaper process has ended.
 func (c *connection) add(child *Child) bool {
@@ -193,30 +203,55 @@ func (c *connection) hangUp() *time.Timer {
 	return time.AfterFunc(closeTime, c.kill)
 }
 
+// retire ends a reaper process without a keeper once it has no children.
+func (c *connection) retire() {
+	c.mu.Lock()
+	used := len(c.children) > 0
+	c.mu.Unlock()
+	if !used && c.unkept.Load() {
+		c.hangUp() // if the process does not end by itself, it is killed
+	}
+}
+
 // serve reads events until the reaper process ends, and clears up after it.
 func (c *connection) serve() {
 	late := time.AfterFunc(readyTime, c.kill)
 	cause := c.readEvents(late)
 	late.Stop()
+	_ = c.socket.Close()
+	ready := c.ready.Load()
+	var rest map[uint64]*Child
+	var pids []int
+	if ready { // nobody needs to wait for the keeper
+		c.reaper.lost(c, nil)
+		rest, pids = c.takeRest()
+	}
 	// The process has closed its end and most likely exited.
-	exit := time.AfterFunc(time.Second, c.kill)
+	exit := time.AfterFunc(keepTime, func() {
+		c.kill()
+		_ = c.cmd.Process.Kill()
+	})
 	_ = c.cmd.Wait() // reports what ProcessState says
 	exit.Stop()
-	_ = c.socket.Close()
 	if state := c.cmd.ProcessState; state != nil {
 		cause = errors.New(state.String())
 	}
-	c.reaper.lost(c, cause)
-	c.settleRest()
+	if !ready {
+		c.reaper.lost(c, cause)
+		rest, pids = c.takeRest()
+	}
+	clearUp(c.mark, pids) // should the keeper have been killed as well
+	for _, child := range rest {
+		close(child.gone)
+	}
 }
 
-// settleRest tells the children of a reaper process that has ended that they are lost, and ends what it has left behind.
-func (c *connection) settleRest() {
+// takeRest tells the children of a reaper process that has ended that they are lost. It returns them and their process ids.
+func (c *connection) takeRest() (rest map[uint64]*Child, pids []int) {
 	c.mu.Lock()
-	rest := c.children
+	rest = c.children
 	c.children = nil
 	c.mu.Unlock()
-	var pids []int
 	for _, child := range rest {
 		select {
 		case <-child.exited:
@@ -230,10 +265,7 @@ func (c *connection) settleRest() {
 			close(child.settled)
 		}
 	}
-	clearUp(c.mark, pids)
-	for _, child := range rest {
-		close(child.gone)
-	}
+	return rest, pids
 }
 
 // readEvents reads events until the reaper process closes its end of the socket. It stops late once the process is ready.
@@ -245,12 +277,22 @@ func (c *connection) readEvents(late *time.Timer) error {
 			return err
 		}
 		e := decodeFrame(b)
-		if e.kind != evReady {
+		switch e.kind {
+		case evReady:
+		case evUnkept:
+			c.reaper.unkept(c)
+			c.retire()
+			continue
+		default:
 			c.handle(e)
+			c.retire()
 			continue
 		}
 		if e.value != version {
 			return errors.New("reaper: " + c.cmd.Path + " is another program, or another version of this one")
+		}
+		if self, err := os.FindProcess(int(e.id)); err == nil { //nolint:gosec // G115: a process id is small
+			c.self.Store(self)
 		}
 		if late.Stop() {
 			c.ready.Store(true)

@@ -7,6 +7,9 @@
 // die, the reaper ends every process below it and then itself. A child's pipes go directly between us and the child; the reaper
 // keeps no descriptor of them.
 //
+// On Linux the reaper has a parent between us and it, the keeper, which ends what is left should the reaper be killed, alone or
+// together with us: see package keeper.
+//
 // On other Unix systems the reaper does the same for a child's process group, without the processes that have left the group.
 // Windows has no reaper.
 package reaper
@@ -37,12 +40,15 @@ var ErrClosed = errors.New("reaper: closed")
 // ErrLost is returned by Start if the reaper process ended before it answered. The next Start gets a new one.
 var ErrLost = errors.New("reaper: the reaper process has ended")
 
+// ErrUnkept is what Options.Note gets when the keeper of a reaper process has ended (Linux).
+var ErrUnkept = errors.New("reaper: the keeper process has ended, so that a kill of both others may leave children; the next child gets new ones")
+
 // Options configure a Reaper. The zero value is usable.
 type Options struct {
 	// Exe is the program to run as the reaper: its [Command] calls Main. Empty means our own executable. In a test binary no
 	// reaper is available without Exe, because running it again would run the tests again.
 	Exe string
-	// Note, if not nil, is called when no reaper can be started (once until one can be), and when a running one is lost.
+	// Note, if not nil, is called when no reaper can be started (once until one can be), and when a running one, or its keeper, is lost.
 	// It is called from any goroutine and must neither block nor call back.
 	Note func(err error)
 }

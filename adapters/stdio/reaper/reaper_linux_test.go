@@ -153,31 +153,38 @@ func closed(c <-chan struct{}, limit time.Duration) bool {
 
 // 2 s after the end of the process that started them no process is left, whatever the children do.
 func TestNoProcessSurvivesAKilledParent(t *testing.T) {
-	for name, s := range scripts {
+	for name := range scripts {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			parent := exec.Command(self())
-			parent.Env = r.env(fmt.Sprintf("%s=parent:%d:%s", roleKey, s.count, s.text))
-			parent.Env = append(parent.Env, "OUT=1")
-			out, err := parent.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			parent.Stderr = os.Stderr
-			if err := parent.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-				t.Errorf("%q, %v", line, err)
-			}
-			if n := len(r.left()); n < 4+3*(s.count-1) {
-				t.Errorf("only %d processes: this tests nothing", n)
-			}
+			parent := r.parent(name)
 			_ = parent.Process.Kill()
 			_ = parent.Wait()
 			t.Logf("%v", r.noProcess(2*time.Second))
 		})
 	}
+}
+
+// parent starts a process that stands for Dragoman, with three children of a script.
+func (r *rig) parent(name string) *exec.Cmd {
+	r.t.Helper()
+	s := scripts[name]
+	parent := exec.Command(self())
+	parent.Env = r.env(fmt.Sprintf("%s=parent:%d:%s", roleKey, s.count, s.text), "OUT=1")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	parent.Stderr = os.Stderr
+	if err := parent.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		r.t.Errorf("%q, %v", line, err)
+	}
+	if n := len(r.left()); n < 4+3*(s.count-1) {
+		r.t.Errorf("only %d processes: this tests nothing", n)
+	}
+	return parent
 }
 
 // Kill ends all processes of one process tree, and none of another.
@@ -289,8 +296,18 @@ func dead(pid int) bool {
 	return !ok || p.ended()
 }
 
-// process returns the reaper's process id.
+// process returns the reaper's process id, once it is ready.
 func (r *rig) process() int {
+	r.t.Helper()
+	r.impl.mu.Lock()
+	c := r.impl.conn
+	r.impl.mu.Unlock()
+	r.eventually("the reaper to be ready", c.ready.Load)
+	return c.self.Load().Pid
+}
+
+// keeper returns the process id of the reaper's keeper.
+func (r *rig) keeper() int {
 	r.impl.mu.Lock()
 	defer r.impl.mu.Unlock()
 	return r.impl.conn.cmd.Process.Pid
@@ -330,19 +347,19 @@ func TestSignalsDoNotEndTheReaper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("plain")
-	pid := r.process()
+	pid, keeper := r.process(), r.keeper()
 	for _, s := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
-		if err := unix.Kill(pid, s); err != nil {
+		if err := errors.Join(unix.Kill(pid, s), unix.Kill(keeper, s)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d, _ := r.script("plain")
-	if r.process() != pid || closed(c.Exited(), 0) || closed(d.Exited(), 0) {
+	if r.process() != pid || r.keeper() != keeper || dead(keeper) || closed(c.Exited(), 0) || closed(d.Exited(), 0) {
 		t.Error("a signal ended the reaper")
 	}
 	own, err := unix.Getpgid(pid)
-	if err != nil || own != pid {
+	if err != nil || own != keeper {
 		t.Errorf("its group is %d: %v", own, err)
 	}
 }

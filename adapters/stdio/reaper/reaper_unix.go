@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -25,7 +26,9 @@ const (
 	// readyTime is how long a new reaper process may take to report that it is ready. It is generous for busy machines.
 	readyTime = 10 * time.Second
 	// closeTime is how long a reaper process may take to end; it limits itself to less (termGrace and killLimit).
-	closeTime = 5 * time.Second
+	closeTime = 3 * time.Second
+	// keepTime is how long its keeper may take after it, to end what it has left.
+	keepTime = 2 * time.Second
 	// sendTime is how long a request may wait for the reaper process to read it.
 	sendTime = 10 * time.Second
 	// retryAfter is the pause after a reaper process that could not be started.
@@ -35,9 +38,10 @@ const (
 // impl is the state of a Reaper on Unix.
 type impl struct {
 	mu     sync.Mutex
-	conn   *connection // to the reaper process; nil if there is none
-	retry  time.Time   // no new attempt before
-	noted  bool        // Note was called because no reaper could be started
+	conn   *connection   // to the reaper process; nil if there is none
+	old    []*connection // to those whose keeper has ended, and whose children have not
+	retry  time.Time     // no new attempt before
+	noted  bool          // Note was called because no reaper could be started
 	closed bool
 
 	serving  sync.WaitGroup // one for each connection; only added to under mu while closed is false
@@ -65,9 +69,12 @@ func (r *Reaper) Close() {
 	m := &r.impl
 	m.mu.Lock()
 	m.closed = true
-	c := m.conn
+	all := m.old
+	if m.conn != nil {
+		all = append(all, m.conn)
+	}
 	m.mu.Unlock()
-	if c != nil {
+	for _, c := range all {
 		defer c.hangUp().Stop()
 	}
 	m.serving.Wait()
@@ -105,12 +112,29 @@ func (r *Reaper) unavailable(cause error) {
 	m.retry, m.noted = time.Now().Add(retryAfter), true
 }
 
-// lost forgets a reaper process that has ended.
+// unkept leaves a reaper process whose keeper has ended to the children that it has. The next child gets a new one.
+func (r *Reaper) unkept(c *connection) {
+	m := &r.impl
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.conn != c {
+		return
+	}
+	c.unkept.Store(true)
+	m.conn, m.old = nil, append(m.old, c)
+	r.opt.Note(ErrUnkept)
+}
+
+// lost forgets a reaper process that has ended. cause is why one has ended that never was ready.
 func (r *Reaper) lost(c *connection, cause error) {
 	m := &r.impl
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
+		return
+	}
+	m.old = slices.DeleteFunc(m.old, func(o *connection) bool { return o == c })
+	if m.conn != c { // its end was our wish
 		return
 	}
 	m.conn = nil
@@ -119,7 +143,7 @@ func (r *Reaper) lost(c *connection, cause error) {
 		return
 	}
 	m.noted = false
-	r.opt.Note(fmt.Errorf("%w, and its children with it; the next child gets a new one: %w", ErrLost, cause))
+	r.opt.Note(fmt.Errorf("%w, and its children with it; the next child gets a new one", ErrLost))
 }
 
 // ahead has what Prelaunch has spawned, nil if that failed, and is closed then. It is nil if Prelaunch was not called.
@@ -167,7 +191,8 @@ func spawn(opt *Options) (*connection, error) {
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // never fails
 	mark := hex.EncodeToString(random)
-	cmd := &exec.Cmd{Path: exe, Args: []string{"dragoman", Command}, Env: environment(mark), ExtraFiles: []*os.File{theirs},
+	args, env := command()
+	cmd := &exec.Cmd{Path: exe, Args: args, Env: append(environment(mark), env...), ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
 		_ = ours.Close()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/keeper"
 )
 
 // maxStops bounds the rounds in which processes to kill are looked for before the first is killed. A process that forks faster
@@ -22,20 +24,25 @@ const minSweepPause = 0
 // becomeParent makes orphans below us our children (prctl(2), PR_SET_CHILD_SUBREAPER), and renames the process, so that killing
 // by the name of dragoman does not kill its reaper first.
 func becomeParent() error {
-	_ = os.WriteFile("/proc/self/comm", []byte("reaper"), 0) // no more than a name
-	closeInherited()
+	rename("reaper")
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// closeInherited closes the descriptors that the process which started Dragoman has left open, lest children inherit them. Our own
-// are close-on-exec.
-func closeInherited() {
-	for _, name := range list("/proc/self/fd") {
-		fd := number([]byte(name))
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd)
-		}
+// rename sets the name of the process, and no more than that.
+func rename(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) }
+
+// command is the command line of the process to start, and what its environment has besides: the keeper, which starts the reaper.
+func command() (args, env []string) {
+	return []string{"dragoman", keeper.Name}, []string{keeper.Key + "=" + keeper.Start}
+}
+
+// leftover reports whether this process was the keeper of a reaper that has ended.
+func leftover() bool {
+	if os.Getenv(keeper.Key) != keeper.Ended {
+		return false
 	}
+	rename(keeper.Name)
+	return true
 }
 
 // childAttr gives a child a session of its own, by which descendants in other process groups are known, and SIGTERM should the

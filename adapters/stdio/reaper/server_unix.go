@@ -25,6 +25,8 @@ const (
 	// then goes on killing them: a process cannot refuse SIGKILL, but the kernel may take its time.
 	termGrace = 500 * time.Millisecond
 	killLimit = time.Second
+	// leftoverLimit is how long the keeper goes on, for which nobody waits.
+	leftoverLimit = time.Minute
 	// firstKillPause and maxKillPause are the pauses between two sweeps over a process tree that is being killed.
 	firstKillPause = 5 * time.Millisecond
 	maxKillPause   = time.Second
@@ -39,8 +41,10 @@ const (
 // which reads requests, and the forkers; all end with the process.
 type server struct {
 	socket    *net.UnixConn
-	envMark   string // KEY=value of MarkKey without the child's number
-	limitMark uint64 // the second mark without the child's number; see limitMarkOf
+	keeper    int            // our parent, on Linux
+	unkept    chan os.Signal // SIGUSR1, at the keeper's end
+	envMark   string         // KEY=value of MarkKey without the child's number
+	limitMark uint64         // the second mark without the child's number; see limitMarkOf
 
 	requests chan frame // other than starts
 	starts   chan startRequest
@@ -128,6 +132,9 @@ type forkResult struct {
 // 0 if nothing is left of the children, 1 if something is, 2 if the process was not started by a Reaper.
 func Main() int {
 	ignoreSignals()
+	if leftover() {
+		return endLeftover()
+	}
 	socket, err := socketOf(socketFD)
 	if err != nil {
 		return 2
@@ -136,7 +143,19 @@ func Main() int {
 		return 2
 	}
 	mark := os.Getenv(markKey)
-	s := &server{
+	s := newServer(socket, mark)
+	signal.Notify(s.exits, unix.SIGCHLD)
+	signal.Notify(s.unkept, unix.SIGUSR1)
+	s.forkTurn.pass()
+	s.report(evReady, uint64(os.Getpid()), version) //nolint:gosec // G115: positive
+	go s.receive()
+	return s.run()
+}
+
+// newServer returns a server that has no children yet.
+func newServer(socket *net.UnixConn, mark string) *server {
+	return &server{
+		keeper: os.Getppid(), unkept: make(chan os.Signal, 1),
 		socket: socket, envMark: MarkKey + "=" + mark + "-", limitMark: limitMarkOf(mark),
 		requests: make(chan frame, 16), starts: make(chan startRequest, 2*maxStarts), forkTurn: make(forkTurn, 1),
 		forked: make(chan forkResult, 2*maxStarts), exits: make(chan os.Signal, 1),
@@ -144,11 +163,13 @@ func Main() int {
 		trees: map[uint64]*tree{}, leaders: map[int]*tree{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
 		pending: pending{ids: map[uint64]bool{}}, killPause: firstKillPause, waiting: map[*tree]bool{},
 	}
+}
+
+// endLeftover ends all processes below this one, which was the keeper of a reaper.
+func endLeftover() int {
+	s := newServer(nil, "")
 	signal.Notify(s.exits, unix.SIGCHLD)
-	s.forkTurn.pass()
-	s.report(evReady, 0, version)
-	go s.receive()
-	return s.run()
+	return s.end(leftoverLimit)
 }
 
 // ignoreSignals keeps signals for a whole group or service from ending the reaper before Dragoman. The signals are handled, not ignored, because
@@ -169,7 +190,7 @@ func (s *server) run() int {
 		select {
 		case r, ok := <-s.requests:
 			if !ok {
-				return s.end()
+				return s.end(killLimit)
 			}
 			s.handle(r)
 		case f := <-s.forked:
@@ -177,6 +198,10 @@ func (s *server) run() int {
 		case <-s.exits:
 			s.reap()
 		case <-s.alarm.C:
+		case <-s.unkept:
+			if os.Getppid() != s.keeper { // else somebody else has sent the signal
+				s.report(evUnkept, 0, 0)
+			}
 		case <-s.idle.C:
 			s.collect(0)
 			continue
@@ -328,13 +353,13 @@ func (s *server) sweepIfDue() {
 	s.alarm.Reset(firstKillPause)
 }
 
-// end ends everything that is left once Dragoman is gone. The stdin of the children has ended by then.
-func (s *server) end() int {
+// end ends everything that is left once Dragoman is gone. The stdin of the children has ended by then. It goes on killing for that long.
+func (s *server) end(killing time.Duration) int {
 	if s.left() {
 		s.signalAll(unix.SIGTERM)
 	}
 	kill := time.Now().Add(termGrace)
-	limit := kill.Add(killLimit)
+	limit := kill.Add(killing)
 	pause := firstKillPause
 	for s.left() {
 		now := time.Now()

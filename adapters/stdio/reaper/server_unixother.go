@@ -16,6 +16,12 @@ const minSweepPause = 10 * time.Millisecond
 // becomeParent does nothing: orphans become children of the system's first process here.
 func becomeParent() error { return nil }
 
+// command is the command line of the process to start: the reaper has no keeper here.
+func command() (args, env []string) { return []string{"dragoman", Command}, nil }
+
+// leftover returns false: there is no keeper.
+func leftover() bool { return false }
+
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // limitMarkOf and setLimitMark do nothing: marks are not looked for here.

@@ -24,7 +24,7 @@ const (
 	// forkers is how many children can be started at a time; one on a file system that hangs keeps one of them.
 	forkers = 4
 	// version guards against an Exe that is another program, or another version of this one.
-	version = 3
+	version = 4
 )
 
 var order = binary.LittleEndian
@@ -35,7 +35,8 @@ const (
 	reqStart kind = iota + 1 // value: size of the body, in bytes
 	reqTerminate
 	reqKill
-	evReady   // value: version
+	evReady   // value: version; id: of the process, not of a child
+	evUnkept  // the keeper has ended
 	evStarted // value: process id
 	evFailed  // value: errno
 	evExited  // value: wait status
