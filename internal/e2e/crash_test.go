@@ -17,7 +17,7 @@ import (
 )
 
 // fallible is a stdio server written in shell. It does not start while the file $1 exists. Of its tools "ok" answers, "hang" does not,
-// "crash" exits, and "stop" stops the process as a debugger does. The placeholders are its answers to server/discover and initialize.
+// "crash" exits, "stop" stops the process as a debugger does, "endless" and "drips" begin a line that does not end. The placeholders are its answers to server/discover and initialize.
 const fallible = `[ -e "$1" ] && { echo "no database" >&2; exit 7; }
 while read -r line; do
   id=${line#*\"id\":}; id=${id%%%%[,\}]*}
@@ -29,6 +29,8 @@ while read -r line; do
   *'"name":"ok"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{"resultType":"complete","content":[],"pid":%%s}}\n' "$id" $$ ;;
   *'"name":"hang"'*) echo hanging >&2 ;;
   *'"name":"stop"'*) kill -STOP $$ ;;
+  *'"name":"endless"'*) cat /dev/zero ;;
+  *'"name":"drips"'*) while :; do printf '%%08192d' 0; sleep 0.1; done ;;
   *'"name":"crash"'*) printf 'one\ntwo\nout of \033[31mmemory\033[0m\n' >&2; exit 3 ;;
   esac
 done`

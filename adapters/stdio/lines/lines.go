@@ -3,6 +3,7 @@ package lines
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -40,6 +41,12 @@ func (e *LineTooLongError) Error() string {
 	return fmt.Sprintf("stdio: line of %d bytes is longer than the limit of %d", e.Size, e.Limit)
 }
 
+// EndlessAfter is how much longer than the limit a line of a peer may be before it counts as endless, in bytes: 1 GiB.
+const EndlessAfter = 1 << 30
+
+// ErrEndless reports that a line does not end: a peer, as in a loop, writes without ever beginning the next one.
+var ErrEndless = errors.New("stdio: a line does not end")
+
 // parkReader is a source that waits for data without holding a buffer.
 type parkReader interface {
 	// ReadPark reads once into the buffer that lend returns. When there is no data, it calls back, so that the buffer can
@@ -54,10 +61,11 @@ type parkReader interface {
 //
 // A Reader is for one goroutine at a time.
 type Reader struct {
-	src  io.Reader
-	park parkReader // src, if it can wait without a buffer; else nil
-	max  int
-	keep int // bytes of a line that is too long that the error holds
+	src   io.Reader
+	park  parkReader // src, if it can wait without a buffer; else nil
+	max   int
+	keep  int   // bytes of a line that is too long that the error holds
+	skips int64 // bytes of a line that are skipped, after which it is endless; 0: no limit
 
 	hold     *slab    // nil while it is empty
 	from, to int      // the unread bytes are hold.b[from:to]
@@ -113,7 +121,7 @@ func (r *Reader) ReadLine() ([]byte, error) {
 		if r.err != nil {
 			return r.last()
 		}
-		r.fill()
+		r.received.Add(r.fill())
 	}
 }
 
@@ -136,7 +144,8 @@ func (r *Reader) lineEnd() int {
 // Run describes the line that ReadLine returned last.
 func (r *Reader) Run() wire.Run { return r.ran }
 
-// Received returns the number of bytes read so far. It may be called by any goroutine.
+// Received returns the number of bytes read so far, without those that were skipped because their line was too long: they
+// are no sign that a peer will send another message. It may be called by any goroutine.
 func (r *Reader) Received() uint64 { return r.received.Load() }
 
 // Ended reports whether the source has ended, so that the line that ReadLine returned last may be cut off.
@@ -144,6 +153,10 @@ func (r *Reader) Ended() bool { return r.err != nil }
 
 // SetPrefix sets how many bytes of a line that is too long the error holds; the default is 1 KiB.
 func (r *Reader) SetPrefix(n int) { r.keep = n }
+
+// SetEndless makes a line endless that is more than n bytes longer than the limit: ReadLine returns a *LineTooLongError,
+// and then ErrEndless, permanently. By default, and with n below 1, lines are skipped however long they are.
+func (r *Reader) SetEndless(n int64) { r.skips = n }
 
 // unread returns the bytes read but not yet returned.
 func (r *Reader) unread() []byte {
@@ -229,14 +242,19 @@ func (r *Reader) skip() error {
 	e := r.tooLong(r.strip(r.unread()))
 	r.seen, r.run = 0, wire.Run{}
 	for r.err == nil {
+		if r.skips > 0 && e.Size > int64(r.max)+r.skips {
+			r.err = ErrEndless
+			break
+		}
 		r.from, r.to = 0, 0
-		r.fill()
+		n := r.fill()
 		r.run = wire.Run{}
 		chunk := r.unread()
 		i := bytes.IndexByte(chunk, '\n')
 		if i >= 0 {
 			chunk = chunk[:i]
 			r.from += i + 1
+			r.received.Add(n)
 		}
 		e.Size += int64(len(chunk))
 		e.ends(chunk)
@@ -255,20 +273,20 @@ func (e *LineTooLongError) ends(chunk []byte) {
 	e.Suffix = e.Suffix[max(0, len(e.Suffix)-suffixSize):]
 }
 
-// fill makes room and reads once. It sets r.err to the source's error.
-func (r *Reader) fill() {
+// fill makes room, reads once and returns the number of bytes. It sets r.err to the source's error.
+func (r *Reader) fill() uint64 {
 	r.compact()
 	for range emptyReads {
 		n, err := r.read()
 		r.to += n
-		r.received.Add(uint64(n)) //nolint:gosec // not negative
 		r.err = err
 		r.run.Grow(r.unread(), r.to-r.from-n)
 		if n > 0 || err != nil {
-			return
+			return uint64(n) //nolint:gosec // not negative
 		}
 	}
 	r.err = io.ErrNoProgress
+	return 0
 }
 
 func (r *Reader) read() (int, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -222,6 +223,55 @@ func TestReaderSkipsWithoutGrowing(t *testing.T) {
 	}
 	if line, err := r.ReadLine(); string(line) != "b" || err != nil {
 		t.Fatalf("got %q, %v", line, err)
+	}
+}
+
+// What is skipped of a line that is too long is no sign of another message.
+func TestReaderReceivedLeavesOutSkipped(t *testing.T) {
+	t.Parallel()
+	r := NewReader(iotest.OneByteReader(strings.NewReader("ab\n"+strings.Repeat("x", 1000)+"\ncd\n")), 10)
+	var at []uint64
+	for {
+		_, err := r.ReadLine()
+		if at = append(at, r.Received()); err == io.EOF {
+			break
+		}
+	}
+	if want := []uint64{3, 3 + 12 + 1, 3 + 12 + 1 + 3, 3 + 12 + 1 + 3}; !slices.Equal(at, want) {
+		t.Errorf("received %v, want %v", at, want)
+	}
+}
+
+// A line without an end is reported as too long, and then ends the stream.
+func TestReaderEndsEndlessLine(t *testing.T) {
+	t.Parallel()
+	endless := func(limit int64) (*Reader, *hasty) {
+		src := &hasty{*strings.NewReader("ab\n" + strings.Repeat("x", 1<<20) + "\ncd\n")}
+		r := NewReader(src, 1000)
+		r.SetEndless(limit)
+		if line, err := r.ReadLine(); string(line) != "ab" || err != nil {
+			t.Fatalf("%q %v", line, err)
+		}
+		var long *LineTooLongError
+		if _, err := r.ReadLine(); !errors.As(err, &long) || !strings.HasPrefix(string(long.Prefix), "xxx") {
+			t.Fatalf("%v", err)
+		}
+		return r, src
+	}
+	r, src := endless(100_000)
+	for range 2 {
+		if line, err := r.ReadLine(); err != ErrEndless {
+			t.Errorf("%q %v", line, err)
+		}
+	}
+	if left := src.Len(); left < 1<<20-300_000 {
+		t.Errorf("%d bytes are left", left)
+	}
+	for _, limit := range []int64{0, 1 << 20} {
+		r, _ := endless(limit)
+		if line, err := r.ReadLine(); string(line) != "cd" || err != nil {
+			t.Errorf("%d: %q %v", limit, line, err)
+		}
 	}
 }
 

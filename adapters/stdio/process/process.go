@@ -173,6 +173,7 @@ func (p *Process) wrap(c Command, ours [3]*os.File) (err error) {
 	}
 	p.writer = lines.NewWriter(p.in, lines.WriterOptions{MaxLine: c.MaxLine, Buffer: c.Buffer})
 	p.reader = lines.NewReader(p.out, c.MaxLine)
+	p.reader.SetEndless(lines.EndlessAfter)
 	return nil
 }
 
@@ -213,7 +214,7 @@ func (p *Process) Keep() (release func()) { return p.reader.Keep() }
 // Run describes the line that ReadLine returned last; see lines.Reader.Run.
 func (p *Process) Run() wire.Run { return p.reader.Run() }
 
-// Received returns the number of bytes that the child has written to its stdout so far.
+// Received returns the number of bytes that the child has written to its stdout so far; see lines.Reader.Received.
 func (p *Process) Received() uint64 { return p.reader.Received() }
 
 // Ended reports whether the child's stdout has ended, so that the line that ReadLine returned last may be cut off.

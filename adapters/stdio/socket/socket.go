@@ -156,6 +156,7 @@ func (s *Dialer) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *c
 	src, dst := ends(conn)
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
 		in: lines.NewReader(src, s.opt.MaxLine), out: lines.NewWriter(dst, lines.WriterOptions{MaxLine: s.opt.MaxLine})}
+	c.in.SetEndless(lines.EndlessAfter)
 	c.Mux = mux.NewLines(server, c, sink)
 	c.Watch(mux.Watch{Heard: c.in.Received, Limit: s.opt.AliveTimeout, Dead: c.wedged})
 	s.open.Add(1)

@@ -1,0 +1,44 @@
+//go:build unix
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"dragoman/internal/testkit"
+)
+
+// A child that writes a line without an end is replaced, as one that does nothing: at once if it writes fast, else after three
+// silent calls, since what is skipped of a line is no sign of life.
+func TestEndlessLineEndsAServer(t *testing.T) {
+	for tool, why := range map[string]string{
+		"endless": "stdio: a line does not end",
+		"drips":   `the upstream server \"default\" is replaced: it was silent in 3 calls in a row, and gave no sign of life within 1s`,
+	} {
+		for _, server := range []string{"legacy", "modern"} {
+			t.Run(tool+", "+server+" server", func(t *testing.T) {
+				r := startRig(t, impatient+"limits.line = \"4KiB\"\n"+fallibleToml(t, server, "/no/such/file", "health_check_timeout = \"1s\""), true)
+				c := newCrashClient(r, "modern")
+				call := func(tool string) *response {
+					res, err := c.call(t.Context(), "1", tool)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return res
+				}
+				first := pidIn(call("ok"))
+				if res := call(tool); !strings.Contains(res.body, "upstream_timeout") && !strings.Contains(res.body, "upstream_lost") {
+					t.Errorf("%s", res.body)
+				}
+				testkit.Eventually(t, "another process answers", func() bool {
+					pid := pidIn(call("ok"))
+					return pid != 0 && pid != first
+				})
+				if d := r.h.Targets.Named("default").Dialer; d.Stats().Crashes != 1 || !strings.Contains(r.logs.String(), why) {
+					t.Errorf("%d crashes: %s", d.Stats().Crashes, r.logs)
+				}
+			})
+		}
+	}
+}
