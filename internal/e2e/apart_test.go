@@ -28,6 +28,7 @@ func gossipMain() {
 	}
 	in := bufio.NewScanner(os.Stdin)
 	waiting := map[string]chan string{}
+	listens := gossipListens{}
 	for in.Scan() {
 		var m gossipMessage
 		line := in.Text()
@@ -39,8 +40,17 @@ func gossipMain() {
 			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(welcomed, "2025-11-25"))
 		case m.Method == "tools/list":
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"print","inputSchema":{"type":"object"}},{"name":"crash","inputSchema":{"type":"object"}}]}}`, m.ID)
-		case m.Method == "ping":
+		case m.Method == "ping", m.Method == "resources/subscribe", m.Method == "resources/unsubscribe":
 			say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+		case m.Method == "subscriptions/listen":
+			say("%s", listens.begin(&m))
+		case m.Method == "notifications/cancelled":
+			delete(listens, string(m.Params.RequestID))
+		case m.Params.Name == "touch":
+			for _, notice := range listens.notices(&m) {
+				say("%s", notice)
+			}
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, m.ID)
 		case m.Method == "" && len(m.ID) > 0:
 			if answered := waiting[string(m.ID)]; answered != nil {
 				delete(waiting, string(m.ID))
@@ -71,7 +81,11 @@ type gossipMessage struct {
 		Arguments struct{ Says string }
 		State     string          `json:"requestState"`
 		Answers   json.RawMessage `json:"inputResponses"`
-		Meta      struct {
+		RequestID json.RawMessage `json:"requestId"`
+		Notices   struct {
+			URIs []string `json:"resourceSubscriptions"`
+		} `json:"notifications"`
+		Meta struct {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 	}
@@ -100,7 +114,7 @@ func (m *gossipMessage) call(say func(string, ...any), line string, answered cha
 		}
 		result("done " + says)
 	case "ask":
-		question := fmt.Sprintf(`"method":"elicitation/create","params":{"mode":"form","message":"%s?","requestedSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`, says)
+		question := gossipQuestion(says)
 		switch {
 		case os.Getenv("GOSSIP_ERA") == "legacy":
 			say(`{"jsonrpc":"2.0","id":"q%s",%s}`, strings.Trim(string(m.ID), `"`), question)
@@ -119,6 +133,10 @@ func (m *gossipMessage) call(say func(string, ...any), line string, answered cha
 	return true
 }
 
+func gossipQuestion(says string) string {
+	return fmt.Sprintf(`"method":"elicitation/create","params":{"mode":"form","message":"%s?","requestedSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`, says)
+}
+
 // marker is a text that names its caller; the number makes each unique.
 var marker = regexp.MustCompile(`mark-(alice|bob|carol)-[0-9]+`)
 
@@ -128,12 +146,17 @@ type gossiper struct {
 	r       *rig
 	path    string
 	session string // of its legacy client
+	listens bool   // it has a listen of its modern client
 	rnd     *rand.Rand
 	n       int
 	keyed   bool // it has used the key of idempotency
 
 	mu       sync.Mutex
 	received []string
+	event    string // the last id of an event of its session
+	streams  sync.WaitGroup
+	stop     context.CancelFunc // of the streams
+	until    context.Context
 }
 
 func (g *gossiper) mark() string { g.n++; return fmt.Sprintf("mark-%s-%d", g.name, g.n) }
@@ -164,7 +187,7 @@ func (g *gossiper) modern(tool, extra string) string {
 
 // fixed returns the argument of a call, which its retry repeats.
 func (g *gossiper) fixed(tool string) string {
-	if tool == "ask" {
+	if tool == "ask" || tool == "touch" {
 		return "mark-" + g.name + "-0"
 	}
 	return g.mark()
@@ -172,16 +195,16 @@ func (g *gossiper) fixed(tool string) string {
 
 // legacy calls a tool in the caller's own session.
 func (g *gossiper) legacy(tool string) string {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":{"says":%q},"_meta":{"progressToken":%q}}}`, g.mark(), tool, g.mark(), g.mark())
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":{"says":%q},"_meta":{"progressToken":%q}}}`, g.mark(), tool, g.fixed(tool), g.mark())
 	return g.send("POST", g.path+"/mcp", body, append(legacyHeaders(g.session), "X-Request-Id", g.mark())...)
 }
 
 // act does one thing at random. others are the callers whose state it tries to use.
-func (g *gossiper) act(others []*gossiper, states *sync.Map, shared bool) {
+func (g *gossiper) act(others []*gossiper, states *sync.Map, kind string) {
 	tools := []string{"echo", "print", "fail", "progress", "log"}
 	tool := tools[g.rnd.IntN(len(tools))]
 	other := others[g.rnd.IntN(len(others))]
-	switch g.rnd.IntN(8) {
+	switch g.rnd.IntN(12) {
 	case 0, 1:
 		g.modern(tool, "")
 	case 2:
@@ -209,7 +232,7 @@ func (g *gossiper) act(others []*gossiper, states *sync.Map, shared bool) {
 			}
 		}
 	case 6: // another's session: its running request ids, its streams
-		if id := other.session; id != "" && !shared {
+		if id := other.session; id != "" {
 			g.send("POST", g.path+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"again","method":"tools/call","params":{"name":"echo","arguments":{"says":"mark-%s-0"}}}`, other.name), legacyHeaders(id)...)
 			g.send("DELETE", g.path+"/mcp", "", "Mcp-Session-Id", id)
 			g.send("GET", g.path+"/mcp", "", "Mcp-Session-Id", id, "Accept", "text/event-stream", "Last-Event-ID", "1-1")
@@ -217,11 +240,24 @@ func (g *gossiper) act(others []*gossiper, states *sync.Map, shared bool) {
 	case 7:
 		g.send("POST", g.path+"/call-tool", fmt.Sprintf(`{"tool":"print","arguments":{"says":%q}}`, g.mark()), "Content-Type", jsonType, "X-Request-Id", g.mark())
 		g.send("GET", g.path+"/health", "")
+	case 8:
+		g.subscribe()
+	case 9: // resumes its stream, or another's
+		g.stream([]string{g.lastEvent(), other.lastEvent()}[g.rnd.IntN(2)])
+	case 10:
+		g.rest(tool)
+	case 11:
+		if !g.listens && kind != "anonymous" {
+			g.listen()
+		}
+		g.modern("touch", "")
 	}
 }
 
 // foreign returns what the caller has received of others.
 func (g *gossiper) foreign() (all []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, text := range g.received {
 		for _, found := range marker.FindAllString(text, -1) {
 			if !strings.HasPrefix(found, "mark-"+g.name+"-") {
@@ -235,57 +271,56 @@ func (g *gossiper) foreign() (all []string) {
 	return all
 }
 
+// gossipServers are the servers that repeat what calls say: children of this binary, and servers over HTTP.
+var gossipServers = map[string]func(t *testing.T) (toml string){
+	"legacy child": func(t *testing.T) string { return gossipChild(t, "legacy") },
+	"modern child": func(t *testing.T) string { return gossipChild(t, "modern") },
+	"legacy":       func(t *testing.T) string { return gossipUpstream(t, "legacy") },
+	"modern":       func(t *testing.T) string { return gossipUpstream(t, "modern") },
+	"sse":          func(t *testing.T) string { return gossipUpstream(t, "sse") },
+}
+
+func gossipChild(t *testing.T, era string) string {
+	t.Helper()
+	return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nstderr_to_clients = true\nstop_grace = \"300ms\"\ncrash_limit = 1000\nISOLATION\n", testkit.Executable(t)) +
+		fmt.Sprintf("[upstreams.default.env]\n%s = \"gossip\"\nGOSSIP_ERA = %q\nGOSSIP_TOKEN = \"gossip-token\"\n", testkit.AsDragoman, era)
+}
+
 // No byte of one caller's data reaches another through what Dragoman adds to a server: errors, remembered and cached answers, sealed state,
-// records, sessions, notifications, stderr; whatever the isolation, and however callers are told apart. A server that many share may itself
-// tell one what another said, which this server does not: it speaks of a call in that call only, or on stderr. Anonymous clients are one
-// caller but for their sessions, and are tried with these only.
+// records, sessions, streams, notices, listens, notifications, stderr; whatever the isolation, the transport and the endpoint, and however
+// callers are told apart. A server that many share may itself tell one what another said, which these servers do not: they speak of a call
+// in that call only, on stderr, or to those that have subscribed to what it touches. Anonymous clients are one caller but for their
+// sessions, and are tried with these only.
 func TestCallersAreApart(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const seed = 22
-	for _, era := range []string{"legacy", "modern"} {
+	for server, start := range gossipServers {
 		for _, isolation := range []string{"session", "principal", "pool(2)", "shared"} {
 			for _, kind := range []string{"anonymous", "keys", "tokens", "headers", "headers of one key"} {
-				t.Run(era+", "+isolation+", "+kind, func(t *testing.T) {
+				t.Run(server+", "+isolation+", "+kind, func(t *testing.T) {
 					t.Parallel()
-					toml := fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nisolation = %q\nstderr_to_clients = true\nseal_state = true\nstop_grace = \"300ms\"\ncrash_limit = 1000\n", self, isolation) +
-						fmt.Sprintf("[upstreams.default.env]\n%s = \"gossip\"\nGOSSIP_ERA = %q\nGOSSIP_TOKEN = \"gossip-token\"\n", testkit.AsDragoman, era)
-					all := gossipers(t, toml, kind, rand.New(rand.NewPCG(seed, uint64(len(era)*100+len(isolation)*10+len(kind)))))
+					toml := strings.Replace(start(t), "ISOLATION", fmt.Sprintf("isolation = %q\nseal_state = true", isolation), 1)
+					all := gossipers(t, toml, kind, rand.New(rand.NewPCG(seed, uint64(len(server)*1000+len(isolation)*100+len(kind)))))
 					var group sync.WaitGroup
 					var states sync.Map
 					for i, g := range all {
 						others := append(append([]*gossiper{}, all[:i]...), all[i+1:]...)
 						group.Go(func() {
-							for range 8 {
+							g.stream("")
+							for range 10 {
 								if kind == "anonymous" {
-									g.legacy([]string{"echo", "print", "fail", "progress"}[g.rnd.IntN(4)])
+									g.actInSession(others)
 									continue
 								}
-								g.act(others, &states, false)
+								g.act(others, &states, kind)
 							}
 						})
 					}
 					group.Wait()
-					for _, g := range all { // each has said something on stderr before the last one crashes the process
-						if g.session != "" {
-							g.legacy("print")
-						}
-						if kind != "anonymous" {
-							g.modern("print", "")
-						}
-					}
-					last := all[len(all)-1]
-					if kind != "anonymous" {
-						last.modern("crash", "")
-						last.send("POST", last.path+"/call-tool", fmt.Sprintf(`{"tool":"crash","arguments":{"says":%q}}`, last.mark()), "Content-Type", jsonType)
-					}
-					if last.session != "" {
-						last.legacy("crash")
-					}
+					gossipEnds(all, kind, server != "modern child" || isolation != "pool(2)")
 					for _, g := range all {
 						g.send("GET", g.path+"/health", "")
+						g.stop()
+						g.streams.Wait()
 						for _, found := range g.foreign() {
 							t.Errorf("%s received %s", g.name, found)
 						}
@@ -297,6 +332,43 @@ func TestCallersAreApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// actInSession does one thing at random of those that anonymous clients have for themselves.
+func (g *gossiper) actInSession(others []*gossiper) {
+	switch n := g.rnd.IntN(7); n {
+	case 4:
+		g.subscribe()
+	case 5:
+		g.stream(others[g.rnd.IntN(len(others))].lastEvent())
+	case 6:
+		g.stream(g.lastEvent())
+	default:
+		g.legacy([]string{"echo", "print", "fail", "progress"}[n])
+	}
+}
+
+// gossipEnds has each caller hear of what it has subscribed to, and say something on stderr before the last one crashes the process. A
+// modern process of several gets no calls while it has a listen and the others have none, so that nothing is heard there.
+func gossipEnds(all []*gossiper, kind string, heard bool) {
+	for range 2 {
+		for _, g := range all {
+			g.subscribe()
+			if heard {
+				g.hears()
+			}
+			g.legacy("print")
+			if kind != "anonymous" {
+				g.modern("print", "")
+			}
+		}
+	}
+	last := all[len(all)-1]
+	if kind != "anonymous" {
+		last.modern("crash", "")
+		last.send("POST", last.path+"/call-tool", fmt.Sprintf(`{"tool":"crash","arguments":{"says":%q}}`, last.mark()), "Content-Type", jsonType)
+	}
+	last.legacy("crash")
 }
 
 // gossipers returns three callers of one proxy that are told apart in one way, each with a legacy session.
@@ -349,6 +421,9 @@ func gossipers(t *testing.T, toml, kind string, rnd *rand.Rand) (all []*gossiper
 			t.Fatalf("%v %+v", err, res)
 		}
 		g.session = res.header.Get("Mcp-Session-Id")
+		g.send("POST", path+"/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, legacyHeaders(g.session)...)
+		g.until, g.stop = context.WithCancel(t.Context())
+		t.Cleanup(func() { g.stop(); g.streams.Wait() })
 		all = append(all, g)
 	}
 	return all

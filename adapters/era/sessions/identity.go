@@ -64,6 +64,7 @@ func (p *Pool) identity(ex *proxy.Exchange) identity {
 		id.caps = translate.DeclareAll(id.caps)
 	}
 	if p.opt.Isolation.Anonymous() {
+		p.meet(id.caller)
 		id.caller = proxy.Identity{} // headers that the server would get are refused with this isolation
 	}
 	h := sha256.New()
@@ -76,3 +77,13 @@ func (p *Pool) identity(ex *proxy.Exchange) identity {
 	id.key = [32]byte(h.Sum(nil))
 	return id
 }
+
+// meet records a caller of sessions that all callers share.
+func (p *Pool) meet(caller proxy.Identity) {
+	if !p.first.CompareAndSwap(nil, &caller) && *p.first.Load() != caller {
+		p.several.Store(true)
+	}
+}
+
+// Several reports whether several callers have shared the sessions so far: what a server says outside calls may concern any of them.
+func (p *Pool) Several() bool { return p.several.Load() }

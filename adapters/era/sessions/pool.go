@@ -30,10 +30,12 @@ type Pool struct {
 	mu        sync.Mutex
 	sessions  map[[32]byte][]*Session // by identity.key
 	count     int
-	numbers   uint64                  // assigned to sessions so far
-	listeners map[[32]byte][]Listener // by identity.group
-	freed     chan struct{}           // closed and replaced when a session may have become free while a call waits
-	awaited   atomic.Bool             // a call waits; set under mu
+	numbers   uint64                         // assigned to sessions so far
+	listeners map[[32]byte][]Listener        // by identity.group
+	first     atomic.Pointer[proxy.Identity] // caller, where all share the sessions
+	several   atomic.Bool                    // another caller has come
+	freed     chan struct{}                  // closed and replaced when a session may have become free while a call waits
+	awaited   atomic.Bool                    // a call waits; set under mu
 	recent    [16]atomic.Pointer[recent]
 	closed    bool
 	single    atomic.Bool // of MakeSingle

@@ -50,6 +50,7 @@ type bridge struct {
 	working     bool
 	retired     bool // the last session has ended
 	subscribers []*subscriber
+	several     bool             // they belong, or have belonged, to several callers
 	pending     []*subscribeCall // subscriptions that wait for the next listen
 	opening     []*subscribeCall // subscriptions that wait for the acknowledgement of unacked
 	unacked     *listen          // the listen that is not yet acknowledged

@@ -265,7 +265,7 @@ func (s *subscriber) wants(msg *wire.Message, l *listen) bool {
 	switch {
 	case slices.ContainsFunc(s.uris, of), slices.ContainsFunc(s.bridge.opening, func(j *subscribeCall) bool { return j.subscriber == s && !j.withdrawn && of(j.uri) }):
 		return true
-	case len(s.uris) == 0:
+	case len(s.uris) == 0, s.bridge.several: // it may be another caller's
 		return false
 	}
 	return !slices.ContainsFunc(l.uris, of)

@@ -178,7 +178,10 @@ func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	if before := x.put(m, own); before != nil { // the client repeated its handshake
 		before.end()
 	}
-	m.bridge.change(func() { m.bridge.subscribers = append(m.bridge.subscribers, m) })
+	m.bridge.change(func() {
+		m.bridge.subscribers = append(m.bridge.subscribers, m)
+		m.bridge.several = m.bridge.several || m.bridge.subscribers[0].caller.Identity() != m.caller.Identity()
+	})
 	m.session.OnEnd(m.end)
 	m.session.OnOutlet(func() {
 		// A stream that was opened before the handshake waits for notifications/initialized.

@@ -332,7 +332,7 @@ func (l *listenBridge) clearRecent(give bool) {
 
 // wants reports whether a notice matches the listen. An update may concern a resource below a subscribed one. An update
 // that matches no listen of the client goes to all its listens that have subscriptions, since only the server knows what
-// it relates to. The caller holds l.mu.
+// it relates to; not where several callers share the sessions, since it may be another's. The caller holds l.mu.
 func (l *listenBridge) wants(m *wire.Message) bool {
 	method := string(m.Text(m.Method))
 	if method != rules.ResourceUpdated {
@@ -342,7 +342,7 @@ func (l *listenBridge) wants(m *wire.Message) bool {
 	if slices.ContainsFunc(l.subs, func(s string) bool { return rules.Below(uri, s) }) {
 		return true
 	}
-	return len(l.subs) > 0 && !l.x.pool.Listened(l.group, uri)
+	return len(l.subs) > 0 && !l.x.pool.Several() && !l.x.pool.Listened(l.group, uri)
 }
 
 // SessionEnded implements sessions.Listener: it reopens the listen in another session after s is lost. The client is not
