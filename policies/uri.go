@@ -58,14 +58,35 @@ func ReadURI(raw []byte) (*URI, error) {
 	u.addReadings(u.whole)
 	u.addReadings(u.bare)
 	u.addReadings(withoutUser(u.whole))
+	if local, ok := withoutHost(decoded); ok {
+		u.addReadings(p.squeezed(local))
+	}
+	if strings.Contains(decoded, "{") {
+		u.addReadings(p.squeezed(operators.Replace(decoded)))
+	}
 	if decoded, err = decodedAll(string(raw)); err != nil {
 		return nil, err
 	}
 	if again, naked, err := p.normal(decoded); err == nil { // a server may decode first and split then
 		u.addReadings(p.wide(again))
 		u.addReadings(p.bare(naked))
+		if local, ok := withoutHost(again); ok {
+			u.addReadings(p.wide(local))
+		}
 	}
 	return u, nil
+}
+
+// operators moves the character that an expression of a template always begins with (RFC 6570 3.2) before the expression: a template
+// is judged as what it expands to.
+var operators = strings.NewReplacer("{/", "/{", "{?", "?{", "{#", "#{", "{.", ".{", "{;", ";{", "{&", "&{")
+
+// withoutHost leaves the host out of a file's URI in its normal form, as servers do that open its path whatever the host is;
+// false if it has none.
+func withoutHost(form string) (string, bool) {
+	rest, ok := strings.CutPrefix(form, "file://")
+	host, path := cutAny(rest, "/?#")
+	return "file://" + path, ok && host != ""
 }
 
 // checkText refuses what parsers strip or replace before they read a URI.

@@ -43,6 +43,21 @@ func TestURISpellings(t *testing.T) {
 			}
 		}
 	}
+	for _, pattern := range []string{"file:///etc/*", "file:///etc/passwd", "file:/{x}/passwd"} {
+		rules := NewURIRules([]string{pattern})
+		for _, text := range []string{"file:///etc/passwd", "file://127.0.0.1/etc/passwd", "file://Any.example/etc/passwd", "FILE://any/%65tc//passwd?x",
+			"file://any\\etc\\passwd", "file:%2F%2Fany/etc/passwd", "file://any%2Fetc/passwd", "file://[::1]/etc/passwd", "file://xn--bcher-kva/etc/passwd"} {
+			if u, err := ReadURI([]byte(text)); err == nil && !rules.Cover(u) { // a path of a server that ignores the host
+				t.Errorf("%q is not covered by %q: %q", text, pattern, u.readings)
+			}
+		}
+	}
+	for text, pattern := range map[string]string{"demo://secret{/id}": "demo://secret/*", "demo://secret%7B/id,x}{?q}": "demo://secret/*", "demo://secret/a{?q}": "demo://secret/a",
+		"demo://secret/a{#f}": "demo://secret/a", "demo://secret/a{;p}": "demo://secret/a;*", "demo://secret/a{.x}": "demo://secret/a.*"} {
+		if rules := NewURIRules([]string{pattern}); !rules.Cover(readURI(t, text)) {
+			t.Errorf("the template %q is not covered by %q: %q", text, pattern, readURI(t, text).readings)
+		}
+	}
 	if bookstore := NewURIRules([]string{"http://b\u00fccher.{x}/a"}); !bookstore.Cover(readURI(t, "http://xn--bcher-kva.example/a")) {
 		t.Error("a host in punycode is not covered by a template with its characters")
 	}
@@ -63,6 +78,7 @@ func TestURIRulesAreNoWiderThanThat(t *testing.T) {
 		"demo://secret/*":     {"demo://secret", "demo://secrets/a", "demo://a/secret/b"},
 		"demo://notes/{id}/x": {"demo://notes/1", "demo://notes/1/y", "demo://note/1/x"},
 		"demo://a/{x}b{y}c":   {"demo://a/c", "demo://a/b", "demo://a/xcb"},
+		"file:///etc/*":       {"file://any/etc", "file://any/x/etc/passwd", "file://any/x?/etc/passwd"},
 		"http://h/x":          {"https://h/x", "http://h:8080/x", "http://h.example/x"},
 		"mail://ann@h/*":      {"mail://bob@h/1", "mail://h/1"},
 		"demo://100%/x":       {"demo://100/x"},
