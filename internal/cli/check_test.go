@@ -2,11 +2,20 @@ package cli
 
 import (
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 
 	"dragoman/internal/testkit"
 )
+
+// missingUser is what `config check` says of a user that does not exist.
+func missingUser() string {
+	if runtime.GOOS != "linux" {
+		return "needs Linux"
+	}
+	return "upstreams.a: there is no user \"no-such-user\" on this system; create it, or write the number of one"
+}
 
 // `config check` refuses what `serve` would refuse, and warns of what may change until then.
 func TestConfigCheckIsServe(t *testing.T) {
@@ -30,6 +39,7 @@ func TestConfigCheckIsServe(t *testing.T) {
 		{"a taken address", "listen = \"" + taken.Addr().String() + "\"\nadmin.listen = \"off\"\n" + up, ExitOK, "is in use"},
 		{"a missing command", "listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\n[upstreams.a]\ncommand = [\"no-such-command\"]\n", ExitOK, "warning: upstreams.a.command: "},
 		{"a missing file as command", "listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\n[upstreams.a]\ncommand = [\"./no/such/file\"]\n", ExitOK, "there is no such file"},
+		{"an unknown user", "listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\n[upstreams.a]\ncommand = [\"true\"]\nuser = \"no-such-user\"\n", ExitFailed, missingUser()},
 		{"no upstream", "listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\n", ExitOK, "no upstream is configured"},
 		{"for stdio", "transport_type = \"STDIO\"\nlisten = \"127.0.0.1:9090\"\n" + up, ExitOK, "is valid"},
 	} {

@@ -294,9 +294,25 @@ func (c upstreamCheck) checkCommand(lines bool) {
 			c.fail(of.key, fmt.Sprintf("%d children are more than %s.max_processes allows, %d", of.n, c.table, u.MaxProcesses), "change one of the two")
 		}
 	}
+	c.checkSystem(runtime.GOOS)
 	c.readEnvFile()
 	if u.Cwd != "" && !isDirectory(u.Cwd) {
 		c.fail("cwd", fmt.Sprintf("%q is not a directory", value.Shorten(u.Cwd)), "create it, or remove the key")
+	}
+}
+
+// checkSystem reports settings that another system than Linux does not have.
+func (c upstreamCheck) checkSystem(system string) {
+	if system == "linux" {
+		return
+	}
+	for _, of := range []struct {
+		key string
+		set bool
+	}{{"user", c.u.User != ""}, {"group", c.u.Group != ""}, {"memory", c.u.Memory != 0}} {
+		if of.set {
+			c.fail(of.key, "needs Linux, and this is "+system, "remove it")
+		}
 	}
 }
 

@@ -68,11 +68,38 @@ func TestChildKeysAreChecked(t *testing.T) {
 	f(`crash_limit = 0`, `crash_limit: 0 is out of range; fix: write 1 to 1000`)
 	f(`crash_pause = "2h"`, `crash_pause: 2h is out of range; fix: write a duration such as "30s" or "1h30m", 1s to 1h`)
 	f(`stderr = "error"`, `stderr: "error" is not known; fix: write off, debug, info or warn`)
+	f(`user = "a b"`, `user: "a b" is not the name or number of a user; fix: write the name or number of a user`)
+	f(`user = 1000`, `user: must be text, not an integer; quote it; fix: write the name or number of a user`)
+	f(`group = "-1"`, `group: "-1" is not the name or number of a group; fix: write the name or number of a group`)
+	f(`memory = "15MiB"`, `memory: 15MiB is out of range; fix: write a size such as "4MiB", "100MB" or a number of bytes, 16MiB to 1024GiB, or 0 for no limit`)
 	f(`env_inherit = "PATH"`, `env_inherit: must be a list, not text; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["A", "B C"]`, `env_inherit: entry 2: "B C" is not the name of a variable; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["A*B"]`, `env_inherit: entry 1: "A*B" is not the name of a variable; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["*"]`, `env_inherit: entry 1: "*" would hand over everything, Dragoman's own secrets too; fix: name the variables, or what they begin with: ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["KEY=hunter2"]`, `env_inherit: entry 1: has a "=" in it, but a name alone is wanted; fix: set variables below env: NAME = "VALUE"`)
+}
+
+// Settings that only Linux has are refused elsewhere, each by its name.
+func TestOtherSystemsRefuseAccounts(t *testing.T) {
+	f := func(line, system, want string) {
+		t.Helper()
+		cfg := &Config{}
+		u := &Upstream{}
+		u.User, u.Group, u.Memory = line, line, len(line)
+		l := &loader{cfg: cfg}
+		upstreamCheck{l: l, u: u, table: "upstreams.a"}.checkSystem(system)
+		var got []string
+		for _, e := range l.errs {
+			got = append(got, e.Error())
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: %q", system, got)
+		}
+	}
+	f("x", "linux", "")
+	f("", "darwin", "")
+	const fix = ": needs Linux, and this is windows; fix: remove it"
+	f("x", "windows", "upstreams.a.user"+fix+"\nupstreams.a.group"+fix+"\nupstreams.a.memory"+fix)
 }
 
 // Settings of children are refused for other servers, unless they have the default.
@@ -88,7 +115,8 @@ func TestMisplacedKeys(t *testing.T) {
 	const web, unix, tcp = "https://a.example/mcp", "unix:/run/a.sock", "tcp://127.0.0.1:9000"
 	for _, row := range new(Upstream).keys() {
 		value := map[string]string{"cwd": `"/"`, "env": `{A = "b"}`, "env_inherit": `["A"]`, "env_file": `"x"`, "spares": "1", "max_processes": "1",
-			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`, "stderr_to_clients": "true"}[row.key]
+			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`, "stderr_to_clients": "true",
+			"user": `"a"`, "group": `"a"`, "memory": `"1GiB"`}[row.key]
 		if (row.needs == CommandKey) != (value != "") {
 			t.Errorf("%s: needs %q, tried with %q", row.key, row.needs, value)
 		}

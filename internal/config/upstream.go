@@ -97,6 +97,10 @@ type ProcessConfig struct {
 	FileEnv []value.NamedSecret
 	// Cwd is the working directory of Command; "" is Dragoman's own.
 	Cwd string
+	// User and Group are the account of Command, by name or number; "" is Dragoman's own. Linux only.
+	User, Group string
+	// Memory is how many bytes of data each process of Command may have (RLIMIT_DATA); 0 is no limit. Linux only.
+	Memory int
 	// Spares is the number of children of Command kept started and unused. 0 (default) to 100.
 	Spares int
 	// MaxProcesses bounds the children of Command at a time, spares included; 1 to 100 000, default 100.

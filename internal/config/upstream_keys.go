@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -43,6 +44,12 @@ func (u *Upstream) serverKeys() []setting {
 			open: secrets(&u.Env, false, variableField)},
 		{key: "cwd", std: "", doc: "working directory of the command", arg: "DIR", flag: "cwd", on: onTarget, needs: CommandKey,
 			field: field.Text{At: &u.Cwd, What: "a directory", Empty: true}},
+		{key: "user", std: "", doc: "user that the command runs as, by name or number (Linux); Dragoman needs CAP_SETUID, CAP_SETGID and CAP_KILL for it", needs: CommandKey,
+			field: accountField(&u.User, "the name or number of a user")},
+		{key: "group", std: "", doc: "group that the command runs as, by name or number (Linux); default: the group of user", needs: CommandKey,
+			field: accountField(&u.Group, "the name or number of a group")},
+		{key: "memory", std: "0", doc: "most data of each process of the command (Linux, RLIMIT_DATA)", needs: CommandKey,
+			field: field.Size{At: &u.Memory, Least: 16 * field.Mib, Most: 1024 * field.Gib, Zero: "no limit"}},
 		{key: "env_inherit", std: "", doc: "variable of Dragoman's own environment that the command inherits; a trailing * stands for any ending", arg: "NAME", flag: "env-inherit", on: onTarget, needs: CommandKey,
 			field: field.List{At: &u.EnvInherit, Check: field.CheckInherited, What: `a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`, Most: maxList, Commas: true}},
 		{key: "env_file", std: "", doc: "file of NAME=VALUE lines for the command's environment", arg: "FILE", flag: "env-file", on: onTarget, needs: CommandKey,
@@ -58,6 +65,14 @@ func (u *Upstream) serverKeys() []setting {
 		{key: "poll_changes", std: "30s", doc: "how often to poll a legacy server without a stream for notifications", field: field.Duration{At: &u.PollChanges, Least: time.Second, Most: day, Zero: "never"}},
 		{key: "max_sessions", std: "100", doc: "most pooled legacy sessions or children", field: field.Int{At: &u.MaxSessions, Least: 1, Most: 100_000}},
 	}
+}
+
+// accountName is a name that Linux systems allow for a user or a group, or a number.
+var accountName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?$`)
+
+// accountField is a field for a user or a group.
+func accountField(at *string, what string) field.Field {
+	return field.Text{At: at, Pattern: accountName, Most: 256, Empty: true, What: what}
 }
 
 // childKeys returns the keys for child processes, without those that say what is started.

@@ -51,6 +51,13 @@ func TestNoProcessOutlivesDragoman(t *testing.T) {
 			endDragoman(t, bin, ending{signal: syscall.SIGKILL, helper: helper})
 		})
 	}
+	t.Run("with servers of another user", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() != 0 {
+			t.Skip("the tests do not run as root")
+		}
+		endDragoman(t, bin, ending{signal: syscall.SIGKILL, helper: "reaper", keys: "user = \"nobody\"\nmemory = \"256MiB\"\n"})
+	})
 	t.Run("server on the command line", func(t *testing.T) {
 		t.Parallel()
 		endDragoman(t, bin, ending{signal: syscall.SIGKILL, behind: true})
@@ -87,17 +94,25 @@ type ending struct {
 	signal syscall.Signal
 	helper string // the name of the process that is killed at the same time
 	behind bool   // the server is behind the command, not in a configuration
+	keys   string // further ones of the server
 }
 
 // endDragoman starts a Dragoman with a stubborn server and ends it.
 func endDragoman(t *testing.T, bin string, e ending) {
 	dir := t.TempDir()
 	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
+	if e.keys != "" { // another user writes into it
+		for _, path := range []string{dir, filepath.Dir(dir)} {
+			if err := os.Chmod(path, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(stubborn, pids)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"100ms\"\nkill_grace = \"100ms\"\n", command)
+	text := fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"100ms\"\nkill_grace = \"100ms\"\n%s", command, e.keys)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

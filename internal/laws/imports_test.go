@@ -19,6 +19,7 @@ var layers = map[string]int{
 	"proxy/session":                    2,
 	"adapters/eventstream":             2,
 	"adapters/stdio/keeper":            0, // initialized before all others
+	"adapters/stdio/launch":            0, // initialized before all others
 	"adapters/stdio/reaper":            2,
 	"adapters/stdio/lines":             2,
 	"adapters/stdio/pipe":              2,

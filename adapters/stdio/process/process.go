@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"dragoman/adapters/stdio/launch"
 	"dragoman/adapters/stdio/lines"
 	"dragoman/adapters/stdio/pipe"
 	"dragoman/adapters/stdio/reaper"
@@ -56,6 +57,8 @@ type Command struct {
 	Stderr func(line []byte)
 	// Secrets are hidden in the last lines on stderr.
 	Secrets *redact.Secrets
+	// Limits are the account of the child and its memory, on Linux; elsewhere they are ignored.
+	Limits launch.Limits
 	// Reaper, if not nil, starts the child and ends all its descendants, including those that have left its process
 	// group, and also when the proxy is killed. While no reaper is available, the child is started directly.
 	Reaper *reaper.Reaper

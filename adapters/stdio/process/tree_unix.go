@@ -24,6 +24,7 @@ const errDirectory = syscall.EISDIR
 
 // spawnTree starts a child with the three standard streams: by the reaper if one is available, else directly.
 func spawnTree(ctx context.Context, c Command, path string, std [3]*os.File) (tree, int, error) {
+	path, c.Argv, c.Env = c.Limits.Wrap(path, c.Argv, c.Env)
 	if c.Reaper != nil {
 		spec := reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir, Stdin: std[0], Stdout: std[1], Stderr: std[2]}
 		child, err := c.Reaper.Start(ctx, spec)

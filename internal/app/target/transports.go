@@ -2,6 +2,7 @@ package target
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"dragoman/adapters/oauth"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/sse"
+	"dragoman/adapters/stdio/launch"
 	"dragoman/adapters/stdio/process"
 	"dragoman/adapters/stdio/socket"
 	"dragoman/adapters/stdio/supervisor"
@@ -82,14 +84,19 @@ func (u *Upstream) credentials() httpclient.Credentials {
 }
 
 // childDialer returns the dialer of a server that is a child process. The dialer also knows how the server's starts go.
-func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervisor.Dialer {
+// The error says that its children cannot have the account that they should.
+func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervisor.Dialer, error) {
+	account, home, err := process.Account(up.User, up.Group)
+	if err != nil {
+		return nil, err
+	}
 	level, perr := zerolog.ParseLevel(up.Stderr)
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
 	opt := supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, AliveTimeout: up.Health.CheckTimeout, Reveal: b.reveal(up),
-		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
+		Command: process.Command{Argv: up.Command, Env: environment(up, home), Dir: up.Cwd, Limits: launch.Limits{Account: account, Memory: up.Memory},
 			Secrets: up.Secrets(), MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
@@ -112,7 +119,17 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) *supervis
 	if level == zerolog.Disabled {
 		opt.Stderr = nil
 	}
-	return supervisor.NewDialer(opt)
+	return supervisor.NewDialer(opt), nil
+}
+
+// environment returns the variables of a child: those of Dragoman's own that it may have, but not its user's directories if home
+// names those of the child's user, and the configured ones.
+func environment(up *config.Upstream, home []string) []string {
+	env := process.BaseEnv(up.EnvInherit)
+	if len(home) > 0 {
+		env = slices.DeleteFunc(env, func(entry string) bool { return strings.HasPrefix(entry, "XDG_") })
+	}
+	return slices.Concat(env, home, up.Environ())
 }
 
 // reveal says whose errors show what a child has written to its standard error.

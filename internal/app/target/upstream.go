@@ -166,7 +166,10 @@ func (u *Upstream) notes(up *config.Upstream) func(level, msg string, err error)
 // wires returns the transports of an upstream, and stores in u what they are made from.
 func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (transport.Wires, error) {
 	if len(up.Command) > 0 {
-		u.Dialer = b.childDialer(up, u.log)
+		var err error
+		if u.Dialer, err = b.childDialer(up, u.log); err != nil {
+			return transport.Wires{}, err
+		}
 		return transport.Wires{Stdio: true, Modern: u.Dialer.Dial(proxy.Modern), Legacy: u.Dialer.Dial(proxy.Legacy)}, nil
 	}
 	if wires, ok := socketWires(up, b.Config.Limits.Line, u.log); ok {
