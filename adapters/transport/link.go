@@ -280,12 +280,12 @@ func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, erro
 		ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
 	}
 	defer ex.Follow(ctx)()
-	replies, err := link.Call(ex)
-	if err != nil {
-		return wire.Message{}, err
+	var m wire.Message
+	replies, err := link.Call(ex) // some links wait for the response here
+	if err == nil {
+		until, _ := ctx.Deadline()
+		m, err = proxy.Response(replies, until)
 	}
-	until, _ := ctx.Deadline()
-	m, err := proxy.Response(replies, until)
 	cut := errors.Is(err, proxy.ErrCancelled) && errors.Is(ctx.Err(), context.DeadlineExceeded) // both end at the same time
 	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) || cut {
 		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), LastWords(link))
