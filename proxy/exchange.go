@@ -21,6 +21,7 @@ type Exchange struct {
 	Below       string      // the part of the path after /servers/NAME/, for errors; empty: mcp
 	Target      string      // the name of its target, set by the Router
 	UpstreamEra UpstreamEra // the era in which it was sent to the server, once that is known
+	Refusal     error       // why it is refused, decided before it reaches the handler; see RefusedBefore
 	RefusedBy   string      // the policy that has refused it, if its error does not tell; for the audit log
 	Headers     []Header    // Mcp-Param-* of a modern client, as sent
 	Mirrors     bool        // the client mirrors parameters into headers: modern HTTP
@@ -175,3 +176,6 @@ func Method(name []byte) string {
 	}
 	return string(name)
 }
+
+// RefusedBefore is the handler of an exchange that is refused already. Policies around it record the refusal.
+func RefusedBefore(ex *Exchange) (Replies, error) { return nil, ex.Refusal }

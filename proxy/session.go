@@ -47,6 +47,9 @@ type Session struct {
 	// Repeats allows several requests in flight with the same id: the Handler distinguishes repetitions from duplicates. It is set
 	// before the session is used.
 	Repeats bool
+	// Refused handles a request that is refused because of the session, so that it is recorded: policies around RefusedBefore. Nil:
+	// nothing is recorded. It is set before the session is used.
+	Refused Handler
 
 	mu        sync.Mutex
 	state     State

@@ -121,7 +121,8 @@ func (d *Downstream) initialize(p *mcphttp.Post) (plan mcphttp.Plan) {
 	}
 	sess, err := d.Store.Create(transportName, p.Server, p.Caller)
 	if err != nil {
-		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
+		plan.Exchange, plan.Options = &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival, Server: p.Server}, &d.Responses
+		plan.Handle = func(ex *proxy.Exchange) (proxy.Replies, error) { return nil, d.Store.Refuse(ex, err) }
 		return plan
 	}
 	responses := d.Responses

@@ -37,7 +37,7 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 		}
 	}
 	gate := access.Origin(access.OriginOptions{Loopback: c.Loopback()})
-	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: gateway(mcphttp.Refuse, gate)}})
+	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: g.gateway(mcphttp.Refuse, gate)}})
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,11 @@ func (a *App) target(name string) *target.Target {
 	return nil
 }
 
+// refused has a request recorded that is refused before it reaches the handler of the current generation.
+func (a *App) refused(ex *proxy.Exchange) (proxy.Replies, error) {
+	return a.Current.Load().pipeline.refused(ex)
+}
+
 // Close closes the current generation: sessions first, then the connections to the servers.
 func (a *App) Close() {
 	a.Drain()
@@ -104,7 +109,7 @@ func Assemble(cfg *config.Config, ups []*config.Upstream, log zerolog.Logger) (*
 func AssembleHandler(cfg *config.Config, handle, plain proxy.Handler, log zerolog.Logger) (*Generation, error) {
 	g, err := Assemble(cfg, nil, log)
 	if err == nil {
-		g.pipeline = pipeline{Handle: handle, plain: plain}
+		g.pipeline = pipeline{Handle: handle, plain: plain, refused: proxy.RefusedBefore}
 	}
 	return g, err
 }
@@ -136,7 +141,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		}
 	}()
 	g := &Generation{App: a, Cfg: cfg, components: set}
-	if g.shared, err = buildShared(set, cfg, ups, a.Log, a.rehearsal); err != nil {
+	if g.shared, err = buildShared(set, cfg, ups, a.Log, a.rehearsal, a.refused); err != nil {
 		return nil, err
 	}
 	if err = a.buildGauges(set, &g.shared); err != nil {
@@ -177,7 +182,9 @@ func (g *Generation) activate() (component.Left, error) {
 type pipeline struct {
 	// Handle is the handler of MCP clients.
 	Handle proxy.Handler
-	plain  proxy.Handler // for callers without a revision; the REST endpoint puts the recording policies around it
+	// refused records requests that are refused before they reach Handle.
+	refused proxy.Handler
+	plain   proxy.Handler // for callers without a revision; the REST endpoint puts the recording policies around it
 }
 
 // buildPipeline puts the policies around the router.
@@ -191,6 +198,7 @@ func (g *Generation) buildPipeline() (p pipeline) {
 	around := append([]proxy.Policy{g.identity.scopes.Policy()}, g.limiters.policies()...)
 	p.plain = proxy.Chain(g.router.Do, around...)
 	p.Handle = proxy.Chain(proxy.Chain(g.router.Do, append(around, access.Eras(g.Cfg.Served()))...), g.telemetry.policies...)
+	p.refused = proxy.Chain(proxy.RefusedBefore, g.telemetry.policies...)
 	return p
 }
 

@@ -126,10 +126,14 @@ func publicOrigin(resource string) []string {
 	return []string{strings.ToLower(u.Scheme + "://" + u.Host)}
 }
 
-// gateway combines the gates that are on into the form that a listener takes.
-func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+// gateway combines the gates that are on into the form that a listener takes. Refusals are recorded.
+func (g *Generation) gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	recorded := func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+		g.telemetry.heads.Record(telemetry.RefusedHead{Verb: ctx.Method(), Path: ctx.Path(), Arrival: mcphttp.ArrivalOf(ctx), Caller: mcphttp.CallerOf(ctx)}, err)
+		refuse(ctx, err)
+	}
 	on := slices.DeleteFunc(gates, func(gate proxy.Gate) bool { return gate == nil })
-	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(refuse, on...)}
+	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(recorded, on...)}
 }
 
 // metadata serves the metadata by which clients find the authorization server (RFC 9728), for the service as a whole

@@ -12,6 +12,7 @@ import (
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
 	"dragoman/policies/idempotency"
+	"dragoman/proxy"
 	"dragoman/proxy/session"
 )
 
@@ -23,7 +24,7 @@ type shared struct {
 	reloads  *reloadMetrics
 }
 
-func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream, log zerolog.Logger, rehearsal bool) (s shared, err error) {
+func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream, log zerolog.Logger, rehearsal bool, refused proxy.Handler) (s shared, err error) {
 	if s.reaper, err = component.Get(set, "reaper", nil, component.Spec[*reaper.Reaper]{Build: func(prometheus.Registerer) (*reaper.Reaper, error) {
 		return reaper.New(reaper.Options{Note: func(err error) { log.Warn().Err(err).Msg("the reaper of child processes") }}), nil
 	}, Stage: component.Processes, Close: (*reaper.Reaper).Close}); err != nil {
@@ -32,7 +33,7 @@ func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream,
 	if !rehearsal && slices.ContainsFunc(ups, func(up *config.Upstream) bool { return len(up.Command) > 0 }) {
 		s.reaper.Prestart() // in parallel with what follows, which takes less time
 	}
-	if s.sessions, err = buildSessions(set, cfg); err != nil {
+	if s.sessions, err = buildSessions(set, cfg, refused); err != nil {
 		return s, fmt.Errorf("sessions: %w", err)
 	}
 	q := cfg.Questions
@@ -46,9 +47,9 @@ func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream,
 	return s, err
 }
 
-func buildSessions(set *component.Set, cfg *config.Config) (*session.Store, error) {
+func buildSessions(set *component.Set, cfg *config.Config, refused proxy.Handler) (*session.Store, error) {
 	opt := session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
-		Repeats: cfg.Idempotency.Mode != idempotency.Off, MaxPerPrincipal: cfg.Sessions.MaxPerPrincipal}
+		Repeats: cfg.Idempotency.Mode != idempotency.Off, MaxPerPrincipal: cfg.Sessions.MaxPerPrincipal, Refused: refused}
 	store, err := component.Get(set, "sessions", nil, component.Spec[*session.Store]{Build: func(prometheus.Registerer) (*session.Store, error) { return session.NewStore(opt) },
 		Stage: component.Sessions, Close: (*session.Store).Close})
 	if err == nil {

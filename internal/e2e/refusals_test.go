@@ -42,6 +42,11 @@ const (
 	theRef      = `"ref":{"type":"ref/resource","uri":"demo://secret"},"argument":{"name":"x","value":""}`
 )
 
+var (
+	theSubscription = []asked{{"resources/subscribe", theResource}}
+	theListen       = []asked{{"subscriptions/listen", `"notifications":{"resourceSubscriptions":["demo://secret"]}`}}
+)
+
 var allAsked = []asked{{"tools/call", theTool}, {"prompts/get", thePrompt}, {"resources/read", theResource}, {"completion/complete", theRef}}
 
 // refusal is a reason to refuse requests, and how it is recorded.
@@ -81,6 +86,20 @@ var refusals = map[string]refusal{
 			}()
 			testkit.Eventually(r.t, "a call that runs", func() bool { return r.sum("dragoman_requests_running") == 1 })
 		}},
+	"subscription": {config: "[upstreams.default.access.\"*\"]\ndeny_resources = [\"demo://secret\"]\n", asked: theSubscription, only: "legacy", rows: "invalid_params", policy: "access",
+		counter: []string{"dragoman_access_total", "what", "refused"}},
+	"subscription over sse": {config: "[upstreams.default.access.\"*\"]\ndeny_resources = [\"demo://secret\"]\n", asked: theSubscription, only: "sse", rows: "invalid_params", policy: "access",
+		counter: []string{"dragoman_access_total", "what", "refused"}},
+	"scopes of a subscription": {config: "[upstreams.default.scopes]\n\"resource:demo://secret\" = [\"x\"]\n", key: true, asked: theSubscription, only: "legacy", rows: "insufficient_scope",
+		policy: "scopes", counter: []string{"dragoman_scope_refusals_total"}},
+	"scopes of a listen": {config: "[upstreams.default.scopes]\n\"resource:demo://secret\" = [\"x\"]\n", key: true, only: "modern", rows: "insufficient_scope", policy: "scopes",
+		asked: theListen, counter: []string{"dragoman_scope_refusals_total"}},
+	"listens": {config: "[limits]\nlistens = 1\n", asked: theListen, only: "modern", rows: "too_busy", policy: "limits", before: func(r *rig) {
+		go func() {
+			_, _ = r.do(r.t.Context(), "POST", "/mcp", listenBody("1", `"toolsListChanged":true`), modernHeaders("subscriptions/listen", "")...)
+		}()
+		testkit.Eventually(r.t, "a listen", func() bool { return r.sum("dragoman_listens_open") == 1 })
+	}},
 	"arguments":      {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "/", rows: "arguments_invalid", policy: "schema"},
 	"rest arguments": {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "rest", rows: "arguments_invalid", policy: "schema"},
 }
@@ -116,7 +135,7 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 				c.before(r)
 				testkit.Eventually(t, "the line of what came before", func() bool {
 					text, _ := os.ReadFile(file)
-					return name == "busy" || strings.Contains(string(text), `"tools/call"`)
+					return name == "busy" || name == "listens" || strings.Contains(string(text), `"tools/call"`)
 				})
 			}
 			for _, ask := range c.asked {

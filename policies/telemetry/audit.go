@@ -24,7 +24,7 @@ type AuditOptions struct {
 // however it ends: who asked for what, whether that was allowed, and the outcome. The members are those of a
 // McpToolInvocation (seed 003), except that only the size of the result is recorded, and arguments as far as
 // opt.Arguments allows. It runs outside all policies that refuse requests, and is nil without a trail. What a gate
-// refuses by its head never becomes a request, and is only in the log.
+// refuses by its head never becomes a request: see [GateRefusals].
 func Audit(opt AuditOptions) proxy.Policy {
 	if opt.Log == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
 	c := proxy.Lend[trackedReplies](ex, proxy.SlotSession)
 	if err := c.enter(s, ex); err != nil {
-		return nil, err
+		return nil, refuse(ex, err, s.Refused)
 	}
 	return c.run(handle)
 }
@@ -37,12 +37,22 @@ func Begin(s *proxy.Session, ex *proxy.Exchange) Entry {
 // Run passes the request to the handler.
 func (e Entry) Run(handle proxy.Handler) (proxy.Replies, error) {
 	if e.refused != nil {
-		return nil, e.refused
+		return nil, refuse(e.c.ex, e.refused, e.c.s.Refused)
 	}
 	if ex := e.c.ex; !ex.Msg.Is("initialize") {
 		ex.Client = e.c.s.Client() // it may have changed since Begin
 	}
 	return e.c.run(handle)
+}
+
+// refuse has the refusal of an exchange recorded, and returns it.
+func refuse(ex *proxy.Exchange, err *proxy.Error, record proxy.Handler) error {
+	if record == nil {
+		return err
+	}
+	ex.Refusal = err
+	_, again := record(ex)
+	return again
 }
 
 // Enter is Begin, and returns Entry.Run as a handler.

@@ -19,6 +19,7 @@ type Options struct {
 	Max             int           // sessions in total; beyond it the least recently used one without a request in flight expires
 	MaxPerPrincipal int           // sessions of one principal; beyond it its least recently used one expires; 0: no such limit. Anonymous callers have none
 	Repeats         bool          // see proxy.Session
+	Refused         proxy.Handler // see proxy.Session
 	Now             func() time.Time
 }
 
@@ -62,7 +63,7 @@ func NewID() string {
 func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Session, *proxy.Error) {
 	sess := proxy.NewSession(NewID(), transport, server, caller, s.now())
 	s.mu.Lock()
-	sess.Repeats = s.opt.Repeats
+	sess.Repeats, sess.Refused = s.opt.Repeats, s.opt.Refused
 	var victim *proxy.Session
 	key := "sessions.max"
 	switch {
@@ -85,6 +86,14 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	s.mu.Unlock()
 	victim.End(proxy.Expired)
 	return sess, nil
+}
+
+// Refuse returns the error that refuses a request for which there is no session, and has it recorded.
+func (s *Store) Refuse(ex *proxy.Exchange, err *proxy.Error) error {
+	s.mu.Lock()
+	refused := s.opt.Refused
+	s.mu.Unlock()
+	return refuse(ex, err, refused)
 }
 
 func (s *Store) add(sess *proxy.Session) {
@@ -177,7 +186,7 @@ func (s *Store) period() time.Duration {
 }
 
 // Adjust changes the options, except for Now. Sessions beyond the new bounds are evicted as by Create: those with a request in flight stay.
-// Repeats applies to new sessions.
+// Repeats and Refused apply to new sessions.
 func (s *Store) Adjust(opt Options) {
 	s.mu.Lock()
 	opt.Now = s.opt.Now
