@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -201,6 +201,7 @@ func (c *Call) json(until time.Time) error {
 	if c.status >= 400 {
 		limit = min(limit, MaxErrorBody)
 	}
+	var over bool // the limit of an error's body
 	body, whole := c.Answer.Whole(limit)
 	if !whole {
 		if c.body == nil {
@@ -211,7 +212,7 @@ func (c *Call) json(until time.Time) error {
 		if err != nil && (c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded)) {
 			return err
 		}
-		body = *c.body
+		body, over = *c.body, is[*http1.TooLargeError](err)
 	}
 	var serr error
 	c.m, serr = wire.Scan(body)
@@ -236,8 +237,11 @@ func (c *Call) json(until time.Time) error {
 	}
 	body = c.hidden(body)
 	text := Printable(body)
-	if isPage(body) {
+	switch {
+	case isPage(body):
 		text = transport.ErrPage.Error() + titled(body)
+	case text == "" && over:
+		text = fmt.Sprintf("a body of more than %d bytes", limit)
 	}
 	return &transport.StatusError{Status: c.status, Text: text, RetryAfter: c.retryAfter, Location: c.location}
 }
@@ -428,19 +432,6 @@ func Fault(err error) error {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
-}
-
-// RetryAfter returns the header Retry-After in seconds; 0 if it is absent or a date.
-func RetryAfter(h *http1.Fields) int {
-	value := h.Peek("Retry-After")
-	if value == nil {
-		return 0
-	}
-	n, err := strconv.Atoi(string(value))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }
 
 // Accept is the Accept header of requests to a server.

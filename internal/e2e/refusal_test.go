@@ -38,6 +38,7 @@ func TestRefusalAtTheFirstContact(t *testing.T) {
 			[]string{`an HTML page with the title "Wel come"`, key + "url", key + "headers"}},
 		{"another path", 404, "", "nothing here", proxy.EraUnknown, []string{"HTTP 404: nothing here", "is the path of " + key + "url right"}},
 		{"a failure", 500, "", "boom", proxy.EraUnknown, []string{"HTTP 500: boom", "its own log"}},
+		{"a failure that is too long", 500, "Content-Length: 100000", strings.Repeat("boom ", 20_000), proxy.EraUnknown, []string{"HTTP 500: a body of more than 65536 bytes"}},
 		{"something else", 200, "", `{"hello":1}`, proxy.EraUnknown, []string{"is it an MCP server?", key + "transport"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

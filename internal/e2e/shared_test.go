@@ -46,16 +46,20 @@ func TestSharedIsolation(t *testing.T) {
 	}
 }
 
-// The retry time of a busy server is passed to the client.
+// The retry time of a busy server is passed to the client, a day at most.
 func TestRetryAfter(t *testing.T) {
 	u := newUpstream(t, "modern")
+	var after string
 	u.on("tools/call", func(c *call) {
-		c.w.Header().Set("Retry-After", "7")
+		c.w.Header().Set("Retry-After", after)
 		c.raw(503, "text/plain", "busy")
 	})
 	r := startRig(t, u.toml(""), true)
-	res := r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...)
-	if !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…503…busy","data":{"code":"upstream_overloaded","retryable":true,"retryAfter":7}}}`, res.body) {
-		t.Error(res.body)
+	for given, want := range map[string]string{"7": "7", "99999999999999999": "86400"} {
+		after = given
+		res := r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...)
+		if !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…503…busy","data":{"code":"upstream_overloaded","retryable":true,"retryAfter":`+want+`}}}`, res.body) {
+			t.Error(res.body)
+		}
 	}
 }

@@ -215,8 +215,8 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 	}
 	err := proxy.Errf(f, "%s: %s (%s)", what, e.text, e.code)
 	err.RetryAfter, err.Cause = r.retryIn, statusError(r.status)
-	if n, nerr := strconv.Atoi(string(wire.Get(r.raw, e.meta, "retry_after").Of(r.raw))); nerr == nil && n > 0 && n <= 1<<30 {
-		err.RetryAfter = n
+	if n, nerr := strconv.Atoi(string(wire.Get(r.raw, e.meta, "retry_after").Of(r.raw))); nerr == nil && n > 0 {
+		err.RetryAfter = min(n, httpcall.LongestRetry)
 	}
 	return wire.Message{}, nil, err
 }
