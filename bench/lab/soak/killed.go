@@ -28,14 +28,15 @@ const (
 	busyTime   = 4 * time.Second
 )
 
-// killAll kills Dragomans with SIGKILL, with a few calls in flight and under load, and looks for surviving processes.
+// killAll kills Dragomans with SIGKILL, with a few calls in flight and under load, alone and together with their reapers, and looks
+// for surviving processes.
 func (r *soak) killAll(ctx context.Context, rep *report) {
 	for round := range r.settings.rounds {
 		for _, k := range []struct {
 			name string
 			kill func(context.Context, *scenario, *killed)
-		}{{"calls", r.killCalls}, {"load", r.killBusy}} {
-			res := &killed{Name: fmt.Sprintf("SIGKILL, %s, %d", k.name, round+1)}
+		}{{"calls", r.killCalls}, {"load", r.killBusy}, {"reaper", r.killBusy}} {
+			res := &killed{Name: fmt.Sprintf("SIGKILL, %s, %d", k.name, round+1), both: k.name == "reaper"}
 			rep.Kills = append(rep.Kills, res)
 			s := r.doomed(fmt.Sprintf("kill-%s-%d", k.name, round+1), k.name == "calls", res)
 			fmt.Fprintf(r.errs, "soak: %s: %d servers\n", res.Name, len(s.bad))
@@ -181,6 +182,18 @@ func (r *soak) killBusy(ctx context.Context, s *scenario, res *killed) {
 	group.Wait()
 }
 
+// reaperOf returns the process that starts a Dragoman's children. If there is none, res says so.
+func reaperOf(d *dragoman, res *killed) int {
+	all, err := d.family()
+	for _, p := range all {
+		if p.Name == "reaper" {
+			return p.PID
+		}
+	}
+	res.fail(errors.Join(errors.New("soak: there is no reaper"), err).Error())
+	return d.pid
+}
+
 // kill kills the Dragoman and finds the surviving processes.
 func (r *soak) kill(ctx context.Context, d *dragoman, res *killed) {
 	strays := map[procs.ID]bool{}
@@ -193,7 +206,18 @@ func (r *soak) kill(ctx context.Context, d *dragoman, res *killed) {
 	}
 	known := r.ids(d)
 	res.Descendants = len(known)
+	helper := func(syscall.Signal) {} // signals the reaper, if it is to end too
+	if res.both {
+		pid := reaperOf(d, res)
+		helper = func(sig syscall.Signal) {
+			if err := syscall.Kill(pid, sig); err != nil {
+				res.fail(err.Error())
+			}
+		}
+	}
+	helper(syscall.SIGSTOP) // it must not see Dragoman's end
 	d.signal(syscall.SIGKILL)
+	helper(syscall.SIGKILL)
 	began := time.Now()
 	left := r.survivors(ctx, d, known)
 	res.Took = time.Since(began).Round(time.Millisecond).String()

@@ -63,6 +63,8 @@ type killed struct {
 	Took        string   `json:"took"`        // until none was left
 	Failures    []string `json:"failures"`
 	Notes       []string `json:"notes"`
+
+	both bool // its reaper is killed with it
 }
 
 func (k *killed) fail(why string) { k.Failures = append(k.Failures, why) }
