@@ -237,7 +237,7 @@ func Unwritable(limit httpserver.AnswerLimit) *proxy.Error {
 // NotFound answers 404 for a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,
-		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse", ctx.Path()))
+		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse; with several servers, below /servers/NAME", ctx.Path()))
 }
 
 // MethodNotAllowed answers 405 for a method that the path does not have.

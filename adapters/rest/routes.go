@@ -106,7 +106,8 @@ func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthtt
 func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	refuse := d.Refuse(func(ctx *fasthttp.RequestCtx, _ *proxy.Error) { next(ctx) })
 	return func(ctx *fasthttp.RequestCtx) {
-		refuse(ctx, proxy.Errf(proxy.PathUnknown, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()))
+		refuse(ctx, proxy.Errf(proxy.PathUnknown,
+			"nothing is served at %s; tools are listed at /tools and called at /call-tool; with several servers, below /servers/NAME", ctx.Path()))
 	}
 }
 

@@ -59,3 +59,17 @@ func TestAuditFileNotWritable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A symbolic link, which serve does not follow, is a mistake; not so those below /dev.
+func TestAuditFileIsNoLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(testkit.WriteFile(t, "audit", ""), link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{link: "audit.file: \"" + link + "\" is a symbolic link, which is not followed", "/dev/stderr": ""} {
+		file := testkit.WriteFile(t, "config.toml", "[upstreams.a]\nurl = \"http://h.example/\"\n[audit]\nenabled = true\nfile = '"+path+"'\n")
+		if _, err := load(t, file, nil); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"dragoman/internal/config/value"
 )
@@ -17,7 +18,9 @@ func (l *loader) checkAudit() {
 	fail := func(what, fix string) {
 		l.fail(auditFileKey, l.cfg.sources[auditFileKey], fmt.Sprintf("%q is %s", value.Shorten(c.File), what), fix)
 	}
-	if isDirectory(c.File) {
+	if isLink(c.File) {
+		fail("a symbolic link, which is not followed", "set it to the file that it leads to")
+	} else if isDirectory(c.File) {
 		fail("a directory", "name a file in it")
 	} else if !isDirectory(filepath.Dir(c.File)) {
 		fail("in no directory that there is", "create the directory")
@@ -41,6 +44,12 @@ func writable(path string) error {
 		return err
 	}
 	return f.Close() // nothing was written
+}
+
+// isLink reports whether path is a symbolic link other than those below /dev, such as /dev/stdout, which are followed.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0 && !strings.HasPrefix(path, "/dev/")
 }
 
 func isDirectory(path string) bool {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -25,5 +26,10 @@ func TestPathsOfSeveralServers(t *testing.T) {
 			t.Errorf("%s %s: %d %s", x.verb, x.path, res.status, res.body)
 		}
 		mentions(t, res.body, x.wants, "server_unknown", `"servers":["a","b"]`)
+	}
+	for _, path := range []string{"/", "/servers", "/message"} {
+		if res := r.must("GET", path, ""); res.status != 404 || !strings.Contains(res.body, "/servers/NAME") {
+			t.Errorf("%s: %d %s", path, res.status, res.body)
+		}
 	}
 }
