@@ -231,7 +231,8 @@ func (c *connection) serve() {
 		c.kill()
 		_ = c.cmd.Process.Kill()
 	})
-	_ = c.cmd.Wait() // reports what ProcessState says
+	_ = c.cmd.Process.Signal(unix.SIGCONT) // should somebody have stopped the keeper
+	_ = c.cmd.Wait()                       // reports what ProcessState says
 	exit.Stop()
 	if state := c.cmd.ProcessState; state != nil {
 		cause = errors.New(state.String())

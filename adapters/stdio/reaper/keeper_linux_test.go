@@ -79,7 +79,7 @@ func TestCloseEndsWhatHasNoKeeper(t *testing.T) {
 	r.noProcess(0)
 }
 
-// A stopped keeper or reaper, and signals to the keeper, delay the end of nothing but itself.
+// Stopped helpers, and signals to them, delay the end of nothing but themselves.
 func TestStoppedHelpers(t *testing.T) {
 	t.Parallel()
 	for name, pid := range map[string]func(*rig) int{"keeper": (*rig).keeper, "reaper": (*rig).process} {
@@ -98,7 +98,7 @@ func TestStoppedHelpers(t *testing.T) {
 				t.Error("not ended")
 			}
 			r.noProcess(0)
-			if took := time.Since(begin); took > 10*time.Second {
+			if took := time.Since(begin); took > 8*time.Second {
 				t.Errorf("%v", took)
 			}
 		})

@@ -315,7 +315,7 @@ func (r *rig) keeper() int {
 
 func TestAKilledReaper(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"plain", "stubborn", "daemon"} {
+	for _, name := range []string{"plain", "stubborn", "daemon", "nameless", "faceless", "jobs"} {
 		r := newRig(t)
 		c, _ := r.script(name)
 		first := r.process()
