@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
 )
 
@@ -30,7 +31,7 @@ func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, lo
 		conf.MinVersion = tls.VersionTLS13
 	}
 	if c.ClientAuth == config.ClientAuthNone {
-		return tls.NewListener(ln, conf), nil
+		return httpserver.SecureListener(ln, conf), nil
 	}
 	roots, err := os.ReadFile(c.ClientCAFile)
 	if err != nil {
@@ -44,7 +45,7 @@ func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, lo
 	if c.ClientAuth == config.ClientAuthOptional {
 		conf.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	return tls.NewListener(ln, conf), nil
+	return httpserver.SecureListener(ln, conf), nil
 }
 
 // ownCertificate is the listener's certificate. It is read again when its files have changed: certificates that are

@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -74,18 +76,76 @@ func TestSlowReaderHoldsNothing(t *testing.T) {
 	}
 }
 
-// A client that reads nothing is cut off after the window of its rate.
+// A client that reads nothing is cut off after the window of its rate, also over TLS.
 func TestReaderTooSlow(t *testing.T) {
-	t.Parallel()
-	s, addr := serving(t, Options{WriteTimeout: 300 * time.Millisecond}, func(ctx *fasthttp.RequestCtx) {
-		ctx.SetBodyString(strings.Repeat("x", 16<<20))
-	})
-	c := stingy(t, addr)
-	_, _ = io.WriteString(c, get)
-	testkit.Eventually(t, "it is cut off", func() bool { return s.AnswerStats().Slow == 1 && s.Conns() == 0 })
-	if got := s.AnswerStats(); got.Bytes != 0 {
-		t.Errorf("%+v", got)
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) {
+			t.Parallel()
+			s, dial := tight(t, secure, Options{WriteTimeout: 300 * time.Millisecond}, 16<<20)
+			c := dial()
+			_, _ = io.WriteString(c, get)
+			testkit.Eventually(t, "it is cut off", func() bool { return s.AnswerStats().Slow == 1 && s.Conns() == 0 })
+			if got := s.AnswerStats(); got.Bytes != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
+}
+
+// A client that reads slowly, but at the rate that it must, gets all, also over TLS: it may take longer for a piece than the window lasts.
+func TestReaderSlowEnough(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) {
+			t.Parallel()
+			const size = 320 << 10
+			s, dial := tight(t, secure, Options{WriteTimeout: 300 * time.Millisecond}, size)
+			c := dial()
+			_, _ = io.WriteString(c, strings.Replace(get, "Host", "Connection: close\r\nHost", 1))
+			clock := time.NewTicker(40 * time.Millisecond)
+			defer clock.Stop()
+			got, piece := 0, make([]byte, 8<<10)
+			for range clock.C {
+				n, err := c.Read(piece)
+				if got += n; err != nil {
+					break
+				}
+			}
+			if got < size || s.AnswerStats().Slow != 0 {
+				t.Errorf("%d bytes, %+v", got, s.AnswerStats())
+			}
+		})
+	}
+}
+
+// tight serves answers of a size over connections with small buffers, and returns a function that opens one.
+func tight(t *testing.T, secure bool, opts Options, size int) (*Server, func() net.Conn) {
+	t.Helper()
+	ln := net.Listener(tightListener{testkit.Listen(t)})
+	if secure {
+		cert, _ := testkit.Certificate(t)
+		ln = SecureListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})
+	}
+	s, addr := serve(t, opts, ln, func(s *Server) {
+		s.Handle(fasthttp.MethodGet, "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString(strings.Repeat("x", size)) })
+	})
+	return s, func() net.Conn {
+		c := stingy(t, addr)
+		_ = c.(*net.TCPConn).SetReadBuffer(8 << 10)
+		if secure {
+			return tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+		}
+		return c
+	}
+}
+
+type tightListener struct{ net.Listener }
+
+func (l tightListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(16 << 10)
+	}
+	return c, err
 }
 
 // Answers beyond the bounds wait; those that take nothing give way; one answer is written whatever its size.

@@ -47,6 +47,7 @@ type conn struct {
 	srv    *Server
 	socket netpoll.Socket
 	secure *tls.Conn // over socket; nil without TLS
+	paced  *paced    // beneath secure; nil: its writes cannot be measured
 	number uint64    // in the order of accepting
 	phase  atomic.Int32
 	closed atomic.Bool
@@ -56,6 +57,7 @@ type conn struct {
 	reserved bool // the answer has its part
 	counted  bool // the part has what a slow reader has left
 	pace     pace
+	beneath  pace // of paced, under the lock that TLS has for writes
 
 	writes   netpoll.WriteDeadline
 	reads    netpoll.ReadDeadline
@@ -97,6 +99,9 @@ func (s *Server) open(nc net.Conn) (*conn, net.Conn) {
 	inner := nc
 	if secure, ok := nc.(*tls.Conn); ok {
 		c.secure, inner = secure, secure.NetConn()
+		if p, is := inner.(*paced); is {
+			c.paced, inner = p, p.Conn
+		}
 	}
 	if err := c.socket.Open(inner, s.watcher, &c.departure); err != nil {
 		s.logf("%v", err)
@@ -156,8 +161,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.wire().SetDeadline(t)
 }
 
-// Write implements net.Conn. It waits for a slow reader as long as it reads Options.MinRate; over TLS, as long as it takes a piece
-// within the write timeout.
+// Write implements net.Conn. It waits for a slow reader as long as it reads Options.MinRate; over TLS that is not measured (see
+// SecureListener), as long as it takes a piece within the write timeout.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if len(p) >= largeAnswer && !c.reserved && c.stream.Load() == nil {
 		if c.srv.answers.reserve(&c.part, len(p)) != AnswersFit {
@@ -215,7 +220,7 @@ func (c *conn) writeParts(parts *net.Buffers, left int) (int, error) {
 func (c *conn) extend() error {
 	c.wroteAt = time.Now()
 	timeout := blind * c.srv.opts.WriteTimeout
-	if c.secure == nil {
+	if c.secure == nil || c.paced != nil {
 		timeout = min(c.srv.opts.WriteTimeout, slowAfter)
 	}
 	if c.secure != nil || c.pace.since.IsZero() {
@@ -241,29 +246,66 @@ func (c *conn) tolerates(err error, left int) error {
 		return err // a TLS connection is broken after a write that was given up
 	}
 	now := time.Now()
-	unread, seen := c.socket.Unread()
-	read, window := c.pace.sent-unread, c.srv.opts.WriteTimeout
-	if !seen {
-		window *= blind
-	}
 	switch {
-	case c.pace.since.IsZero():
-		c.pace.since, c.pace.read = now, read
+	case c.pace.begin(c, now):
 		if !c.reserved && c.stream.Load() == nil {
 			if !c.srv.answers.add(&c.part, left) {
 				return ErrSlowReader
 			}
 			c.counted = true
 		}
-		return nil
-	case now.Sub(c.pace.since) < window:
-		return nil
-	case float64(read-c.pace.read) < float64(c.srv.opts.MinRate)*now.Sub(c.pace.since).Seconds():
+	case c.pace.slow(c, now):
 		c.srv.answers.tooSlow()
 		return ErrSlowReader
 	}
-	c.pace.since, c.pace.read = now, read
 	return nil
+}
+
+// wentBeneath is went beneath TLS, where a write waits as long as its reader reads Options.MinRate, or until the connection is closed.
+func (c *conn) wentBeneath(n int, err error) error {
+	c.beneath.sent += n
+	if err == nil || !http1.IsTimeout(err) || c.closed.Load() {
+		c.beneath.since = time.Time{}
+		return err
+	}
+	now := time.Now()
+	if n > 0 {
+		c.srv.answers.moved(&c.part, now)
+	}
+	if !c.beneath.begin(c, now) && c.beneath.slow(c, now) {
+		c.srv.answers.tooSlow()
+		return ErrSlowReader
+	}
+	return c.socket.Conn.SetWriteDeadline(now.Add(min(c.srv.opts.WriteTimeout, slowAfter)))
+}
+
+// begin begins a window unless there is one, and reports whether it did.
+func (p *pace) begin(c *conn, now time.Time) bool {
+	if !p.since.IsZero() {
+		return false
+	}
+	unread, _ := c.socket.Unread()
+	p.since, p.read = now, p.sent-unread
+	return true
+}
+
+// slow reports whether the reader of c has read less than Options.MinRate in the window, and begins the next one. Before the window's end
+// it has not.
+func (p *pace) slow(c *conn, now time.Time) bool {
+	unread, seen := c.socket.Unread()
+	read, window := p.sent-unread, c.srv.opts.WriteTimeout
+	if !seen {
+		window *= blind
+	}
+	took := now.Sub(p.since)
+	if took < window {
+		return false
+	}
+	if float64(read-p.read) < float64(c.srv.opts.MinRate)*took.Seconds() {
+		return true
+	}
+	p.since, p.read = now, read
+	return false
 }
 
 // unreserve gives back the room of the answer.

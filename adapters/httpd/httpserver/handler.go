@@ -99,7 +99,7 @@ type Options struct {
 	MaxStreams     int           // Streams at once, else ErrTooManyStreams; 10000
 	ReadTimeout    time.Duration // for a whole request, from its first byte; 30 s
 	IdleTimeout    time.Duration // between requests; 75 s
-	WriteTimeout   time.Duration // over which MinRate is measured; over TLS, a third of the time for each write of up to 256 KiB, at least; 10 s
+	WriteTimeout   time.Duration // over which MinRate is measured; a third of the time for 256 KiB over TLS without SecureListener; 10 s
 	KeepAlive      time.Duration // between keep-alive comments on Streams; 15 s
 
 	HandlerOptions // of the first Handler; see SetHandler

@@ -103,6 +103,10 @@ func (c *conn) handshake(until time.Time) bool {
 	if c.socket.Conn.SetDeadline(until) != nil || c.secure.Handshake() != nil {
 		return false
 	}
+	if c.paced != nil {
+		judge := c.wentBeneath
+		c.paced.judge.Store(&judge)
+	}
 	return c.SetDeadline(time.Time{}) == nil
 }
 
