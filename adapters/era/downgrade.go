@@ -36,7 +36,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if method == "server/discover" {
-		s, err := u.pool.Acquire(ex, 0)
+		s, err := u.pool.Described(ex)
 		if err != nil {
 			return nil, err
 		}

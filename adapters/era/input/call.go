@@ -220,6 +220,12 @@ func (c *Call) Receive(m *wire.Message, early bool) {
 // Withdraw implements sessions.Receiver.
 func (c *Call) Withdraw(m *wire.Message) { c.dropWithdrawn(m) }
 
+// GiveWay implements sessions.Receiver.
+func (c *Call) GiveWay() { c.giveUp(errGaveWay) }
+
+// errGaveWay ends a call whose client has not answered while another client waited for the session.
+var errGaveWay = proxy.Errf(proxy.Unanswered, "the call was given up, since the server has one session at a time, another client waited for it, and the server's question was not answered before")
+
 // ask handles a question of the server; early says that it arrived before the call. A question that cannot be put to the
 // client is refused, and the call goes on.
 func (c *Call) ask(m *wire.Message, early bool) {

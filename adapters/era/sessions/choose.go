@@ -41,7 +41,7 @@ func best(all []*Session, r *request) (*Session, error) {
 	var state availability
 	for _, s := range all {
 		s.mu.Lock()
-		dead, is := s.dead, s.available(r.lease, r.from)
+		dead, is := s.dead, s.available(r)
 		s.mu.Unlock()
 		if dead || is == rests && r.hasty {
 			continue

@@ -24,6 +24,8 @@ type Receiver interface {
 	Receive(m *wire.Message, early bool)
 	// Withdraw drops the question that a notifications/cancelled names.
 	Withdraw(m *wire.Message)
+	// GiveWay gives the call up while its client has been asked, because another client has waited for long.
+	GiveWay()
 }
 
 // attached is a call that receives messages, with its turn.
@@ -39,6 +41,8 @@ type inbox struct {
 	early         []wire.Message // questions that arrived before there was a call in which the server may ask
 	hadAskingCall bool           // there has been such a call: a question between two calls may be a stray of the first
 	refusal       *time.Timer    // of early
+	held          []wire.Message // questions of one of several calls that run; see single.go
+	giveUp        *time.Timer    // of held
 }
 
 // stop stops the refusal of early questions.
@@ -76,17 +80,21 @@ func (s *Session) Leave(c Receiver) {
 	s.inbox.calls = slices.DeleteFunc(s.inbox.calls, func(o attached) bool { return o.Receiver == c })
 }
 
-// only returns the only call that accepts a message; nil if there are none or several.
+// only returns the only call that accepts a message; nil if there are none or several. Among leased calls, which are all of one client, it
+// is the one that began to run last: a suspended one, which may have been abandoned, does not take the messages of others.
 func (s *Session) only(m *wire.Message) (found Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	best, leased := -1, true
 	for _, c := range s.inbox.calls {
-		switch {
-		case !c.Accepts(m):
-		case found != nil:
+		if !c.Accepts(m) {
+			continue
+		}
+		if leased = leased && c.turn.leased; !leased && found != nil {
 			return nil
-		default:
-			found = c.Receiver
+		}
+		if rank := s.rank(c.turn); found == nil || rank > best {
+			best, found = rank, c.Receiver
 		}
 	}
 	return found
@@ -105,7 +113,8 @@ func (s *Session) Message(m *wire.Message) bool {
 	case s.Notice(m):
 	case m.Is("notifications/cancelled"):
 		s.mu.Lock()
-		s.inbox.early = slices.DeleteFunc(s.inbox.early, func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) })
+		named := func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) }
+		s.inbox.early, s.inbox.held = slices.DeleteFunc(s.inbox.early, named), slices.DeleteFunc(s.inbox.held, named)
 		all := slices.Clone(s.inbox.calls)
 		s.mu.Unlock()
 		for _, c := range all {
@@ -125,9 +134,15 @@ func (s *Session) Message(m *wire.Message) bool {
 
 // question handles a question that names no call.
 func (s *Session) question(m *wire.Message) {
-	c, asking := s.asked(m)
-	if c != nil {
+	s.mu.Lock()
+	c, asking, rivals := s.asked(m)
+	s.mu.Unlock()
+	switch {
+	case c != nil:
 		c.Receive(m, false)
+		return
+	case rivals > 1:
+		s.holdBack(m, rivals)
 		return
 	}
 	own, err := m.Clone()

@@ -39,6 +39,8 @@ type Pool struct {
 	recent    [16]atomic.Pointer[recent]
 	closed    bool
 	single    atomic.Bool // of MakeSingle
+	claimant  *request    // the call of another client that has waited for long for the single session; guarded by mu
+	late      lateAskers
 }
 
 // NewPool returns an empty pool.
@@ -74,7 +76,7 @@ func (p *Pool) Turn(ex *proxy.Exchange, lease bool, page uint64) (*Turn, error) 
 		}
 		s.Release()
 	}
-	s, t, err := p.take(ex, &request{id: id, lease: lease, from: addressOf(ex), looked: ex.Arrival == nil || ex.Arrival.Departures == nil})
+	s, t, err := p.take(ex, &request{ex: ex, id: id, lease: lease, from: addressOf(ex), looked: ex.Arrival == nil || ex.Arrival.Departures == nil})
 	if t == nil && err == nil {
 		t = &Turn{s: s}
 	}
@@ -94,11 +96,14 @@ func (p *Pool) preferred(ex *proxy.Exchange, id identity, page uint64) *Session 
 
 // request describes the session that a call needs.
 type request struct {
+	ex     *proxy.Exchange // of a call that may be asked
 	id     identity
 	lease  bool
 	from   netip.Addr // of an anonymous caller
 	looked bool       // which clients have left is known up to now
 	hasty  bool       // it does not wait for a session that rests
+	about  string     // Turn.about
+	alone  bool       // Turn.alone
 }
 
 // Reasons for which a call does not begin at once, besides limits.
@@ -109,12 +114,16 @@ var (
 
 // take returns an open session, which counts as in use, and the turn of a leased call.
 func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
-	var late, rested <-chan time.Time
+	var late, urgent, rested <-chan time.Time
 	for {
 		s, t, freed, err := p.pick(r)
 		switch {
 		case err == nil:
-			return s, t, begin(ex, s, t)
+			if err = begin(ex, s, t); err == nil && p.surplus(s) {
+				leave(ex, s, t)
+				continue
+			}
+			return s, t, err
 		case freed == nil:
 			return nil, nil, err
 		case errors.Is(err, errEngaged):
@@ -124,7 +133,8 @@ func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
 		case errors.Is(err, errRests) && rested == nil:
 			rested = time.After(restMost)
 		case late == nil && !errors.Is(err, errRests):
-			late = time.After(p.opt.LeaseWait)
+			late, urgent = time.After(p.opt.LeaseWait), p.urgent()
+			defer p.resign(r)
 		}
 		again, limit := (<-chan time.Time)(nil), late
 		if errors.Is(err, errRests) { // which ends soon, in any case
@@ -135,10 +145,12 @@ func (p *Pool) take(ex *proxy.Exchange, r *request) (*Session, *Turn, error) {
 		case <-again:
 		case <-rested:
 			r.hasty = true
+		case <-urgent:
+			p.claim(r)
 		case <-limit:
 			return nil, nil, err
 		case <-ex.Done():
-			return nil, nil, ex.Err()
+			return nil, nil, p.whyEnded(ex, err)
 		}
 	}
 }
@@ -177,7 +189,7 @@ func (p *Pool) pick(r *request) (*Session, *Turn, <-chan struct{}, error) {
 		return nil, nil, p.freed, err
 	}
 	if r.lease {
-		return s, s.turn(r.from), nil, nil
+		return s, s.turn(r), nil, nil
 	}
 	s.hold()
 	return s, nil, nil, nil
@@ -185,12 +197,12 @@ func (p *Pool) pick(r *request) (*Session, *Turn, <-chan struct{}, error) {
 
 // find returns a session of an identity and opens one if none is free. The error names what prevents it. The caller holds p.mu.
 func (p *Pool) find(r *request) (*Session, error) {
+	if p.single.Load() {
+		return p.findSingle(r)
+	}
 	of := p.sessions[r.id.key]
 	if s, err := p.choose(of, r); s != nil || err != nil {
 		return s, err
-	}
-	if p.single.Load() {
-		return p.onlySession(&r.id)
 	}
 	switch most := p.opt.Isolation.most(); {
 	case most > 0 && len(of) >= most:
@@ -208,7 +220,7 @@ func (p *Pool) find(r *request) (*Session, error) {
 // add opens a session. The caller holds p.mu.
 func (p *Pool) add(id *identity) *Session {
 	p.numbers++
-	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.caller.Principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
+	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, caller: id.caller, principal: id.caller.Principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
 		last: time.Now(), declared: id.caps, forwarded: id.forwarded, subscribed: make(map[string]int)}
 	p.sessions[id.key] = append(p.sessions[id.key], s)
 	p.count++
@@ -283,7 +295,7 @@ func (p *Pool) numbered(group [32]byte, number uint64) *Session {
 // Lend returns an open session for a request of Dragoman's own, and the function that releases it. It uses any open session, whose idle
 // time goes on, or opens one in Dragoman's own name.
 func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
-	if s, last := p.any(); s != nil {
+	if s, last := p.any(func(*Session) bool { return true }); s != nil {
 		return s, func() { s.untouched(last) }, nil
 	}
 	ex := &proxy.Exchange{Client: proxy.Client{Info: p.server.Self, Caps: []byte("{}")}}
@@ -295,11 +307,14 @@ func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 	return s, s.Release, nil
 }
 
-// any returns an open session of any client and when it was last used; nil if there is none. The session counts as in use.
-func (p *Pool) any() (*Session, time.Time) {
+// any returns an open session that fits and when it was last used; nil if there is none. The session counts as in use.
+func (p *Pool) any(fits func(*Session) bool) (*Session, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for s := range p.all() {
+		if !fits(s) {
+			continue
+		}
 		select {
 		case <-s.ready:
 		default:

@@ -167,6 +167,7 @@ func (*inboxCall) Accepts(*wire.Message) bool { return true }
 func (c *inboxCall) Receive(m *wire.Message, early bool) {
 	c.got = append(c.got, string(m.Text(m.Method))+map[bool]string{true: " early"}[early])
 }
+func (c *inboxCall) GiveWay()               { c.got = append(c.got, "gave way") }
 func (c *inboxCall) Withdraw(*wire.Message) { c.got = append(c.got, "withdrawn") }
 
 // Questions that came too early go to the first call in which the server may ask. After it, those that no call accepts are refused at once.

@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ type Session struct {
 	number      uint64
 	key         [32]byte
 	group       [32]byte
+	caller      proxy.Identity
 	principal   string
 	forwarded   *proxy.Forwarded // headers with which it is opened
 	declared    []byte           // the client capabilities with which it is opened
@@ -186,12 +186,16 @@ func (s *Session) hold() {
 }
 
 // turn begins a leased turn.
-func (s *Session) turn(from netip.Addr) *Turn {
-	t := &Turn{s: s, leased: true, from: from}
+func (s *Session) turn(r *request) *Turn {
+	t := &Turn{s: s, leased: true, from: r.from, about: r.about, alone: r.alone}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses++
-	s.turns, s.last = append(s.turns, t), time.Now()
+	t.moved = time.Now()
+	s.turns, s.last = append(s.turns, t), t.moved
+	if s.pool.single.Load() {
+		time.AfterFunc(headStart, s.pool.signal)
+	}
 	return t
 }
 
@@ -253,6 +257,7 @@ func (s *Session) end() {
 		s.idle.Stop()
 	}
 	s.inbox.stop()
+	s.inbox.drop()
 	s.mu.Unlock()
 	if link := s.Link(); !was && link != nil {
 		_ = link.Close()

@@ -1,10 +1,18 @@
 package sessions
 
-import "dragoman/proxy"
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"dragoman/proxy"
+)
 
 // Some servers send what is for one session to all: a bridge that has one child behind many event streams, for example. Their answers
 // find no call in a session that they are not for, since ids are unique. But nothing tells for which session a question, a log message or a
-// change notice is. Once a server was seen to do so, one session is open at a time, and what it receives is its own.
+// change notice is. Once a server was seen to do so, one session is open at a time, and what it receives is its own. The calls of its
+// client share it (beside.go); those of other clients take turns.
 
 // MakeSingle makes the pool have one session at a time from now on. Surplus ones are closed when their calls have ended.
 func (p *Pool) MakeSingle() {
@@ -12,6 +20,7 @@ func (p *Pool) MakeSingle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.yield()
+	time.AfterFunc(headStart, p.signal)
 }
 
 // Single reports whether the pool has one session at a time.
@@ -22,6 +31,72 @@ func (p *Pool) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wake()
+}
+
+// Described returns a session whose InitializeResult describes the server to the client of an exchange, for server/discover. With one
+// session at a time that is any of the same caller, so that a client can connect while another's call runs. The caller must call Release.
+func (p *Pool) Described(ex *proxy.Exchange) (*Session, error) {
+	if p.single.Load() {
+		if s, _ := p.any(func(s *Session) bool { return s.caller == ex.Caller.Identity() }); s != nil {
+			return s, nil
+		}
+	}
+	return p.Acquire(ex, 0)
+}
+
+// findSingle is find while one session is open at a time. The caller holds p.mu.
+func (p *Pool) findSingle(r *request) (*Session, error) {
+	if c := p.claimant; c != nil && c.id.key != r.id.key {
+		return nil, p.taken()
+	}
+	if r.lease {
+		r.about = about(r.ex)
+		r.alone = p.late.has(r.about)
+	}
+	own := p.sessions[r.id.key]
+	if p.count > 1 { // others end sooner if no call begins in them
+		first := p.first()
+		if own = nil; first.key == r.id.key {
+			own = []*Session{first}
+		}
+	}
+	if s, err := p.choose(own, r); s != nil || err != nil {
+		return s, err
+	}
+	if len(own) > 0 {
+		return nil, leased()
+	}
+	return p.onlySession(&r.id)
+}
+
+// first returns the session that was opened first. There must be one. The caller holds p.mu.
+func (p *Pool) first() (first *Session) {
+	for s := range p.all() {
+		if first == nil || s.number < first.number {
+			first = s
+		}
+	}
+	return first
+}
+
+// surplus reports whether a session in which no call has begun yet is to close, because another one is open.
+func (p *Pool) surplus(s *Session) bool {
+	if !p.single.Load() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count > 1 && p.first() != s
+}
+
+// leave gives a session back that take has taken.
+func leave(ex *proxy.Exchange, s *Session, t *Turn) {
+	if t == nil {
+		s.Release()
+		return
+	}
+	ex.Detach(t)
+	t.End()
 }
 
 // onlySession opens a session for an identity, in place of one that is not in use. The error says that another client's is in use. The
@@ -51,6 +126,69 @@ func (p *Pool) taken() *proxy.Error {
 		"go on longer than questions.lease_wait; run its command under Dragoman instead, or set upstreams.%s.isolation to shared", p.server.Name)
 	e.RetryAfter = 5
 	return e
+}
+
+// whyEnded returns the error of a call that has ended while it waited because of why. One whose time is over says what it waited for.
+func (p *Pool) whyEnded(ex *proxy.Exchange, why error) error {
+	var told *proxy.Error
+	if p.single.Load() && errors.As(why, &told) && errors.Is(ex.Err(), context.DeadlineExceeded) && !errors.As(ex.Err(), new(*proxy.Error)) {
+		return told
+	}
+	return ex.Err()
+}
+
+// urgent returns a channel that says when a call has waited for half of its time; nil if sessions do not take turns.
+func (p *Pool) urgent() <-chan time.Time {
+	if !p.single.Load() {
+		return nil
+	}
+	return time.After(p.opt.LeaseWait / 2)
+}
+
+// claim makes the session wait for a call that has waited for half of its time: no call of another client begins, and calls give way
+// whose clients were asked long ago and have not answered.
+func (p *Pool) claim(r *request) {
+	p.mu.Lock()
+	p.claimant = cmp.Or(p.claimant, r)
+	var idle []Receiver
+	for s := range p.all() {
+		if s.key != r.id.key {
+			idle = append(idle, s.unanswered(p.opt.LeaseWait/2)...)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range idle {
+		c.GiveWay()
+	}
+}
+
+// resign ends the claim of a call.
+func (p *Pool) resign(r *request) {
+	if !p.single.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.claimant == r {
+		p.claimant = nil
+		p.wake()
+	}
+}
+
+// unanswered returns the calls of a session whose clients have been asked that long ago, if no other call is under way.
+func (s *Session) unanswered(since time.Duration) (calls []Receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses-s.listens != len(s.turns) {
+		return nil
+	}
+	for _, c := range s.inbox.calls {
+		if c.turn.state != suspended || time.Since(c.turn.moved) < since {
+			return nil
+		}
+		calls = append(calls, c.Receiver)
+	}
+	return calls
 }
 
 // yield closes unused sessions until one is left, if the pool has one at a time. The caller holds p.mu.

@@ -29,6 +29,9 @@ type Turn struct {
 	s      *Session
 	leased bool
 	from   netip.Addr // of an anonymous caller
+	about  string     // what is called; empty unless the session is the only one
+	alone  bool       // no other such call runs beside it
+	asked  bool       // the server has asked in it; guarded by s.mu
 
 	state turnState // guarded by s.mu
 	moved time.Time // when the state changed; guarded by s.mu
@@ -89,7 +92,7 @@ func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 	if !t.leased || t.state != suspended {
 		return nil
 	}
-	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o != t && o.busy() }) {
+	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o != t && o.busy() && !s.beside(o) }) {
 		if s.moved == nil {
 			s.moved = make(chan struct{})
 		}
@@ -138,6 +141,10 @@ func (t *Turn) move(to turnState, from ...turnState) {
 	}
 	s.mu.Unlock()
 	if moves {
+		if to == suspended && s.pool.single.Load() {
+			time.AfterFunc(quietTime, s.settle) // a question that is held back cannot be of this call then
+		}
+		s.settle()
 		s.pool.signal()
 	}
 }
@@ -153,6 +160,8 @@ func (t *Turn) End() {
 	}
 	s.mu.Unlock()
 	if !ended {
+		t.learn()
+		s.settle()
 		s.release(t.leased)
 	}
 }
@@ -174,48 +183,70 @@ const (
 	engaged              // another call runs in which the server may ask
 )
 
-// available reports whether a turn of a caller may begin. The caller holds s.mu.
-func (s *Session) available(lease bool, from netip.Addr) availability {
-	if !lease {
+// available reports whether a turn for a request may begin. The caller holds s.mu.
+func (s *Session) available(r *request) availability {
+	if !r.lease {
 		return free
+	}
+	if len(s.inbox.held) > 0 {
+		return engaged
 	}
 	a := free
 	for _, t := range s.turns {
 		switch {
-		case t.state == running, t.from != from: // a question that comes late must not reach another person
+		case t.from != r.from: // a question that comes late must not reach another person
 			return engaged
-		case t.state == resting, t.busy():
+		case t.state == running && (r.alone || !s.beside(t)):
+			return engaged
+		case t.state == resting, t.state != running && t.busy():
 			a = rests
 		}
 	}
 	return a
 }
 
+// rank orders turns by when they began to run, those that do not run first; it is -1 for one that is not leased. The caller holds s.mu.
+func (s *Session) rank(t *Turn) int {
+	rank := slices.Index(s.turns, t)
+	if rank >= 0 && t.state == running {
+		rank += len(s.turns)
+	}
+	return rank
+}
+
 // asked returns the call that a question belongs to which names none, and the number of calls that accept it. Among leased calls, all of
 // one client, it is the one that began to run last, and a suspended one only if none runs: its server waits for answers. Otherwise it is
-// the only one that accepts the question. There is none while a turn rests: the question may be of the call that was given up.
-func (s *Session) asked(m *wire.Message) (found Receiver, count int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// the only one that accepts the question. There is none while a turn rests: the question may be of the call that was given up. The caller
+// holds s.mu.
+//
+// In the only session with a server several leased calls may run. The question of one of those belongs to none as long as they do, and
+// rivals is their number.
+func (s *Session) asked(m *wire.Message) (found Receiver, count, rivals int) {
 	best := -1
+	var turn *Turn // of found
+	single := s.pool.single.Load()
 	for _, c := range s.inbox.calls {
 		if !c.Accepts(m) {
 			continue
 		}
+		if single && c.turn.leased && c.turn.busy() {
+			rivals++
+		}
 		if count++; count == 1 {
-			found = c.Receiver
+			found, turn = c.Receiver, c.turn
 		}
-		rank := slices.Index(s.turns, c.turn)
-		if rank >= 0 && c.turn.state == running {
-			rank += len(s.turns)
-		}
-		if rank > best {
-			best, found = rank, c.Receiver
+		if rank := s.rank(c.turn); rank > best {
+			best, found, turn = rank, c.Receiver, c.turn
 		}
 	}
 	rests := slices.ContainsFunc(s.turns, func(t *Turn) bool { return t.state == resting })
-	if rests || count > 1 && best < 0 {
-		found = nil
+	switch {
+	case rests:
+		return nil, count, 0
+	case rivals > 1, count > 1 && best < 0:
+		return nil, count, rivals
+	case turn != nil:
+		turn.asks()
 	}
-	return found, count
+	return found, count, rivals
 }

@@ -194,6 +194,7 @@ type fickle struct{ name string }
 func (*fickle) Accepts(m *wire.Message) bool { return m.Kind == wire.Request }
 func (*fickle) Receive(*wire.Message, bool)  {}
 func (*fickle) Withdraw(*wire.Message)       {}
+func (*fickle) GiveWay()                     {}
 
 // A question that names no call belongs to the leased call that began to run last; to a suspended one only if none runs.
 func TestAskedCall(t *testing.T) {
@@ -204,7 +205,7 @@ func TestAskedCall(t *testing.T) {
 		expect := func(what, name string, count int) {
 			t.Helper()
 			got := ""
-			found, n := s.asked(m)
+			found, n, _ := s.asked(m)
 			if c, ok := found.(*fickle); ok {
 				got = c.name
 			}

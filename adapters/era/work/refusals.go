@@ -39,16 +39,23 @@ type refusing struct {
 // all others with the error "method not found". Questions beyond 256, or 1 MiB, of answers that wait get none. A nil link, of a server
 // that asks before the handshake, which it must not, gets no answer.
 func (g *Group) Refuse(link transport.Link, m *wire.Message) {
-	if link == nil || !reflect.TypeOf(link).Comparable() {
+	if m.Is("ping") {
+		g.later(link, proxy.ResultMessage(m.Of(m.ID), []byte("{}")))
 		return
 	}
-	id := m.Of(m.ID)
-	var answer wire.Message
-	if m.Is("ping") {
-		answer = proxy.ResultMessage(id, []byte("{}"))
-	} else {
-		method := m.Text(m.Method)
-		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", method[:min(len(method), 100)]))
+	method := m.Text(m.Method)
+	g.Decline(link, m, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", method[:min(len(method), 100)]))
+}
+
+// Decline is Refuse with an error of its own.
+func (g *Group) Decline(link transport.Link, m *wire.Message, why *proxy.Error) {
+	g.later(link, proxy.ErrorMessage(m.Of(m.ID), why))
+}
+
+// later sends an answer in the background.
+func (g *Group) later(link transport.Link, answer wire.Message) {
+	if link == nil || !reflect.TypeOf(link).Comparable() {
+		return
 	}
 	r := &g.refusals
 	r.mu.Lock()
