@@ -2,7 +2,8 @@
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, called by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
 #   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
-#   `--tasks drive`; and rest, a service of the REST envelope (needs python3).
+#   `--tasks drive`; supergateway, which sends each message of one stdio server to all its HTTP+SSE sessions; and rest, a service of the
+#   REST envelope (needs python3).
 #   A face is what calls it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: with Dragoman's `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), of which every case must pass.
@@ -17,7 +18,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio rest"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio supergateway rest"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v2-auto-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v2-auto-sse v1-stdio v2-modern-stdio"
@@ -81,9 +82,10 @@ brief() {
     *:set*@*) [[ $1 == modern-http || $1 == legacy-http ]] ;;
     npm-*:v1-stdio | npm-*:v2-modern-http | tasks-*:v1-http | tasks-*:v2-modern-http | drive-*:v1-http | drive-*:v2-modern-http) ;;
     *-socket:v1-http | *-socket:v2-modern-http | *-socket:v1-stdio) ;;
+    supergateway:v1-http | supergateway:v1-sse | supergateway:v2-modern-http) ;;
     rest:v1-http | rest:v1-sse | rest:v2-modern-http | rest:v2-modern-stdio) ;;
     legacy-sse:v2-auto-sse) ;;
-    npm-* | tasks-* | drive-* | *-socket:* | rest:* | *:v2-auto-sse) return 1 ;;
+    npm-* | tasks-* | drive-* | *-socket:* | supergateway:* | rest:* | *:v2-auto-sse) return 1 ;;
     *) ;;
   esac
 }
@@ -93,7 +95,8 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^rest$ && $face == *@* ]] && continue
+    [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^(rest|supergateway)$ && $face == *@* ]] && continue
+    [[ $1 == supergateway && $face == *-stdio ]] && continue # a Dragoman for each client: none keeps them apart
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only legacy servers see declared capabilities
     [ $control = no ] || native "$1" "$face" || continue
     [ $short = no ] || brief "$1" "$face" || continue
@@ -110,6 +113,16 @@ bounded() {
   return "$status"
 }
 
+# start_supergateway DIR: sets UPSTREAM and FIXTURE like start_upstream.
+start_supergateway() {
+  local port
+  port=$(free_port)
+  start "$1/fixture.log" "$NODE" "$HERE/node_modules/supergateway/dist/index.js" --port "$port" --logLevel none \
+    --stdio "'$NODE' '$HERE/fixtures/everything.mjs' --era legacy --transport stdio --state '$1/state'"
+  FIXTURE=$PID UPSTREAM=("http://127.0.0.1:$port/sse")
+  wait_port "$port" "$FIXTURE"
+}
+
 # start_upstream CELL DIR: sets UPSTREAM to the arguments of `serve` or `stdio` for the cell, and FIXTURE to the fixture's pid.
 start_upstream() {
   local era=${1%-*} transport=${1#*-} fixture=("$NODE" "$HERE/fixtures/everything.mjs")
@@ -119,6 +132,7 @@ start_upstream() {
     return 0
   fi
   case $1 in
+    supergateway) start_supergateway "$2"; return ;;
     drive-*) UPSTREAM=(--tasks drive -- "$NODE" "$HERE/fixtures/tasks.mjs" --transport "$transport" --state "$2/state"); return 0 ;;
     rest) fixture=(python3 "$HERE/rest/service.py") ;;
     tasks-*) fixture=("$NODE" "$HERE/fixtures/tasks.mjs") ;;
@@ -189,6 +203,7 @@ run_face() {
   case $cell in
     npm-*) options+=(--npm) ;;
     tasks-* | drive-*) options+=(--tasks) ;;
+    supergateway) options+=(--broadcast) ;;
     rest) options+=(--rest) ;;
   esac
   # A log message of a modern stdio server that two clients share names neither the client nor the call.
@@ -244,6 +259,8 @@ run_cell() {
   # A scenario of it counts the questions of one round, and a fresh Node.js process may pause for more than the 8 ms of
   # questions.settle between its first questions.
   [ "$cell" != legacy-stdio ] || { ahead=(--spares 3); export DRAGOMAN_QUESTIONS_SETTLE=50ms; }
+  # A question that a client has abandoned keeps the one session that a server that broadcasts gets for half of this.
+  [ "$cell" != supergateway ] || export DRAGOMAN_QUESTIONS_LEASE_WAIT=6s
   faces=$(faces_of "$cell")
   [ -n "$faces" ] || return 0
   mkdir -p "$dir/state"

@@ -3,10 +3,12 @@
 //   needs      a function of the world; it returns the reason why the case does not apply, or nothing
 //   basic      needs nothing from the server but an `echo` tool
 //   npm, tasks, rest    only for the server from npm, for that with tasks, for the REST service: they have tools of their own
+//   broadcast  only for the server that broadcasts
 // `feature` is the row of the matrix that a case belongs to: a group, a slash, a name. `world.a` is a connected client,
 // `await world.second()` another one; `world.server` is the kind of server behind Dragoman. v2.mjs documents the methods of a client.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import { BROADCAST } from './cases-broadcast.mjs';
 import { CHANGES } from './cases-changes.mjs';
 import { QUESTIONS } from './cases-questions.mjs';
 import { REST } from './cases-rest.mjs';
@@ -224,5 +226,5 @@ const closing = [
 ];
 
 export const CASES = [
-  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...REST, ...closing,
+  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...BROADCAST, ...REST, ...closing,
 ];

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.mjs';
+import { aside } from './cases-broadcast.mjs';
 import { atRest } from './cases-rest.mjs';
 
 const KNOWN_TIMEOUT = 3000;
@@ -15,6 +16,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --lossy-logs            log messages of calls that overlap may get lost (but not into another client)
   --basic                 only the cases that any server with an \`echo\` tool can pass
   --npm, --tasks          those, and the cases of the server from npm, of the one with tasks
+  --broadcast             the cases of a server that sends what is for one session to all, without those that it cannot pass
   --rest                  the cases that a service of the REST envelope can pass
   --server KIND           the kind of server (default dual-http): some cases make no sense at some
   --face NAME             what this client is called in known.tsv and in results
@@ -35,7 +37,7 @@ export function readOptions() {
       allowPositionals: true,
       options: {
         transport: text('http'), mode: text('auto'), expect: { type: 'string' }, only: text('.'), skip: text('^$'), timeout: text('10000'),
-        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, rest: flag,
+        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, broadcast: flag, rest: flag,
         server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
       },
     });
@@ -168,6 +170,7 @@ function left(options, test) {
   if (options['no-subscriptions'] && test.about === 'subscription') return true;
   if (options.rest) return !atRest(test);
   if (options.npm || options.tasks || options.basic) return !(test.basic || (options.npm && test.npm) || (options.tasks && test.tasks));
+  if (test.broadcast || options.broadcast && aside(test)) return test.broadcast !== options.broadcast;
   return Boolean(test.npm || test.tasks || test.rest);
 }
 
