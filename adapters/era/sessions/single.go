@@ -55,7 +55,7 @@ func (p *Pool) findSingle(r *request) (*Session, error) {
 	}
 	own := p.sessions[r.id.key]
 	if p.count > 1 { // others end sooner if no call begins in them
-		first := p.first()
+		first := p.oldest()
 		if own = nil; first.key == r.id.key {
 			own = []*Session{first}
 		}
@@ -69,8 +69,8 @@ func (p *Pool) findSingle(r *request) (*Session, error) {
 	return p.onlySession(&r.id)
 }
 
-// first returns the session that was opened first. There must be one. The caller holds p.mu.
-func (p *Pool) first() (first *Session) {
+// oldest returns the session that was opened first. There must be one. The caller holds p.mu.
+func (p *Pool) oldest() (first *Session) {
 	for s := range p.all() {
 		if first == nil || s.number < first.number {
 			first = s
@@ -86,7 +86,7 @@ func (p *Pool) surplus(s *Session) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count > 1 && p.first() != s
+	return p.count > 1 && p.oldest() != s
 }
 
 // leave gives a session back that take has taken.
