@@ -220,7 +220,7 @@ func (c *Call) Receive(m *wire.Message, early bool) {
 // Withdraw implements sessions.Receiver.
 func (c *Call) Withdraw(m *wire.Message) { c.dropWithdrawn(m) }
 
-// GiveWay implements sessions.Receiver.
+// GiveWay implements sessions.Yielder.
 func (c *Call) GiveWay() { c.giveUp(errGaveWay) }
 
 // errGaveWay ends a call whose client has not answered while another client waited for the session.

@@ -24,9 +24,10 @@ type Receiver interface {
 	Receive(m *wire.Message, early bool)
 	// Withdraw drops the question that a notifications/cancelled names.
 	Withdraw(m *wire.Message)
-	// GiveWay gives the call up while its client has been asked, because another client has waited for long.
-	GiveWay()
 }
+
+// Yielder is a Receiver that can be given up while its client has been asked, because another client has waited for long.
+type Yielder interface{ GiveWay() }
 
 // attached is a call that receives messages, with its turn.
 type attached struct {

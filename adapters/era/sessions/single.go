@@ -150,7 +150,7 @@ func (p *Pool) urgent() <-chan time.Time {
 func (p *Pool) claim(r *request) {
 	p.mu.Lock()
 	p.claimant = cmp.Or(p.claimant, r)
-	var idle []Receiver
+	var idle []Yielder
 	for s := range p.all() {
 		if s.key != r.id.key {
 			idle = append(idle, s.unanswered(p.opt.LeaseWait/2)...)
@@ -176,7 +176,7 @@ func (p *Pool) resign(r *request) {
 }
 
 // unanswered returns the calls of a session whose clients have been asked that long ago, if no other call is under way.
-func (s *Session) unanswered(since time.Duration) (calls []Receiver) {
+func (s *Session) unanswered(since time.Duration) (calls []Yielder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uses-s.listens != len(s.turns) {
@@ -186,7 +186,9 @@ func (s *Session) unanswered(since time.Duration) (calls []Receiver) {
 		if c.turn.state != suspended || time.Since(c.turn.moved) < since {
 			return nil
 		}
-		calls = append(calls, c.Receiver)
+		if y, ok := c.Receiver.(Yielder); ok {
+			calls = append(calls, y)
+		}
 	}
 	return calls
 }

@@ -194,7 +194,6 @@ type fickle struct{ name string }
 func (*fickle) Accepts(m *wire.Message) bool { return m.Kind == wire.Request }
 func (*fickle) Receive(*wire.Message, bool)  {}
 func (*fickle) Withdraw(*wire.Message)       {}
-func (*fickle) GiveWay()                     {}
 
 // A question that names no call belongs to the leased call that began to run last; to a suspended one only if none runs.
 func TestAskedCall(t *testing.T) {
