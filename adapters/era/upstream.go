@@ -230,6 +230,9 @@ func (u *Upstream) openFirst(ex *proxy.Exchange) (replies proxy.Replies, tried b
 // Profile returns the server profile, and probes if it is not known ([probe.Keeper.Profile]).
 func (u *Upstream) Profile(ctx context.Context) (*probe.Profile, error) { return u.keeper.Profile(ctx) }
 
+// WatchProbe makes probes call f whenever a step begins.
+func (u *Upstream) WatchProbe(f func(step string)) { u.keeper.Watch(f) }
+
 // Both returns the profile of both eras: it also probes a modern server for its legacy side.
 func (u *Upstream) Both(ctx context.Context) (*probe.Profile, error) { return u.keeper.Both(ctx) }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +36,8 @@ type report struct {
 }
 
 // RunProbe probes the one server of the configuration and prints the result to std.Out.
-// It gives up after limit. On a terminal it says meanwhile that it waits.
+// It gives up after limit. Meanwhile it prints to std.Err which step it takes: a line that changes on a terminal, a line for each
+// step elsewhere.
 func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool, limit time.Duration) error {
 	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
@@ -60,11 +60,12 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 	defer g.Close()
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	quit := waiting(std.Err, up.Place(), limit)
+	shown := newProgress(std.Err, up.Place(), limit)
+	g.Targets.All[0].WatchProbe(shown.begin)
 	v, err := g.Targets.All[0].Both(within)
-	quit()
+	last := shown.end()
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%s: nothing conclusive within %s; is the server stuck? Give it more time with --timeout", up.Place(), limit)
+		return fmt.Errorf("%s: nothing conclusive within %s%s; is the server stuck? Give it more time with --timeout", up.Place(), limit, last)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", up.Place(), userError(err))
@@ -98,29 +99,6 @@ func (r *report) hide(secrets transport.Hide) {
 	for i, s := range r.Steps {
 		r.Steps[i] = hide(s)
 	}
-}
-
-// waiting says on a terminal every second how long the probe has taken, until the returned function is called.
-func waiting(w io.Writer, place string, limit time.Duration) (quit func()) {
-	if !logging.Terminal(w) {
-		return func() {}
-	}
-	stop, ended := make(chan struct{}), make(chan struct{})
-	began, tick := time.Now(), time.NewTicker(time.Second)
-	go func() {
-		defer close(ended)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				_, _ = fmt.Fprintf(w, "\r\x1b[Kasking %s, %s of %s at most", place, time.Since(began).Round(time.Second), limit)
-			case <-stop:
-				_, _ = fmt.Fprint(w, "\r\x1b[K")
-				return
-			}
-		}
-	}()
-	return func() { close(stop); <-ended }
 }
 
 func (r *report) print(std Streams) error {

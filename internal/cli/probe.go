@@ -11,7 +11,8 @@ import (
 
 const probeLong = `Ask a server which eras and transports it speaks and what it offers, and print
 the answers, together with a table of what clients lose there by translation.
-Nothing is changed on the server.`
+The steps are shown on standard error as they
+begin. Nothing is changed on the server.`
 
 const probeExample = `  dragoman probe https://example.com/mcp
   dragoman probe --json -- npx -y @modelcontextprotocol/server-everything

@@ -47,11 +47,22 @@ type Keeper struct {
 	careful bool // a process has answered a probe as a legacy one does, and then refused the handshake: only a handshake counts
 
 	ready atomic.Bool
+	watch atomic.Pointer[func(step string)]
 }
 
 // NewKeeper returns a Keeper. It sends nothing before Profile or Both.
 func NewKeeper(server *transport.Server, opt Options, links Links, group *work.Group) *Keeper {
 	return &Keeper{server: server, opt: opt, links: links, work: group}
+}
+
+// Watch makes the keeper call f, on the goroutine of a probe, whenever a step of the probe begins: with the method that it sends.
+func (k *Keeper) Watch(f func(step string)) { k.watch.Store(&f) }
+
+// step reports that a step of a probe begins.
+func (k *Keeper) step(name string) {
+	if f := k.watch.Load(); f != nil {
+		(*f)(name)
+	}
 }
 
 // probing is a probe in progress, for which many may wait.

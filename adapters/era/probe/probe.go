@@ -115,6 +115,7 @@ func (p *prober) note(v *Profile, step string, err error) {
 
 // discover sends server/discover. It returns a link if the server is modern.
 func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, error) {
+	p.keeper.step("server/discover")
 	dialling, cancel := context.WithTimeout(ctx, p.keeper.server.Timeout)
 	defer cancel()
 	link, err := p.keeper.server.Wires.Modern(dialling, p.sink)
@@ -255,6 +256,7 @@ func (p *prober) legacy(ctx context.Context, v *Profile) error {
 // initialize opens a session of Dragoman's own and pings in it: a server that accepts initialize and then refuses every
 // request of the session is no legacy server.
 func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
+	p.keeper.step(step)
 	ctx, cancel := context.WithTimeout(ctx, p.keeper.server.HandshakeTimeout())
 	defer cancel()
 	if v.presumed && !v.SSE {
@@ -299,6 +301,7 @@ func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial
 		return err
 	}
 	if err = link.Send(ctx, []byte(rules.Initialized)); err == nil {
+		p.keeper.step(step + ", then ping")
 		err = p.pinged(ctx, link)
 	}
 	if err != nil {
