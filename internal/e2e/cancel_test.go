@@ -325,12 +325,13 @@ func TestChangeNoticesReachTheSession(t *testing.T) {
 		upSession = s.header.Get("Mcp-Session-Id")
 	}
 	push := func(data string) {
-		u.mu.Lock()
-		s := u.streams["get-"+upSession]
-		u.mu.Unlock()
-		if s == nil {
-			t.Fatalf("no GET stream at the server for %q", upSession)
-		}
+		var s *stream
+		testkit.Eventually(t, "a GET stream at the server for "+upSession, func() bool { // it is opened after the handshake
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			s = u.streams["get-"+upSession]
+			return s != nil
+		})
 		s.send(data)
 	}
 	next := func(br *bufio.Reader) string {
