@@ -21,6 +21,9 @@ const (
 	idleSpare = 512 << 10
 	idleCalm  = 1 << 20
 	idleTime  = trimEvery / 50
+	// restLooks is after how many idle looks in a row the heap is collected once in any case: what the last work kept
+	// alive and has let go since counts as unused only after a collection.
+	restLooks = 2
 )
 
 // TrimMemory returns memory that a burst of large messages has left behind to the system: an idle proxy makes too
@@ -51,6 +54,7 @@ type memoryTrimmer struct {
 	worked  time.Duration // processor time used until then
 	samples [5]metrics.Sample
 	floor   uint64 // unused bytes after the last forced collection
+	idle    int    // looks in a row at which the process was idle
 	// again says that a second collection is due. Pools are emptied by the second one only, and the first may have come
 	// before the last response was sent.
 	again bool
@@ -74,14 +78,17 @@ func (h *memoryTrimmer) look(asked uint64, worked time.Duration, spare uint64) {
 	since, work := asked-h.asked, worked-h.worked
 	h.asked, h.worked = asked, worked
 	h.floor = min(h.floor, spare)
-	if since >= trimCalm {
-		return
-	}
 	enough := uint64(trimSpare)
 	if since < idleCalm && work < idleTime {
 		enough = idleSpare
+		h.idle++
+	} else {
+		h.idle = 0
 	}
-	much := spare >= h.floor+enough
+	if since >= trimCalm {
+		return
+	}
+	much := spare >= h.floor+enough || h.idle == restLooks
 	if !much && !h.again {
 		return
 	}

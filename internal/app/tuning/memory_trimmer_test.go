@@ -46,6 +46,35 @@ func TestMemoryTrimmer(t *testing.T) {
 	TrimMemory()()
 }
 
+// A process that has worked collects once more when it rests, and then not again: what died since is not known to be unused.
+func TestMemoryTrimmerAtRest(t *testing.T) {
+	freed := 0
+	h := memoryTrimmer{free: func() { freed++ }}
+	asked := uint64(0)
+	look := func(since uint64, work time.Duration, want int) {
+		t.Helper()
+		h.floor = 4 * field.Mib
+		asked += since
+		if h.look(asked, h.worked+work, 4*field.Mib); freed != want {
+			t.Errorf("allocated %d KiB in %v: freed %d times, want %d", since/field.Kib, work, freed, want)
+		}
+	}
+	for _, busy := range []struct {
+		since uint64
+		work  time.Duration
+	}{{idleCalm, 0}, {0, idleTime}, {trimCalm, idleTime}} {
+		before := freed
+		look(busy.since, busy.work, before)
+		look(0, 0, before)
+		look(busy.since, busy.work, before) // the rest was too short
+		look(idleCalm-1, idleTime-1, before)
+		look(0, 0, before+1)
+		look(0, 0, before+2) // pools are empty only now
+		look(0, 0, before+2)
+		look(0, 0, before+2)
+	}
+}
+
 // The processor time of the process grows with its work.
 func TestProcessorTime(t *testing.T) {
 	before := processorTime()
