@@ -309,7 +309,7 @@ func (c upstreamCheck) checkSystem(system string) {
 	for _, of := range []struct {
 		key string
 		set bool
-	}{{"user", c.u.User != ""}, {"group", c.u.Group != ""}, {"memory", c.u.Memory != 0}} {
+	}{{"user", c.u.User != ""}, {"group", c.u.Group != ""}, {"memory", c.u.Memory != 0}, {"cpus", c.u.CPUs != 0}} {
 		if of.set {
 			c.fail(of.key, "needs Linux, and this is "+system, "remove it")
 		}

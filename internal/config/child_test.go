@@ -72,6 +72,8 @@ func TestChildKeysAreChecked(t *testing.T) {
 	f(`user = 1000`, `user: must be text, not an integer; quote it; fix: write the name or number of a user`)
 	f(`group = "-1"`, `group: "-1" is not the name or number of a group; fix: write the name or number of a group`)
 	f(`memory = "15MiB"`, `memory: 15MiB is out of range; fix: write a size such as "4MiB", "100MB" or a number of bytes, 16MiB to 1024GiB, or 0 for no limit`)
+	f(`cpus = -1`, `cpus: -1 is out of range; fix: write 1 to 8192, or 0 for no limit`)
+	f(`cpus = 0.5`, `cpus: must be an integer, not 0.5; fix: write 1 to 8192, or 0 for no limit`)
 	f(`env_inherit = "PATH"`, `env_inherit: must be a list, not text; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["A", "B C"]`, `env_inherit: entry 2: "B C" is not the name of a variable; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
 	f(`env_inherit = ["A*B"]`, `env_inherit: entry 1: "A*B" is not the name of a variable; fix: write a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`)
@@ -85,7 +87,7 @@ func TestOtherSystemsRefuseAccounts(t *testing.T) {
 		t.Helper()
 		cfg := &Config{}
 		u := &Upstream{}
-		u.User, u.Group, u.Memory = line, line, len(line)
+		u.User, u.Group, u.Memory, u.CPUs = line, line, len(line), len(line)
 		l := &loader{cfg: cfg}
 		upstreamCheck{l: l, u: u, table: "upstreams.a"}.checkSystem(system)
 		var got []string
@@ -99,7 +101,7 @@ func TestOtherSystemsRefuseAccounts(t *testing.T) {
 	f("x", "linux", "")
 	f("", "darwin", "")
 	const fix = ": needs Linux, and this is windows; fix: remove it"
-	f("x", "windows", "upstreams.a.user"+fix+"\nupstreams.a.group"+fix+"\nupstreams.a.memory"+fix)
+	f("x", "windows", "upstreams.a.user"+fix+"\nupstreams.a.group"+fix+"\nupstreams.a.memory"+fix+"\nupstreams.a.cpus"+fix)
 }
 
 // Settings of children are refused for other servers, unless they have the default.
@@ -116,7 +118,7 @@ func TestMisplacedKeys(t *testing.T) {
 	for _, row := range new(Upstream).keys() {
 		value := map[string]string{"cwd": `"/"`, "env": `{A = "b"}`, "env_inherit": `["A"]`, "env_file": `"x"`, "spares": "1", "max_processes": "1",
 			"max_processes_per_principal": "1", "start_timeout": `"5s"`, "crash_limit": "1", "crash_pause": `"5s"`, "stderr": `"off"`, "stderr_to_clients": "true",
-			"user": `"a"`, "group": `"a"`, "memory": `"1GiB"`}[row.key]
+			"user": `"a"`, "group": `"a"`, "memory": `"1GiB"`, "cpus": "1"}[row.key]
 		if (row.needs == CommandKey) != (value != "") {
 			t.Errorf("%s: needs %q, tried with %q", row.key, row.needs, value)
 		}

@@ -101,6 +101,8 @@ type ProcessConfig struct {
 	User, Group string
 	// Memory is how many bytes of data each process of Command may have (RLIMIT_DATA); 0 is no limit. Linux only.
 	Memory int
+	// CPUs is how many processors all processes of one start of Command may run on; 0 is no limit. Linux only.
+	CPUs int
 	// Spares is the number of children of Command kept started and unused. 0 (default) to 100.
 	Spares int
 	// MaxProcesses bounds the children of Command at a time, spares included; 1 to 100 000, default 100.

@@ -50,6 +50,8 @@ func (u *Upstream) serverKeys() []setting {
 			field: accountField(&u.Group, "the name or number of a group")},
 		{key: "memory", std: "0", doc: "most data of each process of the command (Linux, RLIMIT_DATA)", needs: CommandKey,
 			field: field.Size{At: &u.Memory, Least: 16 * field.Mib, Most: 1024 * field.Gib, Zero: "no limit"}},
+		{key: "cpus", std: "0", doc: "processors that the processes of one start of the command may run on (Linux, their affinity)", needs: CommandKey,
+			field: field.Int{At: &u.CPUs, Least: 1, Most: 8192, Zero: "no limit"}},
 		{key: "env_inherit", std: "", doc: "variable of Dragoman's own environment that the command inherits; a trailing * stands for any ending", arg: "NAME", flag: "env-inherit", on: onTarget, needs: CommandKey,
 			field: field.List{At: &u.EnvInherit, Check: field.CheckInherited, What: `a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`, Most: maxList, Commas: true}},
 		{key: "env_file", std: "", doc: "file of NAME=VALUE lines for the command's environment", arg: "FILE", flag: "env-file", on: onTarget, needs: CommandKey,

@@ -1,4 +1,4 @@
-// Package launch starts a program as another user and with a limit of memory (Linux).
+// Package launch starts a program as another user and with limits of memory and processors (Linux).
 //
 // What a process may do is best said by itself before it executes its program, so that no moment is left without a limit. Go starts
 // programs without such a step in between. The process to start is therefore our own binary, which changes itself and then
@@ -28,19 +28,20 @@ type Account struct {
 type Limits struct {
 	Account *Account // nil: ours
 	Memory  int      // bytes of data that each process may have (setrlimit(2), RLIMIT_DATA); 0 is no limit
+	CPUs    int      // processors that all its processes may run on, of those that we may (sched_setaffinity(2)); 0 is no limit
 }
 
 // Wrap returns what to execute instead of a program at path, so that it runs within the limits.
 func (l Limits) Wrap(path string, argv, env []string) (newPath string, newArgv, newEnv []string) {
-	if l.Account == nil && l.Memory == 0 {
+	if l.Account == nil && l.Memory == 0 && l.CPUs == 0 {
 		return path, argv, env
 	}
 	return "/proc/self/exe", slices.Concat([]string{"dragoman", path}, argv), append(slices.Clip(env), key+"="+l.encode())
 }
 
-// encode returns numbers with spaces between them: memory, and UID, GID and groups if there is an account.
+// encode returns numbers with spaces between them: memory and processors, and UID, GID and groups if there is an account.
 func (l Limits) encode() string {
-	all := []int{l.Memory}
+	all := []int{l.Memory, l.CPUs}
 	if a := l.Account; a != nil {
 		all = append(append(all, a.UID, a.GID), a.Groups...)
 	}
@@ -62,10 +63,10 @@ func decode(text string) (Limits, error) {
 		all = append(all, n)
 	}
 	switch len(all) {
-	case 1:
-		return Limits{Memory: all[0]}, nil
-	case 0, 2:
+	case 2:
+		return Limits{Memory: all[0], CPUs: all[1]}, nil
+	case 0, 1, 3:
 		return Limits{}, strconv.ErrSyntax
 	}
-	return Limits{Memory: all[0], Account: &Account{UID: all[1], GID: all[2], Groups: all[3:]}}, nil
+	return Limits{Memory: all[0], CPUs: all[1], Account: &Account{UID: all[2], GID: all[3], Groups: all[4:]}}, nil
 }

@@ -1,10 +1,12 @@
 package launch
 
 import (
+	"math/bits"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
 )
 
 //nolint:gochecknoinits // see the package's documentation
@@ -33,6 +35,11 @@ func launch(text string) error {
 			return os.NewSyscallError("setrlimit", err)
 		}
 	}
+	if l.CPUs > 0 {
+		if err := pin(l.CPUs); err != nil {
+			return err
+		}
+	}
 	return os.NewSyscallError("execve", syscall.Exec(os.Args[1], os.Args[2:], env)) //nolint:gosec // G702: what the operator configured
 }
 
@@ -53,6 +60,38 @@ func (a *Account) assume() error {
 	}
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0); errno != 0 {
 		return os.NewSyscallError("prctl", errno)
+	}
+	return nil
+}
+
+// processors is a set of processors as the kernel has it, with room for 8,192 of them.
+type processors [8192 / bits.UintSize]uintptr
+
+// call is sched_getaffinity(2) or sched_setaffinity(2) of this thread, which is the one that executes the program.
+func (p *processors) call(trap uintptr) syscall.Errno {
+	_, _, errno := syscall.RawSyscall(trap, 0, unsafe.Sizeof(*p), uintptr(unsafe.Pointer(p))) //nolint:gosec // G103: the kernel's interface
+	return errno
+}
+
+// pin lets this thread, and what it executes and starts, run on n of its processors only. Which these are depends on our process id,
+// so that servers do not crowd on the same ones.
+func pin(n int) error {
+	var may, chosen processors
+	if errno := may.call(syscall.SYS_SCHED_GETAFFINITY); errno != 0 {
+		return os.NewSyscallError("sched_getaffinity", errno)
+	}
+	var all []int
+	for word, set := range may {
+		for ; set != 0; set &= set - 1 {
+			all = append(all, word*bits.UintSize+bits.TrailingZeros(uint(set)))
+		}
+	}
+	for i := range min(n, len(all)) {
+		cpu := all[(os.Getpid()+i)%len(all)]
+		chosen[cpu/bits.UintSize] |= 1 << (cpu % bits.UintSize)
+	}
+	if errno := chosen.call(syscall.SYS_SCHED_SETAFFINITY); errno != 0 {
+		return os.NewSyscallError("sched_setaffinity", errno)
 	}
 	return nil
 }

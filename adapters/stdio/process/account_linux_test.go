@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +83,23 @@ func TestProcessWithAMemoryLimit(t *testing.T) {
 	p := start(t, c)
 	for _, want := range []string{"32768", "32768", "100000", "1"} {
 		expect(t, p, want)
+	}
+}
+
+// A process and its children run on as many processors as they are given, of ours. With more than there are they have all.
+func TestProcessWithAProcessorLimit(t *testing.T) {
+	t.Parallel()
+	all := runtime.NumCPU()
+	if all < 2 {
+		t.Skip("there is one processor")
+	}
+	for _, row := range []struct{ limit, want int }{{1, 1}, {all - 1, all - 1}, {all + 1, all}} {
+		c := shell(`nproc; sh -c 'exec nproc'; cat`)
+		c.Env = BaseEnv(nil)
+		c.Limits = launch.Limits{CPUs: row.limit}
+		p := start(t, c)
+		expect(t, p, strconv.Itoa(row.want))
+		expect(t, p, strconv.Itoa(row.want))
 	}
 }
 

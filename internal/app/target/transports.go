@@ -96,7 +96,7 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 	}
 	opt := supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, AliveTimeout: up.Health.CheckTimeout, Reveal: b.reveal(up),
-		Command: process.Command{Argv: up.Command, Env: environment(up, home), Dir: up.Cwd, Limits: launch.Limits{Account: account, Memory: up.Memory},
+		Command: process.Command{Argv: up.Command, Env: environment(up, home), Dir: up.Cwd, Limits: launch.Limits{Account: account, Memory: up.Memory, CPUs: up.CPUs},
 			Secrets: up.Secrets(), MaxLine: b.Config.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: b.Reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
