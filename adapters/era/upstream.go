@@ -173,7 +173,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return proxy.Reply(answer), nil
 	}
 	opens := m.Is("initialize") && m.Kind == wire.Request && !u.pooled()
-	if opens && u.keeper.First() {
+	if opens {
 		if replies, tried, err := u.openFirst(ex); tried {
 			return replies, err
 		}
@@ -181,6 +181,11 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	v, err := u.Profile(ex)
 	if err != nil {
 		return nil, err
+	}
+	if opens { // a probe that was under way has found a modern side
+		if replies, tried, err := u.openFirst(ex); tried {
+			return replies, err
+		}
 	}
 	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.pooled() { // its relay has ended, and the session is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
@@ -212,17 +217,24 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 // pooled reports whether legacy clients use the sessions of the pool, and have none with a legacy server of their own.
 func (u *Upstream) pooled() bool { return u.opt.Sessions.Isolation.Mixed() || u.pool.Single() }
 
-// openFirst sends initialize to a process of which nothing is known, which shows as much as a probe and takes no other process. tried is
-// false if the server refuses it, and has to be probed.
+// openFirst sends initialize to a process whose legacy side is unknown, which shows as much as a probe and takes no other process. tried is
+// false if the server refuses it, and has to be probed or is known to be modern.
 func (u *Upstream) openFirst(ex *proxy.Exchange) (replies proxy.Replies, tried bool, err error) {
+	if !u.keeper.First() {
+		return nil, false, nil
+	}
 	msg := ex.Msg
 	msg.Edits = slices.Clone(msg.Edits)
 	ex.UpstreamEra.In(proxy.Legacy)
 	replies, err = u.relays.Open(ex, u.keeper.Legacy(nil))
-	if !errors.Is(err, probe.ErrNotLegacy) && !errors.Is(err, relay.ErrRetiring) || ex.Err() != nil {
+	if err == nil || ex.Err() != nil {
 		return replies, true, err
 	}
-	u.work.Note("debug", "the server does not take initialize; it is probed", err)
+	modern := !errors.Is(err, relay.ErrRetiring) && u.keeper.NotLegacy()
+	if !modern && !errors.Is(err, probe.ErrNotLegacy) && !errors.Is(err, relay.ErrRetiring) {
+		return replies, true, err
+	}
+	u.work.Note("debug", "the server does not take initialize; what it speaks is found out otherwise", err)
 	ex.Msg = msg
 	return nil, false, nil
 }

@@ -23,12 +23,12 @@ while read -r line; do
   *'"method":"server/discover"'*) case $2 in
     refuses) say '"error":{"code":-32601,"message":"unknown"}' ;;
     odd) say '"result":{}' ;;
-    modern) say '"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}' ;;
+    modern | dual | deaf | quits) say '"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}' ;;
     exits) exit 0 ;;
     spoiled) spoiled=1; say '"error":{"code":-32600,"message":"not initialized"}' ;;
     esac ;;
   *'"method":"ping"'*) [ "$2" = mute ] || say '"result":{}' ;;
-  *'"method":"initialize"'*) if [ "$2" = modern ]; then say '"error":{"code":-32601,"message":"unknown"}'; elif [ -z "$spoiled" ]; then
+  *'"method":"initialize"'*) if [ "$2" = quits ]; then exit 0; elif [ "$2" = deaf ]; then :; elif [ "$2" = modern ]; then say '"error":{"code":-32601,"message":"unknown"}'; elif [ -z "$spoiled" ]; then
     say '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"counted","version":"1"}}'; fi ;;
   *'"method":"tools/list"'*) say '"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}' ;;
   esac
@@ -74,6 +74,7 @@ func TestStarts(t *testing.T) {
 		{"exits", [4]int{1, 3, 3, 3}, ""},   // two have to show that
 		{"spoiled", [4]int{1, 2, 2, 2}, ""}, // it takes no handshake after a probe
 		{"modern", [4]int{1, 1, 2, 1}, ""},  // the second is asked whether it is legacy too
+		{"dual", [4]int{1, 1, 2, 1}, ""},    // the second is the legacy client's own
 		{"refuses", [4]int{1, 1, 1, 1}, "era = \"legacy\"\n"},
 		{"mute", [4]int{1, 2, 2, 2}, "era = \"legacy\"\n"},
 		{"modern", [4]int{1, 1, 1, 1}, "era = \"modern\"\n"},
@@ -94,6 +95,24 @@ func TestStarts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A modern server that does not answer initialize, or ends there, serves legacy clients all the same, and is asked for it once.
+func TestModernServerWithoutInitialize(t *testing.T) {
+	for server, starts := range map[string]int{"deaf": 2, "quits": 2} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "starts")
+			r := probing(t, fmt.Sprintf("[upstreams.default]\ncommand = [\"sh\", \"-c\", '''%s''', \"sh\", %q, %q]\nprobe_timeout = \"1s\"\n", counted, file, server))
+			for range 2 {
+				r.open("2025-11-25", "{}")
+			}
+			lines, err := os.ReadFile(file)
+			if n := strings.Count(string(lines), "\n"); n != starts {
+				t.Errorf("%d starts, want %d (%v)", n, starts, err)
+			}
+		})
 	}
 }
 

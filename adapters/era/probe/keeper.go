@@ -221,8 +221,8 @@ func (k *Keeper) proved(m *wire.Message) {
 		copied := *known
 		v = &copied
 	}
-	news := known == nil && k.half == nil || known != nil && known.presumed
-	v.presumed, v.Init = false, init
+	news := known == nil && k.half == nil || known != nil && (known.presumed || !known.Legacy)
+	v.presumed, v.checked, v.Legacy, v.Init = false, true, true, init
 	if !v.Modern {
 		v.Version = string(wire.Get(init, wire.Whole(init), "protocolVersion").Text(init))
 	}

@@ -38,7 +38,7 @@ func (v *Profile) Eras() string {
 }
 
 // Checked reports whether the profile covers both eras and rests on a handshake: a modern server is probed for its legacy side when the
-// first legacy client connects, and the first client of a legacy process completes its probe.
+// first legacy client connects, which in the case of a process completes the probe itself.
 func (v *Profile) Checked() bool { return !v.presumed && (v.checked || !v.Modern) }
 
 // Identity returns the server's serverInfo and capabilities as raw JSON; nil where absent.

@@ -38,12 +38,26 @@ func (k *Keeper) Legacy(v *Profile) transport.Dial {
 // process reports whether links are processes of our own.
 func (k *Keeper) process() bool { return k.server.Wires.Stdio && !k.server.Wires.Remote }
 
-// First reports whether the initialize of a legacy client may be sent before the server has been probed: nothing is known of a process
-// that may be legacy. Its answer tells as much as a probe, and does not need a process of its own.
+// First reports whether the initialize of a legacy client may be sent before a process has been probed for its legacy side. Its answer tells
+// as much as a probe, and does not need a process of its own.
 func (k *Keeper) First() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.process() && k.profile == nil && k.probing == nil && !k.careful && !k.refused && k.server.Wires.Legacy != nil
+	unknown := k.profile == nil || k.profile.Modern && !k.profile.checked
+	return k.process() && unknown && k.probing == nil && !k.careful && !k.refused && k.server.Wires.Legacy != nil
+}
+
+// NotLegacy records that a process takes no handshake, and reports whether it is known to be modern: then it serves legacy clients too.
+func (k *Keeper) NotLegacy() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.profile == nil || !k.profile.Modern {
+		return false
+	}
+	v := *k.profile
+	v.checked = true
+	k.profile = &v
+	return true
 }
 
 // ErrNotLegacy reports that a server of which nothing was known refuses initialize.
