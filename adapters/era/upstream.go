@@ -230,7 +230,8 @@ func (u *Upstream) openFirst(ex *proxy.Exchange) (replies proxy.Replies, tried b
 	if err == nil || ex.Err() != nil {
 		return replies, true, err
 	}
-	modern := !errors.Is(err, relay.ErrRetiring) && u.keeper.NotLegacy()
+	servers := errors.Is(err, probe.ErrNotLegacy) || proxy.IsFault(err, proxy.UpstreamTimeout) || proxy.IsFault(err, proxy.Lost) // and not a limit of ours
+	modern := servers && u.keeper.NotLegacy()
 	if !modern && !errors.Is(err, probe.ErrNotLegacy) && !errors.Is(err, relay.ErrRetiring) {
 		return replies, true, err
 	}

@@ -9,7 +9,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// missingUser is what `config check` says of a user that does not exist.
+// missingUser is the mistake that `config check` reports for a user that does not exist.
 func missingUser() string {
 	if runtime.GOOS != "linux" {
 		return "needs Linux"

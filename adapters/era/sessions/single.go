@@ -286,7 +286,7 @@ func (s *Session) settle() {
 	}
 }
 
-// refuseHeld refuses the questions that were held back for too long. What runs now will run alone the next time.
+// refuseHeld refuses the questions that were held back for too long. The calls that run now run alone the next time.
 func (s *Session) refuseHeld() {
 	s.mu.Lock()
 	held := s.inbox.held

@@ -89,7 +89,7 @@ func (r *besideRig) refused() (all []string) {
 	return slices.DeleteFunc(slices.Clone(l.Said), func(m string) bool { return !strings.Contains(m, `"error"`) })
 }
 
-// A client's calls run beside each other after a head start. What is asked meanwhile waits until it can be of one only.
+// A client's calls run beside each other after a head start. A question waits until it can belong to one call only.
 func TestCallsBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBesideRig(t)

@@ -52,7 +52,7 @@ func (l Limits) encode() string {
 	return b.String()
 }
 
-// decode is the inverse of encode. What is no number is an error.
+// decode is the inverse of encode. A field that is no number is an error.
 func decode(text string) (Limits, error) {
 	var all []int
 	for field := range strings.FieldsSeq(text) {

@@ -18,8 +18,8 @@ var capabilities = []struct {
 	name string
 }{{5, "CAP_KILL"}, {6, "CAP_SETGID"}, {7, "CAP_SETUID"}}
 
-// Account finds the account for children that run as a user, a group, or both, which are names or numbers; "" is none. It is nil
-// if that is what we run as. env are the variables by which a program finds its user's home. The errors say what to change.
+// Account finds the account for children that run as a user, a group, or both, which are names or numbers; "" is none. The
+// account is nil if it is our own. env has the variables HOME, USER and LOGNAME of a user. The errors say what to change.
 func Account(userName, groupName string) (account *launch.Account, env []string, err error) {
 	a := &launch.Account{UID: os.Geteuid(), GID: os.Getegid()}
 	if userName != "" {

@@ -57,7 +57,7 @@ type Command struct {
 	Stderr func(line []byte)
 	// Secrets are hidden in the last lines on stderr.
 	Secrets *redact.Secrets
-	// Limits are the account of the child and its memory, on Linux; elsewhere they are ignored.
+	// Limits are the account, the memory and the processors of the child, on Linux; elsewhere they are ignored.
 	Limits launch.Limits
 	// Reaper, if not nil, starts the child and ends all its descendants, including those that have left its process
 	// group, and also when the proxy is killed. While no reaper is available, the child is started directly.

@@ -40,7 +40,7 @@ var ErrClosed = errors.New("reaper: closed")
 // ErrLost is returned by Start if the reaper process ended before it answered. The next Start gets a new one.
 var ErrLost = errors.New("reaper: the reaper process has ended")
 
-// ErrUnkept is what Options.Note gets when the keeper of a reaper process has ended (Linux).
+// ErrUnkept reports that the keeper of a reaper process has ended (Linux). Options.Note gets it.
 var ErrUnkept = errors.New("reaper: the keeper process has ended, so that a kill of both others may leave children; the next child gets new ones")
 
 // Options configure a Reaper. The zero value is usable.
