@@ -161,11 +161,11 @@ makers: build ## clients and servers of other makers; writes conformance/makers/
 	conformance/makers/setup.sh
 	conformance/makers/run.mjs --table conformance/makers/RESULTS.md
 
-# Without a JDK and Maven this is left out, except in CI.
+# Without a JDK, Maven and Rust this is left out, except in CI.
 made: build
-	@if [ -n "$$CI" ] || { command -v javac && command -v mvn; } >/dev/null; then \
-		conformance/makers/setup.sh --short && conformance/makers/run.mjs --short; \
-	else echo "make: without a JDK and Maven the clients and servers of other makers are left out"; fi
+	@if [ -n "$$CI" ] || { command -v javac && command -v mvn && command -v cargo; } >/dev/null; then \
+		conformance/makers/setup.sh && conformance/makers/run.mjs --short; \
+	else echo "make: without a JDK, Maven and Rust the clients and servers of other makers are left out"; fi
 
 rested: build packages
 	conformance/rest/schemathesis.sh --short

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh [--short]: installs the makers' software at pinned versions: .java/ (Maven Central, compiled by javac), .venv/ (PyPI, by the uv of
-# servers/setup.sh), npm/node_modules, and without --short .rust/ (crates.io; a minute or two). Does nothing if they are installed. Needs
-# JDK 17, Maven, Python 3.11 with venv, Node.js 20, Rust 1.88, and for an installation the package registries.
+# setup.sh: installs the makers' software at pinned versions: .java/ (Maven Central, compiled by javac), .venv/ (PyPI, by the uv of
+# servers/setup.sh), npm/node_modules, and .rust/ (crates.io, compiled by cargo). Does nothing if they are installed; the first time takes
+# a minute or two. Needs JDK 17, Maven, Python 3.11 with venv, Node.js 20, Rust 1.88, and for an installation the package registries.
 set -eu
 cd "$(dirname "$0")"
 need() { command -v "$1" >/dev/null || { echo "makers/setup.sh: $1 is missing: $2" >&2; exit 2; }; }
@@ -11,6 +11,7 @@ need python3 "install Python 3.11 or later with venv"
 python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
   { echo "makers/setup.sh: Python 3.11 or later with venv is needed (on Debian: python3-venv)" >&2; exit 2; }
 need npm "install Node.js 20 or later"
+need cargo "install Rust 1.88 or later (https://rustup.rs)"
 
 # current STAMP FILE…: whether STAMP has the contents of the files; else remember writes it.
 current() { cat "${@:2}" | cmp -s - "$1"; }
@@ -45,7 +46,6 @@ node() {
 
 rust() {
   current .rust/.ready rust/Cargo.toml rust/Cargo.lock rust/src/main.rs && return
-  need cargo "install Rust 1.88 or later (https://rustup.rs)"
   cargo build --quiet --locked --manifest-path rust/Cargo.toml --target-dir .rust
   remember .rust/.ready rust/Cargo.toml rust/Cargo.lock rust/src/main.rs
 }
@@ -53,5 +53,5 @@ rust() {
 java & one=$!
 python & two=$!
 node & three=$!
-[ "${1:-}" = --short ] || rust
+rust
 wait $one && wait $two && wait $three

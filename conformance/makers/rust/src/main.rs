@@ -139,13 +139,28 @@ async fn call(client: &Running, name: &str, arguments: serde_json::Value) -> Out
     Ok(if result["isError"] == json!(true) { format!("isError: {text}") } else { text })
 }
 
-/// Prints a line for each case: its name, a tab, what came of it.
+/// The milliseconds of n calls one after the other, shortest first.
+async fn times(client: &Running, n: usize, name: &str) -> Outcome<Vec<f64>> {
+    let mut times = Vec::new();
+    for _ in 0..n {
+        let began = Instant::now();
+        call(client, name, json!({"text": "hi"})).await?;
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
+
+/// Prints a line for each case: its name, a tab, what came of it. In between it prints times, which differ from run to run.
 async fn client(era: &str, target: &[&str]) -> Outcome<()> {
+    let began = Instant::now();
     let client = connect(era, target).await?;
     let mut names: Vec<_> = client.list_all_tools().await?.into_iter().map(|t| t.name.to_string()).collect();
+    println!("open took {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
     names.sort();
     println!("list\t{}", names.join(","));
     println!("call\t{}", call(&client, "echo", json!({"text": "hällo"})).await?);
+    println!("call took {:.1} ms", times(&client, 60, "echo").await?[30]);
     call(&client, "count", json!({"n": 3})).await?;
     for _ in 0..100 { // each notification has a task of its own: they come in any order, and perhaps after the response
         if REPORTED.lock().unwrap().len() >= 3 { break }
@@ -156,6 +171,7 @@ async fn client(era: &str, target: &[&str]) -> Outcome<()> {
     println!("fail\t{}", call(&client, "fail", json!({"text": ""})).await?);
     println!("unknown\t{}", match call(&client, "nonsense", json!({})).await { Ok(text) if !text.starts_with("isError") => text, _ => "refused".into() });
     println!("ask\t{}", call(&client, "ask", json!({"text": ""})).await?);
+    println!("ask took {:.1} ms", times(&client, 3, "ask").await?[0]);
     let slow = CallToolRequest::new(request("slow", json!({"n": 20000})));
     let handle = client.send_cancellable_request(ClientRequest::CallToolRequest(slow), PeerRequestOptions::no_options()).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -168,13 +184,7 @@ async fn client(era: &str, target: &[&str]) -> Outcome<()> {
 
 async fn bench(era: &str, url: &str, n: usize) -> Outcome<()> {
     let client = connect(era, &[url]).await?;
-    let mut times = Vec::new();
-    for _ in 0..n {
-        let began = Instant::now();
-        call(&client, "echo", json!({"text": "hi"})).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
-    }
-    times.sort_by(f64::total_cmp);
+    let times = times(&client, n, "echo").await?;
     println!("n={n} median {:.2} p90 {:.2} p99 {:.2} ms", times[n / 2], times[n * 9 / 10], times[n * 99 / 100]);
     client.cancel().await?;
     Ok(())
