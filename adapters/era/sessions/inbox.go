@@ -54,6 +54,17 @@ func (b *inbox) stop() {
 	}
 }
 
+// withdraw removes a question that the server has withdrawn. If it was the last, the time of later ones begins anew.
+func (b *inbox) withdraw(m *wire.Message) {
+	named := func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) }
+	if b.early = slices.DeleteFunc(b.early, named); len(b.early) == 0 {
+		b.stop()
+	}
+	if b.held = slices.DeleteFunc(b.held, named); len(b.held) == 0 {
+		b.drop()
+	}
+}
+
 // Join adds a call that receives messages from outside calls. If the server may ask in it, it receives the questions that arrived
 // before: many servers ask for the roots right after the handshake, and an empty answer would be false.
 func (t *Turn) Join(c Receiver, asks bool) {
@@ -114,10 +125,10 @@ func (s *Session) Message(m *wire.Message) bool {
 	case s.Notice(m):
 	case m.Is("notifications/cancelled"):
 		s.mu.Lock()
-		named := func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) }
-		s.inbox.early, s.inbox.held = slices.DeleteFunc(s.inbox.early, named), slices.DeleteFunc(s.inbox.held, named)
+		s.inbox.withdraw(m)
 		all := slices.Clone(s.inbox.calls)
 		s.mu.Unlock()
+		s.pool.signal()
 		for _, c := range all {
 			c.Withdraw(m)
 		}

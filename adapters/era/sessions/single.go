@@ -245,13 +245,10 @@ func (s *Session) holdBack(m *wire.Message, rivals int) {
 		return
 	}
 	b.held = append(b.held, own)
-	stuck := len(b.held) >= rivals
 	switch {
-	case b.giveUp == nil && stuck:
-		b.giveUp = time.AfterFunc(min(stuckTime, s.pool.opt.LeaseWait), s.refuseHeld)
-	case b.giveUp == nil:
+	case b.giveUp == nil: // it is the first
 		b.giveUp = time.AfterFunc(s.pool.opt.LeaseWait, s.refuseHeld)
-	case stuck:
+	case len(b.held) >= rivals:
 		b.giveUp.Reset(min(stuckTime, s.pool.opt.LeaseWait))
 	}
 	s.mu.Unlock()

@@ -39,12 +39,13 @@ func acquire(p *Pool, ex *proxy.Exchange, lease bool) (use, error) {
 type singleRig struct {
 	t      *testing.T
 	pool   *Pool
+	server *fakeserver.Server
 	others int
 }
 
 func newSingleRig(t *testing.T) *singleRig {
-	r := &singleRig{t: t}
 	s := &fakeserver.Server{}
+	r := &singleRig{t: t, server: s}
 	server := &transport.Server{Name: "up", Wires: transport.Wires{Legacy: s.Dial}, Timeout: time.Second, Self: []byte(`{"name":"d","version":"1"}`)}
 	opt := Options{Max: 8, IdleTTL: time.Hour, LeaseWait: 5 * time.Second, Others: func() int { return r.others }}
 	group := work.New(nil)
