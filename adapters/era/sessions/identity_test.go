@@ -1,8 +1,12 @@
 package sessions
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"testing/synctest"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -33,5 +37,74 @@ func TestIdentifyUsers(t *testing.T) {
 		if (one != two) != (c.isolation.Sharing == ByPrincipal) {
 			t.Errorf("%+v: processes %+v and %+v", c.isolation, one, two)
 		}
+	}
+}
+
+// The identity of a client that describes itself as it did before is not derived anew, unless its description is large.
+func TestRecentIdentities(t *testing.T) {
+	large := append(append([]byte(`{"name":"`), bytes.Repeat([]byte("n"), recentMost/2)...), `"}`...)
+	for name, c := range map[string]struct {
+		principal  string
+		info, caps []byte
+		cached     bool
+	}{
+		"small":           {"p", []byte(`{"name":"n"}`), []byte(`{}`), true},
+		"large principal": {strings.Repeat("p", recentMost), []byte(`{"name":"n"}`), []byte(`{}`), false},
+		"large in all":    {"p", large, large, false},
+	} {
+		p := &Pool{server: &transport.Server{Self: []byte(`{}`)}}
+		ex := &proxy.Exchange{Caller: proxy.Caller{Principal: c.principal}, Client: proxy.Client{Info: c.info, Caps: c.caps}}
+		if n := testing.AllocsPerRun(100, func() { p.identify(ex) }); (n == 0) != c.cached {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// Sessions that all callers share know whether several have come, since the server may speak of any of them.
+func TestSeveralCallers(t *testing.T) {
+	p := &Pool{server: &transport.Server{Self: []byte(`{}`)}, opt: Options{Isolation: Isolation{Sharing: Shared}}}
+	for i, c := range []struct {
+		principal string
+		several   bool
+	}{{"p", false}, {"p", false}, {"q", true}, {"p", true}} {
+		p.identity(&proxy.Exchange{Caller: proxy.Caller{Principal: c.principal}})
+		if p.Several() != c.several {
+			t.Errorf("call %d: several %v", i, p.Several())
+		}
+	}
+}
+
+// A server gets the name and the capabilities of its client; those of Dragoman if the client has no name, or shares the session.
+func TestSessionIsOpenedInTheClientsName(t *testing.T) {
+	const own = `"clientInfo":{"name":"dragoman","version":"1"}`
+	for name, c := range map[string]struct {
+		sharing    Sharing
+		declareAll bool
+		info, caps string
+		want       []string
+	}{
+		"its own":         {BySession, false, `{"name":"n"}`, `{"roots":{}}`, []string{`"clientInfo":{"name":"n"}`, `"capabilities":{"roots":{}}`}},
+		"without one":     {BySession, false, ``, `{"roots":{}}`, []string{own, `"capabilities":{"roots":{}}`}},
+		"shared":          {Shared, false, `{"name":"n"}`, `{"roots":{}}`, []string{own, `"capabilities":{}`}},
+		"promised":        {BySession, true, `{"name":"n"}`, `{}`, []string{`"roots":{}`, `"sampling":{"tools":{}}`}},
+		"never to a pool": {Pooled, true, `{"name":"n"}`, `{}`, []string{own, `"capabilities":{}`}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &fakeserver.Server{}
+			r := newRig(server)
+			r.opt.Isolation.Sharing, r.opt.DeclareAll = c.sharing, c.declareAll
+			ex := of(t, "p", c.caps, aCall)
+			ex.Client.Info = nil
+			if c.info != "" {
+				ex.Client.Info = []byte(c.info)
+			}
+			r.acquire(t, ex, 0)
+			for _, want := range c.want {
+				if got := said(server)[0]; !strings.Contains(got, want) {
+					t.Errorf("%s: %s, want %s", name, got, want)
+				}
+			}
+			r.close(t)
+		})
 	}
 }

@@ -1,8 +1,11 @@
 package sessions
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dragoman/adapters/era/internal/fakeserver"
@@ -81,4 +84,97 @@ type slowly struct {
 func (l slowly) Close() error {
 	<-l.until
 	return l.Link.(*counted).Link.Close()
+}
+
+// At a limit the process of an idle session gives way: one of the caller's own, if the limit is that of a principal.
+func TestProcessesGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeserver.Server{}
+		links := make(map[string]transport.Link)
+		var asked []string
+		evict := func(principal string, own bool) bool {
+			asked = append(asked, principal+map[bool]string{true: " own"}[own])
+			link := links["p"]
+			go func() { time.Sleep(time.Second); _ = link.Close() }()
+			return link != nil
+		}
+		q := NewQuota(&transport.Server{Name: "up", Wires: transport.Wires{Stdio: true}}, Options{LeaseWait: 5 * time.Second, Processes: Processes{Max: 2, PerPrincipal: 1}}, evict)
+		for _, c := range []struct {
+			principal, asked string
+		}{{"p", ""}, {"q", ""}, {"p", "p own"}, {"p", "p own"}, {"r", "r"}} {
+			began := time.Now()
+			link, err := q.Dial(t.Context(), s.Dial, c.principal, transport.Discard{})
+			if err != nil {
+				t.Fatalf("%s: %v", c.principal, err)
+			}
+			links[c.principal] = link
+			if got := strings.Join(asked, ", "); got != c.asked || time.Since(began) != time.Duration(len(asked))*time.Second {
+				t.Errorf("%s: %q gives way, after %s", c.principal, got, time.Since(began))
+			}
+			asked = nil
+		}
+		if n := q.Processes(); n != 2 || s.Open() != 2 {
+			t.Errorf("%d processes counted, %d open", n, s.Open())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := q.Dial(ctx, s.Dial, "r", transport.Discard{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that leaves: %v", err)
+		}
+		time.Sleep(time.Second)
+		for _, principal := range []string{"q", "r"} {
+			_ = links[principal].Close()
+		}
+		if n := q.Processes(); n != 0 || len(q.of) != 0 {
+			t.Errorf("%d processes are left", n)
+		}
+	})
+}
+
+// A limit of 0 is none. Links that are no processes are not counted, and principals that share processes have no limit of their own.
+func TestQuotaWithoutLimits(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		stdio           bool
+		sharing         Sharing
+		limits          Processes
+		refused, counts int // of four
+	}{
+		{"no limits", true, BySession, Processes{}, 0, 0},
+		{"none per principal", true, BySession, Processes{Max: 5}, 0, 4},
+		{"none in all", true, BySession, Processes{PerPrincipal: 1}, 0, 0},
+		{"HTTP", false, BySession, Processes{Max: 1, PerPrincipal: 1}, 0, 0},
+		{"one process", true, Shared, Processes{Max: 5, PerPrincipal: 1}, 0, 4},
+		{"by principal", true, ByPrincipal, Processes{Max: 5, PerPrincipal: 1}, 3, 1},
+		{"all are spares", true, BySession, Processes{Max: 2, Spares: 2}, 3, 1},
+		{"spares", true, BySession, Processes{Max: 4, Spares: 2}, 2, 2},
+	} {
+		s := &fakeserver.Server{}
+		q := NewQuota(&transport.Server{Wires: transport.Wires{Stdio: c.stdio}}, Options{Isolation: Isolation{Sharing: c.sharing}, Processes: c.limits}, func(string, bool) bool { return false })
+		refused := 0
+		for range 4 {
+			if _, err := q.Dial(t.Context(), s.Dial, "p", transport.Discard{}); err != nil {
+				refused++
+			}
+		}
+		if refused != c.refused || q.Processes() != c.counts {
+			t.Errorf("%s: %d refused, %d counted", c.name, refused, q.Processes())
+		}
+	}
+}
+
+// A process of one principal is owned by it; a process that does not start counts no longer.
+func TestDialForAPrincipal(t *testing.T) {
+	q := NewQuota(&transport.Server{Wires: transport.Wires{Stdio: true}}, Options{Processes: Processes{Max: 1}}, func(string, bool) bool { return false })
+	for _, principal := range []string{"p", ""} {
+		dial := func(ctx context.Context, _ transport.Sink) (transport.Link, error) {
+			if transport.IsOwned(ctx) != (principal != "") {
+				t.Errorf("%q: owned %v", principal, transport.IsOwned(ctx))
+			}
+			return nil, errors.New("no such file")
+		}
+		if _, err := q.Dial(t.Context(), dial, principal, transport.Discard{}); err == nil || err.Error() != "no such file" || q.Processes() != 0 || q.waiting() != 0 {
+			t.Errorf("%q: %v, %d processes", principal, err, q.Processes())
+		}
+	}
 }
