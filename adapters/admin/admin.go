@@ -14,6 +14,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
 )
 
 // Check is one condition of readiness.
@@ -49,7 +51,7 @@ type Options struct {
 	Levels  Levels                                // behind /loglevel
 	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets
 	Pprof   func() bool                           // reports whether profiles are served
-	Closed  func() string                         // why /config, /loglevel and profiles are not served, and how to change that; empty: they are
+	Closed  func() *proxy.Error                   // why /config, /loglevel and profiles are not served, and how to change that; nil: they are
 }
 
 // Register adds the handlers to a server, each for GET and HEAD. /healthz answers 200 while the process lives. /readyz answers 200 if
@@ -95,8 +97,8 @@ func (opt *Options) index() string {
 	if opt.Pprof() {
 		b.WriteString("/debug/pprof/  profiles of the process\n")
 	}
-	if why := opt.Closed(); why != "" {
-		b.WriteString("\n" + why + "\n")
+	if err := opt.Closed(); err != nil {
+		b.WriteString("\n" + err.Message + "\n")
 	}
 	return b.String()
 }
@@ -105,8 +107,8 @@ func (opt *Options) index() string {
 func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
-		if why := opt.Closed(); why != "" {
-			failed(ctx, fasthttp.StatusForbidden, why)
+		if err := opt.Closed(); err != nil {
+			refuse(ctx, err)
 			return
 		}
 		h(ctx)
@@ -150,4 +152,26 @@ func failed(ctx *fasthttp.RequestCtx, status int, why string) {
 	reply(ctx, struct {
 		Error string `json:"error"`
 	}{why})
+}
+
+// refuse refuses a request, and notes that (mcphttp.Deny).
+func refuse(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+	mcphttp.Deny(ctx, err)
+	failed(ctx, err.Status, err.Message)
+}
+
+// Refused answers a request that the listener refuses before any route, with a status.
+func Refused(ctx *fasthttp.RequestCtx, status int) {
+	mcphttp.Deny(ctx, mcphttp.Refusal(status, httpserver.DefaultBody, httpserver.DefaultHeader))
+	failed(ctx, status, fasthttp.StatusMessage(status))
+}
+
+// NotFound answers 404 for a path that is not served.
+func NotFound(ctx *fasthttp.RequestCtx) {
+	refuse(ctx, proxy.Errf(proxy.PathUnknown, "the admin listener does not serve %s; its / lists what it serves", ctx.Path()))
+}
+
+// MethodNotAllowed answers 405 for a method that the path does not have.
+func MethodNotAllowed(ctx *fasthttp.RequestCtx) {
+	refuse(ctx, proxy.Errf(proxy.VerbUnknown, "the admin listener does not serve %s here", ctx.Method()))
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
+
+	"dragoman/proxy"
 )
 
 // Levels reads and changes the log level.
@@ -42,7 +44,7 @@ func (opt *Options) setLevel(ctx *fasthttp.RequestCtx) {
 		err = opt.Levels.SetLevel(level, span)
 	}
 	if err != nil {
-		failed(ctx, fasthttp.StatusBadRequest, err.Error())
+		refuse(ctx, proxy.Errf(proxy.InvalidRequest, "the level of the log stays: %w", err))
 		return
 	}
 	opt.level(ctx)

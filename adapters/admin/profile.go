@@ -1,12 +1,13 @@
 package admin
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/pprofhandler"
+
+	"dragoman/proxy"
 )
 
 // maxProfile bounds the duration of a profile, in seconds.
@@ -15,11 +16,11 @@ const maxProfile = 300
 // profile serves net/http/pprof's pages.
 func (opt *Options) profile(ctx *fasthttp.RequestCtx) {
 	if !opt.Pprof() {
-		failed(ctx, fasthttp.StatusNotFound, "profiles are off; set admin.pprof = true")
+		refuse(ctx, proxy.Errf(proxy.PathUnknown, "profiles are off; set admin.pprof = true"))
 		return
 	}
 	if n, err := strconv.ParseFloat(string(ctx.QueryArgs().Peek("seconds")), 64); err == nil && (n > maxProfile || math.IsNaN(n)) {
-		failed(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("seconds: %d at most", maxProfile))
+		refuse(ctx, proxy.Errf(proxy.InvalidRequest, "seconds of a profile: %d at most", maxProfile))
 		return
 	}
 	if string(ctx.Path()) == "/debug/pprof/" { // pprofhandler knows its index under this name only

@@ -41,9 +41,15 @@ func Message(ctx *fasthttp.RequestCtx, status int, m *wire.Message) {
 	_ = m.WriteOut(ctx.Response.BodyWriter()) // writes to memory
 }
 
-// Fail answers with an error as JSON, and sets the headers WWW-Authenticate and Retry-After where the error has them. id
-// is raw JSON, nil if it could not be read.
+// Fail refuses a request that does not become an exchange: it answers with an error as JSON, and notes it (Deny). It sets the
+// headers WWW-Authenticate and Retry-After where the error has them. id is raw JSON, nil if it could not be read.
 func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
+	Deny(ctx, err)
+	fail(ctx, status, id, err)
+}
+
+// fail answers with an error.
+func fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
 	if err.Challenge != "" {
 		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, err.Challenge)
 	}
@@ -165,7 +171,7 @@ func (n *ResponseOptions) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err
 		// keep using the dead session.
 		status, id = fasthttp.StatusNotFound, nil
 	}
-	Fail(ctx, status, id, e)
+	fail(ctx, status, id, e)
 }
 
 // replayed marks a cached answer with HeaderReplayed. An event stream is not marked, because its head has been sent.

@@ -82,6 +82,7 @@ func ReadPost(ctx *fasthttp.RequestCtx) *Post {
 	var err error
 	if p.Msg, err = d.reader.Scan(ctx.PostBody()); err != nil {
 		Unreadable(ctx, &p.Msg, err)
+		p.Msg = wire.Message{}
 		return nil
 	}
 	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), d.head.Caller, d.head.Arrival, KeyOf(ctx)
@@ -221,7 +222,7 @@ func Refusal(status, body, header int) *proxy.Error {
 func Crowded(ctx *fasthttp.RequestCtx) {
 	err := proxy.Errf(proxy.Busy, "as many connections are at work as limits.connections allows; try again, or raise it")
 	err.RetryAfter = 1
-	Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
+	fail(ctx, fasthttp.StatusServiceUnavailable, nil, err) // there is no request
 }
 
 // Unwritable returns the error of an answer for which there is no room.

@@ -15,7 +15,8 @@ import (
 type scratch struct {
 	head   proxy.Head // input of the gates; their findings stay after they have run
 	post   Post
-	reader wire.Reader // for the messages on this connection
+	reader wire.Reader  // for the messages on this connection
+	denied *proxy.Error // see Deny
 }
 
 func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
@@ -32,7 +33,7 @@ func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
 func (d *scratch) Clear() {
 	reply := d.head.Reply
 	clear(reply)
-	d.head, d.post = proxy.Head{Reply: reply[:0]}, Post{}
+	d.head, d.post, d.denied = proxy.Head{Reply: reply[:0]}, Post{}, nil
 }
 
 // Gates combines gates, in order, into one function for an HTTP server. The function reports whether the request may
@@ -61,6 +62,23 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 		setReply(ctx, h)
 		return true
 	}
+}
+
+// Deny notes that a request is refused before it becomes an exchange, so that it is recorded when it has been answered. A failure of
+// Dragoman itself is no refusal.
+func Deny(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+	if err.Name != proxy.Internal.Name {
+		scratchOf(ctx).denied = err
+	}
+}
+
+// RefusalOf returns the error of Deny; nil if the request was not refused, or became an exchange.
+func RefusalOf(ctx *fasthttp.RequestCtx) *proxy.Error { return scratchOf(ctx).denied }
+
+// MethodOf returns the method of the message in a POST; nil if none was read.
+func MethodOf(ctx *fasthttp.RequestCtx) []byte {
+	m := &scratchOf(ctx).post.Msg
+	return m.Text(m.Method)
 }
 
 // HeaderRequestID is the header of a request's correlation id, in requests and answers.

@@ -37,7 +37,9 @@ func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 		ctx.SetContentType("application/json")
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if !ok {
-			e, status := errorEnvelope(proxy.Errf(proxy.ServerUnknown, "no server is called %q", server))
+			err := proxy.Errf(proxy.ServerUnknown, "no server is called %q", server)
+			mcphttp.Deny(ctx, err)
+			e, status := errorEnvelope(err)
 			e.RequestID, e.Timestamp = requestID(ctx), envelope.Timestamp(opt.Now())
 			ctx.Response.Header.Set("X-Request-ID", e.RequestID)
 			ctx.SetStatusCode(status)

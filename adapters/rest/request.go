@@ -152,7 +152,8 @@ func (r *request) whole(ex *proxy.Exchange, replies proxy.Replies, shape shaper,
 // refused answers a request that is invalid. No server receives it; the policies in Options.Around see a refused exchange.
 func (r *request) refused(method string, err error) {
 	if ex, xerr := r.Exchange(method, mcpcall.ToolCall{}, nil, nil); xerr == nil {
-		_, err = proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, err }, r.d.opt.Around...)(ex)
+		ex.Refusal = err
+		_, err = proxy.Chain(proxy.RefusedBefore, r.d.opt.Around...)(ex)
 	}
 	r.fail(err)
 }

@@ -72,6 +72,7 @@ func Owns(path string) bool {
 
 // refuse answers a request that reaches no handler. A status other than 0 replaces the error's own.
 func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
+	mcphttp.Deny(ctx, err)
 	r := &request{d: d, ctx: ctx, began: d.opt.Now(), Origin: mcpcall.Origin{ID: requestID(ctx)}}
 	a := r.refusal(err)
 	if status != 0 {

@@ -17,6 +17,7 @@ import (
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
+	"dragoman/proxy"
 )
 
 // AdminServer makes the server of the admin listener, or nil if it is off. It shows the current generation.
@@ -37,7 +38,8 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 		}
 	}
 	gate := access.Origin(access.OriginOptions{Loopback: c.Loopback()})
-	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: g.gateway(mcphttp.Refuse, gate)}})
+	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: gateway(mcphttp.Refuse, gate), Answered: g.recordRefusal,
+		Refused: admin.Refused, NotFound: admin.NotFound, MethodNotAllowed: admin.MethodNotAllowed}})
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +53,11 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 			return now.Load().Cfg.PrintTOML(to)
 		},
 		Pprof: func() bool { return now.Load().Cfg.Admin.Pprof },
-		Closed: func() string {
+		Closed: func() *proxy.Error {
 			if c := &now.Load().Cfg.Admin; c.Loopback() || c.AllowRemote {
-				return ""
+				return nil
 			}
-			return "the admin listener is not loopback: /config, /loglevel and profiles are refused; set " + config.AllowRemoteKey + " = true if only operators reach it"
+			return proxy.Errf(proxy.ForbiddenOrigin, "the admin listener is not loopback: /config, /loglevel and profiles are refused; set %s = true if only operators reach it", config.AllowRemoteKey)
 		}}
 	if g.Cfg.Monitoring.MetricsEnabled {
 		opt.Metrics = g.Metrics

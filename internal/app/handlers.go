@@ -48,7 +48,7 @@ func (g *Generation) ClientServer() (*httpserver.Server, error) {
 // clientHandler makes the handler of the main listener.
 func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	c := g.Cfg
-	opts := httpserver.HandlerOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
+	opts := httpserver.HandlerOptions{Answered: g.recordRefusal, Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
 	down := g.restEndpoint(&opts)
 	responses := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.draining,
 		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &g.streams}}
@@ -126,14 +126,23 @@ func publicOrigin(resource string) []string {
 	return []string{strings.ToLower(u.Scheme + "://" + u.Host)}
 }
 
-// gateway combines the gates that are on into the form that a listener takes. Refusals are recorded.
-func (g *Generation) gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
-	recorded := func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
-		g.telemetry.heads.Record(telemetry.RefusedHead{Verb: ctx.Method(), Path: ctx.Path(), Arrival: mcphttp.ArrivalOf(ctx), Caller: mcphttp.CallerOf(ctx)}, err)
-		refuse(ctx, err)
-	}
+// gateway combines the gates that are on into the form that a listener takes.
+func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
 	on := slices.DeleteFunc(gates, func(gate proxy.Gate) bool { return gate == nil })
-	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(recorded, on...)}
+	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(refuse, on...)}
+}
+
+// recordRefusal records an answered request if it was refused before it became an exchange. Policies record the others.
+func (g *Generation) recordRefusal(ctx *fasthttp.RequestCtx) {
+	err := mcphttp.RefusalOf(ctx)
+	if err == nil {
+		return
+	}
+	r := telemetry.Refused{Method: mcphttp.MethodOf(ctx), Arrival: mcphttp.ArrivalOf(ctx), Address: httpserver.AddrOf(ctx), Caller: mcphttp.CallerOf(ctx)}
+	if len(httpserver.FieldsOf(ctx).Raw()) > 0 {
+		r.Verb, r.Path = ctx.Method(), ctx.Path()
+	}
+	g.telemetry.refused.Record(r, err)
 }
 
 // metadata serves the metadata by which clients find the authorization server (RFC 9728), for the service as a whole

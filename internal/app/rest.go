@@ -19,7 +19,7 @@ import (
 func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstream {
 	c := g.Cfg
 	if !c.Rest.Enabled {
-		opts.Gates = g.gateway(mcphttp.Refuse, g.gates()...)
+		opts.Gates = gateway(mcphttp.Refuse, g.gates()...)
 		return nil
 	}
 	tools := catalog.Options{Version: c.Service.Version, TTL: c.Rest.ToolsTTL, SkipArguments: !c.Rest.Validate, CheckResults: c.Rest.ValidateResults, Log: logging.Notes(g.Log),
@@ -30,7 +30,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Prefix: c.PublicPrefix, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
 		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.draining, Health: g.health()})
-	opts.Gates = g.gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
+	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down
 }

@@ -20,8 +20,8 @@ type observability struct {
 	requests *telemetry.Metrics
 	tracing  *telemetry.Tracing  // nil: tracing is off
 	audit    *telemetry.AuditLog // nil: nothing is audited
-	heads    *telemetry.GateRefusals
-	policies []proxy.Policy // see every request and its outcome, also requests that a listener refuses; the outermost first
+	refused  *telemetry.Refusals // HTTP requests that never become exchanges
+	policies []proxy.Policy      // see every request and its outcome, also requests that a listener refuses; the outermost first
 }
 
 // buildTelemetry makes what records requests. fast is the fast path of the access log; nil: it has none.
@@ -44,8 +44,8 @@ func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, 
 		trail = telemetry.Audit(telemetry.AuditOptions{Log: o.audit, Methods: cfg.Audit.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
 			What: cfg.Audit.Arguments, Redact: cfg.Audit.Redact, Value: cfg.Audit.ValueBytes, Bytes: cfg.Audit.ArgumentBytes})})
 	}
-	if o.heads, err = component.Get(set, "gate refusals", set.Number("audit"), component.Spec[*telemetry.GateRefusals]{Build: func(reg prometheus.Registerer) (*telemetry.GateRefusals, error) {
-		return telemetry.NewGateRefusals(o.audit, reg)
+	if o.refused, err = component.Get(set, "refusals", set.Number("audit"), component.Spec[*telemetry.Refusals]{Build: func(reg prometheus.Registerer) (*telemetry.Refusals, error) {
+		return telemetry.NewRefusals(o.audit, reg)
 	}}); err != nil {
 		return o, err
 	}

@@ -58,6 +58,7 @@ type refusal struct {
 	policy  string // in the audit trail
 	counter []string
 	key     bool         // requests have an API key
+	ofKey   string       // configuration of that key
 	before  func(r *rig) // makes the reason true
 }
 
@@ -79,6 +80,7 @@ var refusals = map[string]refusal{
 		before: func(r *rig) {
 			r.must("POST", "/mcp", modernCall("1", "drop", ""), modernHeaders("tools/call", "drop")...)
 		}},
+	"rate of a key": {ofKey: "rate_limit = 2\n", key: true, asked: allAsked, rows: "rate_limited", policy: "rate", counter: []string{"dragoman_rate_limited_total"}}, // waysIn has sent two
 	"busy": {config: "[limits]\nin_flight = 1\nqueue = 0\n", asked: allAsked, rows: "too_busy", policy: "limits", counter: []string{"dragoman_requests_refused_busy_total"},
 		before: func(r *rig) {
 			go func() {
@@ -124,7 +126,7 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			audit := fmt.Sprintf("[audit]\nenabled = true\nmethods = [\"*\"]\nfile = %q\n", file)
 			keys, key := keysToml("ci")
 			if c.key {
-				audit += "[security]\napi_keys_enabled = true\n" + keys
+				audit += "[security]\napi_keys_enabled = true\n" + keys + c.ofKey
 			}
 			r := startRig(t, audit+spans.toml("")+u.toml("")+c.config, true)
 			if c.key {

@@ -15,7 +15,7 @@ import (
 func auditedRig(t *testing.T, toml string) (r *rig, lines func(part string) []auditLine) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.log")
-	r = startRig(t, fmt.Sprintf("[audit]\nenabled = true\nmethods = [\"*\"]\nfile = %q\n", file)+toml, true)
+	r = startRig(t, fmt.Sprintf("audit.enabled = true\naudit.methods = [\"*\"]\naudit.file = %q\n", file)+toml, true)
 	return r, func(part string) (all []auditLine) {
 		text, _ := os.ReadFile(file)
 		for line := range strings.Lines(string(text)) {
@@ -31,7 +31,7 @@ func auditedRig(t *testing.T, toml string) (r *rig, lines func(part string) []au
 	}
 }
 
-type auditLine struct{ Decision, Policy, Outcome, Status, Method, Verb, Path, Address, CorrelationID string }
+type auditLine struct{ Decision, Policy, Outcome, Status, Method, Verb, Path, Address, CorrelationID, Principal string }
 
 // endpoints are all paths of the main listener, as requests that are well-formed but for what a test adds.
 var endpoints = [][2]string{{"POST", "/mcp"}, {"GET", "/mcp"}, {"DELETE", "/mcp"}, {"GET", "/sse"}, {"POST", "/messages"}, {"POST", "/servers/default/mcp"},

@@ -23,8 +23,8 @@ type AuditOptions struct {
 // Audit returns the policy that writes a line of JSON to the trail for each request of certain methods when it is over,
 // however it ends: who asked for what, whether that was allowed, and the outcome. The members are those of a
 // McpToolInvocation (seed 003), except that only the size of the result is recorded, and arguments as far as
-// opt.Arguments allows. It runs outside all policies that refuse requests, and is nil without a trail. What a gate
-// refuses by its head never becomes a request: see [GateRefusals].
+// opt.Arguments allows. It runs outside all policies that refuse requests, and is nil without a trail. HTTP requests
+// that are refused before they become exchanges have [Refusals].
 func Audit(opt AuditOptions) proxy.Policy {
 	if opt.Log == nil {
 		return nil
@@ -98,7 +98,11 @@ func (a *audited) failed(err error) {
 		return
 	}
 	e := proxy.AsError(err)
-	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: cmp.Or(a.ex.RefusedBy, refusals[e.Name])})
+	policy := cmp.Or(a.ex.RefusedBy, refusals[e.Name])
+	if a.ex.Refusal != nil {
+		policy = cmp.Or(policy, "protocol")
+	}
+	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: policy})
 }
 
 // ending is the outcome of a request.
@@ -116,6 +120,11 @@ var refusals = map[string]string{
 	proxy.InsufficientScope.Name: "scopes", proxy.Unauthenticated.Name: "auth", proxy.BadCredentials.Name: "auth", proxy.ForbiddenOrigin.Name: "origin",
 	proxy.TooFast.Name: "rate", proxy.Busy.Name: "limits", proxy.TooManySessions.Name: "limits", proxy.TooManyParked.Name: "limits",
 	proxy.DuplicateID.Name: "idempotency", proxy.BadVersion.Name: "eras", proxy.ArgumentsInvalid.Name: "schema", proxy.UpstreamDown.Name: "health",
+	proxy.NoKeys.Name: "auth", proxy.ServerUnknown.Name: "router", proxy.SessionUnknown.Name: "session", proxy.SessionMissing.Name: "session",
+	proxy.RequestTooLarge.Name: "limits", proxy.HeadTooLarge.Name: "limits", proxy.RequestSlow.Name: "limits",
+	proxy.BadMediaType.Name: "http", proxy.NotAcceptable.Name: "http", proxy.PathUnknown.Name: "http", proxy.VerbUnknown.Name: "http",
+	proxy.Parse.Name: "protocol", proxy.InvalidRequest.Name: "protocol", proxy.InvalidEnvelope.Name: "protocol", proxy.HeaderMismatch.Name: "protocol",
+	proxy.BadState.Name: "protocol",
 }
 
 // auditTime is RFC 3339 in UTC with milliseconds.

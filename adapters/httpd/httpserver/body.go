@@ -97,6 +97,7 @@ func (s *Server) decline(c *conn, st *serveState) {
 	c.linger = true
 	c.gated = false
 	st.current.last = true
+	st.current.handler.answered(&st.ctx)
 	s.reply(c, st)
 }
 

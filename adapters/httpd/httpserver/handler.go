@@ -23,6 +23,8 @@ type HandlerOptions struct {
 	// Refused writes the body of a refusal before any route: the status is set, one of 400, 408, 413, 431, 503. After a panic of a
 	// handler it is called with 500. Nil: the status text.
 	Refused func(ctx *fasthttp.RequestCtx, status int)
+	// Answered is called once for each request, before its response is written, and not for a Stream; it must not wait. Nil: nothing.
+	Answered func(ctx *fasthttp.RequestCtx)
 }
 
 // Handler holds the routes of a Server and the gates before them.
@@ -74,6 +76,13 @@ func (h *Handler) refused(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetBodyString(fasthttp.StatusMessage(status))
 }
 
+// answered reports a request with its response.
+func (h *Handler) answered(ctx *fasthttp.RequestCtx) {
+	if h.opts.Answered != nil {
+		h.opts.Answered(ctx)
+	}
+}
+
 // withoutOptions removes OPTIONS from Allow, where the router always lists it although no route has it.
 func withoutOptions(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if next == nil {
@@ -111,9 +120,15 @@ type Options struct {
 	Logf func(format string, args ...any)
 }
 
+// The limits of a Server without others, in bytes.
+const (
+	DefaultBody   = 4 << 20  // Options.MaxBody
+	DefaultHeader = 16 << 10 // Options.MaxHeader
+)
+
 func (o *Options) setDefaults() {
-	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
-	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultBody)
+	o.MaxHeader = cmp.Or(o.MaxHeader, DefaultHeader)
 	o.MaxReading = cmp.Or(o.MaxReading, 100<<20)
 	o.MaxConns = cmp.Or(o.MaxConns, maxConns())
 	o.MaxStreams = cmp.Or(o.MaxStreams, 10000)

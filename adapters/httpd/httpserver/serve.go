@@ -147,6 +147,7 @@ func (s *Server) serveOne(c *conn, st *serveState) (another bool) {
 	if c.taken {
 		return false
 	}
+	st.current.handler.answered(&st.ctx)
 	another = s.reply(c, st)
 	if c.reserved || c.counted {
 		c.unreserve()

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -14,11 +15,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// gateLines is how many lines about refused heads a second has in the trail, so that who shows no credential cannot fill the disk.
-const gateLines = 100
+// refusedLines is how many lines about such requests a second has in the trail, so that who shows no credential cannot fill the disk.
+const refusedLines = 100
 
-// GateRefusals records requests that a gate refuses by their head, which never become exchanges.
-type GateRefusals struct {
+// Refusals records HTTP requests that are refused before they become exchanges: by the listener, a gate, a transport or an endpoint.
+type Refusals struct {
 	log   *AuditLog // nil: there is no trail
 	count *prometheus.CounterVec
 
@@ -27,24 +28,26 @@ type GateRefusals struct {
 	lines  int
 }
 
-// NewGateRefusals returns a recorder that writes to a trail, which may be nil.
-func NewGateRefusals(log *AuditLog, reg prometheus.Registerer) (*GateRefusals, error) {
+// NewRefusals returns a recorder that writes to a trail, which may be nil.
+func NewRefusals(log *AuditLog, reg prometheus.Registerer) (*Refusals, error) {
 	r := policies.NewRegistry(reg)
-	g := &GateRefusals{log: log, count: r.Counter("dragoman_gate_refusals_total", "HTTP requests refused by their head, before the body is read, by policy.", "policy")}
+	g := &Refusals{log: log, count: r.Counter("dragoman_gate_refusals_total", "HTTP requests refused before they became a request of MCP, by policy.", "policy")}
 	return g, r.Err()
 }
 
-// RefusedHead is the head of a refused request.
-type RefusedHead struct {
-	Verb, Path []byte
-	Arrival    *proxy.Arrival // may be nil
+// Refused is an HTTP request that is refused.
+type Refused struct {
+	Verb, Path []byte         // nil if its head could not be read
+	Method     []byte         // of the message in it; nil if none was read
+	Arrival    *proxy.Arrival // nil if it was refused before the gates
+	Address    netip.Addr     // of the client, if there is no Arrival
 	Caller     proxy.Caller
 }
 
 // Record counts a refusal and writes its line. It never waits: a line for which there is no room, or beyond 100 in a second, is counted as
 // dropped.
-func (g *GateRefusals) Record(h RefusedHead, err *proxy.Error) {
-	policy := cmp.Or(refusals[err.Name], "gate")
+func (g *Refusals) Record(h Refused, err *proxy.Error) {
+	policy := cmp.Or(refusals[err.Name], "protocol")
 	g.count.WithLabelValues(policy).Inc()
 	if g.log == nil {
 		return
@@ -57,13 +60,15 @@ func (g *GateRefusals) Record(h RefusedHead, err *proxy.Error) {
 	b := wire.AppendText([]byte(`{"invocationId":`), proxy.NewRequestID())
 	if at := h.Arrival; at != nil {
 		b = appendMember(b, "correlationId", at.AppendID(nil))
-		if at.Address.IsValid() {
-			b = append(at.Address.AppendTo(append(b, `,"address":"`...)), '"')
-		}
+		h.Address = at.Address
+	}
+	if h.Address.IsValid() {
+		b = append(h.Address.AppendTo(append(b, `,"address":"`...)), '"')
 	}
 	b = appendMember(b, "principal", h.Caller.Principal)
 	b = appendMember(b, "verb", h.Verb)
 	b = appendMember(b, "path", h.Path)
+	b = appendMember(b, "method", h.Method)
 	b = appendMember(append(b, `,"decision":"denied"`...), "policy", policy)
 	b = appendMember(append(b, `,"status":"error"`...), "outcome", err.Name)
 	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(err.Code), 10)
@@ -75,12 +80,12 @@ func (g *GateRefusals) Record(h RefusedHead, err *proxy.Error) {
 }
 
 // take reports whether the second has room for one more line.
-func (g *GateRefusals) take(second int64) bool {
+func (g *Refusals) take(second int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.second != second {
 		g.second, g.lines = second, 0
 	}
 	g.lines++
-	return g.lines <= gateLines
+	return g.lines <= refusedLines
 }
