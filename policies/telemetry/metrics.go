@@ -15,7 +15,7 @@ import (
 )
 
 // Metrics counts exchanges. Its label sets are bounded: servers are those that are configured; methods that the
-// protocol does not have, and tools that no list had, count as "other".
+// protocol does not have, and tools that are not known, count as "other".
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec

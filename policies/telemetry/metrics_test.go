@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -44,6 +45,7 @@ type toolRig struct {
 	handle proxy.Handler
 	server string
 	result string
+	answer string // in the place of the result; empty: the result
 }
 
 func newToolRig(t *testing.T) *toolRig {
@@ -56,7 +58,7 @@ func newToolRig(t *testing.T) *toolRig {
 	h.handle = h.m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Target = h.server
 		ex.UpstreamEra.In(proxy.Legacy)
-		return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":` + h.result + `}`}, End: io.EOF}, nil
+		return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,` + cmp.Or(h.answer, `"result":`+h.result) + `}`}, End: io.EOF}, nil
 	})
 	return h
 }
@@ -82,10 +84,44 @@ func (h *toolRig) call(name string) {
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/call", string(append(wire.AppendText([]byte(`{"name":`), name), '}'))))
 }
 
+// refuse calls a tool that the server does not have, which servers answer in one of two ways.
+func (h *toolRig) refuse(name string) {
+	h.t.Helper()
+	for _, h.answer = range []string{`"error":{"code":-32602,"message":"Unknown tool"}`, `"result":{"content":[],"isError":true}`} {
+		h.call(name)
+	}
+	h.answer = ""
+}
+
 // labels returns the values of a metric's label and their counts.
 func (h *toolRig) labels(metric, label string) map[string]float64 {
 	h.t.Helper()
 	return policytest.Labels(h.t, h.reg, metric, label)
+}
+
+// Before a list was seen, a tool that has answered a call is known: it counts for itself, from that call on. What has failed is not.
+func TestMetricsBeforeTheFirstList(t *testing.T) {
+	h := newToolRig(t)
+	h.call("a")
+	h.call("a")
+	h.refuse("b")
+	h.call("b")
+	for _, odd := range []string{"", otherLabel, "\n", strings.Repeat("n", maxToolName+1)} {
+		h.call(odd)
+	}
+	h.refuse("c")
+	want := map[string]float64{"a": 2, "b": 1, "other": 8}
+	for _, metric := range []string{"dragoman_tool_calls_total", "dragoman_tool_duration_seconds"} {
+		if got := h.labels(metric, "tool"); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", metric, got, want)
+		}
+	}
+	h.list("", false, "x")
+	h.call("a") // lists may differ between callers
+	h.call("d") // once there is a list, it says which tools there are
+	if got := h.labels("dragoman_tool_calls_total", "tool"); got["a"] != 3 || got["other"] != 9 {
+		t.Errorf("%v", got)
+	}
 }
 
 // Calls count for their tool if the server has listed it.
@@ -97,7 +133,7 @@ func TestMetricsByTool(t *testing.T) {
 	for _, name := range []string{"a", "b", "b", "c", "other", ""} {
 		h.call(name)
 	}
-	want := map[string]float64{"a": 1, "b": 2, "other": 4}
+	want := map[string]float64{"a": 2, "b": 2, "other": 3}
 	for _, metric := range []string{"dragoman_tool_calls_total", "dragoman_tool_duration_seconds"} {
 		if got := h.labels(metric, "tool"); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", metric, got, want)
@@ -114,7 +150,7 @@ func TestMetricsByTool(t *testing.T) {
 		t.Errorf("cleared, but %v", got)
 	}
 	h.call("a")
-	if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != 1 {
+	if got := h.labels("dragoman_tool_calls_total", "tool"); got["a"] != 1 || got["other"] != 0 {
 		t.Errorf("%v", got)
 	}
 }
@@ -122,11 +158,23 @@ func TestMetricsByTool(t *testing.T) {
 // Each server has at most 200 tool names and one more, whatever clients call and servers list.
 func TestMetricsOfHostileNames(t *testing.T) {
 	h := newToolRig(t)
-	for i := range 3000 {
-		h.call(fmt.Sprintf("x%d", i))
+	for i := range 1500 {
+		h.refuse(fmt.Sprintf("x%d", i))
 	}
 	if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != 1 || got["other"] != 3000 {
 		t.Errorf("%d labels from calls only", len(got))
+	}
+	tolerant := newToolRig(t) // a server that answers any name
+	for i := range 3000 {
+		tolerant.call(fmt.Sprintf("x%d", i))
+	}
+	if got := tolerant.labels("dragoman_tool_calls_total", "tool"); len(got) != maxTools+1 || got["other"] != 3000-maxTools {
+		t.Errorf("%d labels from calls that succeed", len(got))
+	}
+	tolerant.list("", false, "listed")
+	tolerant.call("listed")
+	if got := tolerant.labels("dragoman_tool_calls_total", "tool"); got["listed"] != 1 {
+		t.Error("names from calls keep a listed tool out")
 	}
 	for round := range 5 {
 		names := make([]string, 1000)

@@ -18,7 +18,7 @@ const (
 )
 
 // tools counts the calls of tools. Labels are names from the server's lists as clients see them, since clients may call
-// any name. A name that the last complete list lacks makes room for a newer one, and its series are dropped. There is
+// any name. Until a list was seen, a name is known once a call of it has succeeded. A name that the last complete list lacks makes room for a newer one, and its series are dropped. There is
 // no histogram: it would add fourteen series for each tool, and the sum divided by the count shows which tool is slow.
 type tools struct {
 	calls *prometheus.CounterVec
@@ -35,6 +35,8 @@ type serverTools struct {
 	names atomic.Pointer[map[string]*toolSeries] // replaced as a whole
 	other *toolSeries
 
+	listed atomic.Bool // a list was seen
+
 	last uint64          // sum of the result read last
 	page map[string]bool // names of the list that is being read, page by page
 }
@@ -49,7 +51,7 @@ type toolSeries struct {
 func newTools(reg *policies.Registry) *tools {
 	t := &tools{seed: maphash.MakeSeed(),
 		calls: reg.Counter("dragoman_tool_calls_total",
-			"Tool calls by server, tool (other if the server does not list it) and outcome, as in dragoman_requests_total.", "server", "tool", "outcome"),
+			"Tool calls by server, tool (other: not listed or, before the first list, never answered) and outcome, as in dragoman_requests_total.", "server", "tool", "outcome"),
 		time: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "dragoman_tool_duration_seconds",
 			Help: "Duration of tool calls, as sum and count."}, []string{"server", "tool"})}
 	reg.Add(t.time)
@@ -81,6 +83,9 @@ func (t *tools) count(server string, name []byte, outcome string, seconds float6
 		return // no server was asked
 	}
 	s := t.series(server, name)
+	if outcome == "ok" && s.label == otherLabel {
+		s = t.answered(server, name, s)
+	}
 	if outcome == "ok" {
 		s.ok.Inc()
 	} else {
@@ -110,6 +115,35 @@ func (t *tools) series(server string, name []byte) *toolSeries {
 	return s
 }
 
+// answered makes a tool known that has answered a call, if no list was seen yet and there is room. It returns the series of the tool,
+// or other.
+func (t *tools) answered(server string, name []byte, other *toolSeries) *toolSeries {
+	b := (*t.of.Load())[server]
+	if b == nil || b.listed.Load() || len(*b.names.Load()) >= maxTools || !labelled(name) {
+		return other
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b = t.toolsOf(server)
+	now := *b.names.Load()
+	if s := now[string(name)]; s != nil {
+		return s
+	}
+	if b.listed.Load() || len(now) >= maxTools {
+		return other
+	}
+	next := maps.Clone(now)
+	s := t.newSeries(server, string(name))
+	next[s.label] = s
+	b.names.Store(&next)
+	return s
+}
+
+// labelled reports whether a name may be a label.
+func labelled(name []byte) bool {
+	return len(name) > 0 && len(name) <= maxToolName && string(name) != otherLabel && wire.Shown(name) == string(name)
+}
+
 // learn reads the names in a page of a list; first marks the first page. A page that has not changed costs a sum over
 // it.
 func (t *tools) learn(server string, m *wire.Message, first bool) {
@@ -117,6 +151,7 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := t.toolsOf(server)
+	b.listed.Store(true)
 	if sum == b.last {
 		return
 	}
@@ -129,7 +164,7 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 			break
 		}
 		name := wire.Get(m.Raw, entry, "name").Text(m.Raw)
-		if len(name) > 0 && len(name) <= maxToolName && string(name) != otherLabel && wire.Shown(name) == string(name) {
+		if labelled(name) {
 			b.page[string(name)] = true
 		}
 	}
