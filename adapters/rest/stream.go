@@ -33,28 +33,29 @@ func (s *stream) Next(dst []byte) ([]byte, error) {
 	s.r.learn(s.ex)
 	switch {
 	case err == nil && m.IsResponse():
-		dst = s.result(dst, s.r.answerTo(m, s.shape))
-		_ = s.replies.Close() // the event is a copy: nothing is held while the caller reads it
-		s.replies = nil
-		return dst, io.EOF
+		return s.last(dst, s.r.answerTo(m, s.shape))
 	case err == nil:
 		return s.event(dst, m), nil
 	case errors.Is(err, proxy.ErrNotYet) && (s.isListen() || time.Now().Before(s.r.End)):
 		return append(dst, eventstream.KeepAlive...), nil
 	case errors.Is(err, proxy.ErrNotYet):
-		return s.result(dst, s.r.refusal(proxy.Overdue(s.r.d.opt.Cap))), io.EOF
+		return s.last(dst, s.r.refusal(proxy.Overdue(s.r.d.opt.Cap)))
 	case errors.Is(s.ex.Err(), proxy.ErrDraining):
 		end := proxy.ListenEnd(s.ex.Msg.Of(s.ex.Msg.ID))
-		return s.result(dst, s.r.answerTo(&end, s.shape)), io.EOF
+		return s.last(dst, s.r.answerTo(&end, s.shape))
 	}
-	return s.result(dst, s.r.refusal(s.r.Why(s.ex, err))), io.EOF
+	return s.last(dst, s.r.refusal(s.r.Why(s.ex, err)))
 }
 
 // isListen reports whether the request is a subscriptions/listen, which has no deadline.
 func (s *stream) isListen() bool { return s.ex.Msg.Is("subscriptions/listen") }
 
-func (s *stream) result(dst []byte, a answer) []byte {
-	return eventstream.Append(dst, "result", nil, a.body)
+// last appends the event that ends the stream. It is a copy: nothing is held while the caller reads it.
+func (s *stream) last(dst []byte, a answer) ([]byte, error) {
+	dst = eventstream.Append(dst, "result", nil, a.body)
+	_ = s.replies.Close()
+	s.replies = nil
+	return dst, io.EOF
 }
 
 func (s *stream) event(dst []byte, m *wire.Message) []byte {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,44 @@ func TestUnreadAnswers(t *testing.T) {
 				t.Errorf("%v bytes wait", n)
 			}
 			testkit.Eventually(t, "no slot is held", func() bool { return r.sum("dragoman_requests_running") == 0 })
+		})
+	}
+}
+
+// Streams of events that nobody reads hold no slot once their server has answered, long before they are broken off.
+func TestUnreadEventsHoldNoSlot(t *testing.T) {
+	const calls = 3
+	t.Parallel()
+	event := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 2<<20) + `"}}`
+	for name, c := range map[string]struct {
+		path, body string
+		headers    []string
+	}{
+		"modern": {"/mcp", modernCall("1", "large", ""), modernHeaders("tools/call", "large")},
+		"REST":   {"/tools/large", "{}", []string{"Content-Type", jsonType, "Accept", "text/event-stream"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUpstream(t, "modern")
+			u.on("tools/list", func(c *call) {
+				c.result(`{"tools":[{"name":"large","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"public"}`)
+			})
+			var asked atomic.Int32
+			u.on("tools/call", func(q *call) {
+				for range 3 {
+					q.event(event)
+				}
+				q.result(`{"content":[],"resultType":"complete"}`)
+				asked.Add(1)
+			})
+			r := startRig(t, "[limits]\nin_flight = 3\n"+u.toml(""), true)
+			askAndLeave(t, r, calls, "127.0.0.1", c.path, c.body, c.headers...)
+			testkit.Eventually(t, "all have been answered", func() bool {
+				return asked.Load() == calls && r.sum("dragoman_requests_running")+r.sum("dragoman_requests_queued") == 0
+			})
+			if lost, kept := r.sum("dragoman_answers_lost_total"), r.sum("dragoman_answer_bytes"); lost != 0 || kept < calls<<20 {
+				t.Errorf("%v are lost, %v bytes are kept", lost, kept)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -18,6 +19,10 @@ const (
 	// stallTime is how long a client may take nothing before its answer gives way to others.
 	stallTime = time.Second
 )
+
+// ErrSlowReader is the reason of an answer or Stream that was broken off because its client read too slowly, or left more unread than it
+// may.
+var ErrSlowReader = errors.New("httpd: the peer does not read")
 
 // owner identifies the client that requests belong to.
 type owner struct {
@@ -68,7 +73,7 @@ type part struct {
 	conn     interface{ giveWay() } // that holds it; giveWay ends it soon, and takes no lock
 }
 
-// reserve waits answerWait for room at most.
+// reserve waits answerWait for room at most. A connection whose client has bytes to read and takes none does not wait so long.
 func (a *answers) reserve(p *part, n int) AnswerLimit {
 	limit, freed, wait := a.try(p, n, time.Now())
 	if limit == AnswersFit {
@@ -83,7 +88,7 @@ func (a *answers) reserve(p *part, n int) AnswerLimit {
 	end := time.Now().Add(answerWait)
 	for {
 		now := time.Now()
-		if !now.Before(end) {
+		if !now.Before(end) || a.hangs(p, now) {
 			a.mu.Lock()
 			a.stats.Refused++
 			a.mu.Unlock()
@@ -98,6 +103,18 @@ func (a *answers) reserve(p *part, n int) AnswerLimit {
 			return limit
 		}
 	}
+}
+
+// hangs reports whether the client takes nothing of what p has for it.
+func (a *answers) hangs(p *part, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return p.bytes > 0 && a.since(p, now) >= stallTime
+}
+
+// since returns for how long the client of p has taken nothing.
+func (a *answers) since(p *part, now time.Time) time.Duration {
+	return now.Sub(a.epoch) - time.Duration(p.progress.Load())
 }
 
 // enqueue counts an answer that waits, and reports whether it may: a client that takes nothing has no more waiting than it may have
@@ -185,7 +202,7 @@ func (a *answers) stalled(p *part, limit AnswerLimit, now time.Time) (victim *pa
 		if other == p || limit == AnswersOfClient && other.of != p.owner {
 			continue
 		}
-		if d := now.Sub(a.epoch) - time.Duration(other.progress.Load()); victim == nil || d > since {
+		if d := a.since(other, now); victim == nil || d > since {
 			victim, since = other, d
 		}
 	}

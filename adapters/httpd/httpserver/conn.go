@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -27,9 +26,6 @@ const (
 	// show progress in steps as large as the socket's buffer. TLS is longer by the same.
 	blind = 3
 )
-
-// errWaits is returned by a write that gives up when it has to wait.
-var errWaits = errors.New("httpd: the peer takes its time")
 
 // A connection is idle between requests, and Shutdown may close it then; reading from the first byte of a request; and handling from the
 // end of the request to the last byte of its response.
@@ -214,6 +210,21 @@ func (c *conn) writeParts(parts *net.Buffers, left int) (int, error) {
 	}
 	n, err := parts.WriteTo(c.wire())
 	return int(n), c.went(int(n), left, err, false)
+}
+
+// takesAtOnce reports whether a write can be given up, or does not have to wait. Over TLS this is so for small ones only.
+func (c *conn) takesAtOnce(n int) bool {
+	if c.secure == nil {
+		return true
+	}
+	unread, seen := c.socket.Unread()
+	return seen && unread+n <= maxCopied
+}
+
+// cut breaks the connection off, and ends the request of a client whose leaving would end it.
+func (c *conn) cut() {
+	c.shut(true)
+	c.Left()
 }
 
 // extend moves the deadline for the next write.

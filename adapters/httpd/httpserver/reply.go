@@ -218,8 +218,17 @@ func (s *Server) replyPulled(c *conn, st *serveState, b *pulledStream) (err erro
 		_, err = c.Write(st.out)
 		return err
 	}
+	w := &b.behind
+	*w = backlog{to: c, answers: &c.srv.answers, part: &c.part}
+	c.reserved = true // what waits is counted there
+	defer func() {
+		if broke := w.wait(); err == nil {
+			err = broke
+		}
+		b.sent = b.sent && err == nil
+	}()
 	defer s.panicked(&err)
-	return b.writeAll(c, st.out)
+	return b.writeAll(w, st.out)
 }
 
 // withoutChunks removes the Transfer-Encoding field from a head, for a client of HTTP/1.0, which does not know it (RFC 9112 §6.1).
@@ -249,7 +258,8 @@ const lastChunk = "0\r\n\r\n"
 
 // StreamFrom makes the response of ctx a text/event-stream that is pulled from src after the handler has returned. The head is written
 // before the first Next; a first event, which is copied, leaves with it in one write. While Next waits, only WatchClient reports that
-// the client has left. A client that takes nothing for Options.WriteTimeout loses the connection.
+// the client has left. The events of a client that is behind are kept, within Options.MaxAnswersEach, so that src is pulled on; a client
+// that reads less than Options.MinRate loses the connection.
 func StreamFrom(ctx *fasthttp.RequestCtx, first []byte, src Source) {
 	setEventStream(&ctx.Response.Header)
 	b, ok := pulledStreams.Get().(*pulledStream)
@@ -275,10 +285,11 @@ var pulledStreams sync.Pool
 // large one and two for the end.
 type pulledStream struct {
 	WriteOnly
-	src   Source
-	buf   []byte // chunkRoom bytes for the frame, then an event
-	sent  bool
-	plain bool // for HTTP/1.0: no chunks, the end of the connection ends the response
+	src    Source
+	buf    []byte // chunkRoom bytes for the frame, then an event
+	sent   bool
+	plain  bool // for HTTP/1.0: no chunks, the end of the connection ends the response
+	behind backlog
 }
 
 // writeAll pulls and writes until the end, behind the head of the response, which leaves with a first event.

@@ -406,8 +406,6 @@ var (
 	ErrClosed = errors.New("httpd: closed")
 	// ErrLeft is the reason of a Stream whose client closed its side or reset the connection.
 	ErrLeft = errors.New("httpd: the peer left")
-	// ErrSlowReader is the reason of a Stream whose client read too slowly for its queue.
-	ErrSlowReader = errors.New("httpd: the peer does not read")
 	// ErrShutdown is the reason of a Stream ended by Server.Shutdown.
 	ErrShutdown = errors.New("httpd: the server shuts down")
 	// ErrTooManyStreams is returned by OpenStream when Options.MaxStreams streams are open.
