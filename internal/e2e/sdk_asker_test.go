@@ -356,16 +356,13 @@ func (up *askingServer) command(t *testing.T) *exec.Cmd {
 // toml is the configuration for it, and more tables.
 func (up *askingServer) toml(t *testing.T, more string) string {
 	t.Helper()
-	era := "auto"
-	if isModern(up.kind) {
-		era = "modern" // these would serve legacy clients too
-	}
 	if up.url != "" {
-		return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n%s", up.url, era, more)
+		return fmt.Sprintf("[upstreams.default]\nurl = %q\n%s", up.url, more)
 	}
 	self := testkit.Executable(t)
-	if era == "auto" {
-		era = "legacy"
+	era := "legacy"
+	if isModern(up.kind) {
+		era = "modern" // it would serve legacy clients too
 	}
 	return fmt.Sprintf("[upstreams.default]\ncommand = [%q, %q]\nera = %q\n[upstreams.default.env]\n%s = %q\nGORACE = \"atexit_sleep_ms=0\"\n%s",
 		self, askerArgv[0], era, asAsker, up.pipe, more)

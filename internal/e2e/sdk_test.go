@@ -86,14 +86,11 @@ func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 			testkit.Executable(t), strings.TrimSuffix(kind, "-stdio"), testkit.AsDragoman, pipe), reports
 	}
 	url := serveSDK(t, kind, sdkServer(func(s string) { reports <- s }))
-	era := "auto"
-	if kind == "modern" {
-		era = kind // it accepts legacy requests too, but cannot cancel those
-	}
-	return fmt.Sprintf("[upstreams.default]\nurl = %q\nera = %q\n", url, era), reports
+	return fmt.Sprintf("[upstreams.default]\nurl = %q\n", url), reports
 }
 
-// serveSDK serves a server of the official SDK over the HTTP transport of a kind until the test ends, and returns its URL.
+// serveSDK serves a server of the official SDK over the HTTP transport of a kind until the test ends, and returns its URL. The server of kind
+// "modern" accepts legacy clients too, without sessions: it cannot ask them, notify them or learn of their cancellations.
 func serveSDK(t *testing.T, kind string, server *mcp.Server) (url string) {
 	t.Helper()
 	get := func(*http.Request) *mcp.Server { return server }
