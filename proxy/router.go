@@ -62,6 +62,20 @@ func (t *Table) Find(server, below string) (*Target, *Error) {
 	return nil, err
 }
 
+// CutServer returns the server that the path of a request names, and the rest of the path, from the slash after the name: /servers/a/mcp
+// is a and /mcp. A path that names none is the rest. The path is taken as it was sent: no name has a character that is escaped, so an
+// escaped one is another name.
+func CutServer(path string) (name, rest string) {
+	below, ok := strings.CutPrefix(path, "/servers/")
+	if !ok {
+		return "", path
+	}
+	if name, _, _ = strings.Cut(below, "/"); name == "" {
+		return "", path
+	}
+	return name, below[len(name):]
+}
+
 // Router passes exchanges to the target of the current table.
 type Router struct{ table atomic.Pointer[Table] }
 

@@ -244,7 +244,9 @@ func at(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
 func (v *Verifier) audienceAt(aud []string, path string) bool {
 	return len(v.opt.Audience) == 0 && slices.ContainsFunc(aud, func(a string) bool {
 		below, ok := strings.CutPrefix(strings.TrimSuffix(a, "/"), v.opt.Resource)
-		return ok && endpoint(below) && serverIn(below) == serverIn(path)
+		at, rest := proxy.CutServer(below)
+		server, _ := proxy.CutServer(path)
+		return ok && endpoint(rest) && at == server
 	})
 }
 
@@ -258,24 +260,11 @@ func (v *Verifier) audienceEverywhere(aud []string) bool {
 	})
 }
 
-// endpoint reports whether a path below the resource is that of an MCP endpoint, or of one server.
+// endpoint reports whether a path below the resource, without a server, is that of an MCP endpoint, or of all.
 func endpoint(path string) bool {
-	if name := serverIn(path); name != "" {
-		path = strings.TrimPrefix(path, "/servers/"+name)
-	}
 	switch path {
 	case "", "/mcp", "/sse", "/mcp/sse":
 		return true
 	}
 	return false
-}
-
-// serverIn returns the server that a path names; empty if there is none.
-func serverIn(path string) string {
-	rest, ok := strings.CutPrefix(path, "/servers/")
-	if !ok {
-		return ""
-	}
-	name, _, _ := strings.Cut(rest, "/")
-	return name
 }

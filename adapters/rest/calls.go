@@ -123,11 +123,8 @@ func (r *request) callNamed() {
 
 // pathTool returns the tool that the path names. It reads the path as it was sent, since the name of a tool may be anything.
 func (r *request) pathTool() string {
-	path := string(r.ctx.URI().PathOriginal())
-	if rest, below := strings.CutPrefix(path, "/servers/"); below {
-		_, path, _ = strings.Cut(rest, "/")
-	}
-	name := strings.TrimPrefix(strings.TrimPrefix(path, "/"), "tools/")
+	_, path := proxy.CutServer(string(httpserver.PathOf(r.ctx)))
+	name := strings.TrimPrefix(path, "/tools/")
 	if plain, err := url.PathUnescape(name); err == nil {
 		return plain
 	}

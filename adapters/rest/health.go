@@ -20,8 +20,8 @@ type HealthOptions struct {
 	// Version returns the version of the service, or of the server that the path names.
 	Version func(server string) string
 	// Health returns the health of the service, or of the server that the path names together with the service's other
-	// dependencies. It does not block. ok is false if there is no such server.
-	Health func(server string) (h service.Health, ok bool)
+	// dependencies, or the error of a name that is no server's. It does not block.
+	Health func(server string) (service.Health, *proxy.Error)
 	Now    func() time.Time // nil: time.Now
 }
 
@@ -33,11 +33,10 @@ func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 	}
 	return func(ctx *fasthttp.RequestCtx) {
 		server := mcphttp.ServerOf(ctx)
-		h, ok := opt.Health(server)
+		h, err := opt.Health(server)
 		ctx.SetContentType("application/json")
 		ctx.Response.Header.Set("Cache-Control", "no-store")
-		if !ok {
-			err := proxy.Errf(proxy.ServerUnknown, "no server is called %q", server)
+		if err != nil {
 			mcphttp.Deny(ctx, err)
 			e, status := errorEnvelope(err)
 			e.RequestID, e.Timestamp = requestID(ctx), envelope.Timestamp(opt.Now())

@@ -12,13 +12,14 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/service"
 	"dragoman/internal/testkit"
+	"dragoman/proxy"
 )
 
 // Seed 000, HealthResponse: its examples and their statuses.
 func TestHealth(t *testing.T) {
-	h, known := service.Health{}, true
+	h, unknown := service.Health{}, (*proxy.Error)(nil)
 	serve := ServeHealth(HealthOptions{Service: "code-graph-rag", Version: func(string) string { return "0.0.24" },
-		Health: func(string) (service.Health, bool) { return h, known }, Now: func() time.Time { return time.Date(2025, 12, 9, 14, 30, 0, 0, time.UTC) }})
+		Health: func(string) (service.Health, *proxy.Error) { return h, unknown }, Now: func() time.Time { return time.Date(2025, 12, 9, 14, 30, 0, 0, time.UTC) }})
 	srv, err := httpserver.NewServer(httpserver.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +32,9 @@ func TestHealth(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	f := func(given service.Health, ok bool, status int, want string) {
 		t.Helper()
-		h, known = given, ok
+		if h, unknown = given, nil; !ok {
+			unknown = proxy.Errf(proxy.ServerUnknown, "no server is called %q", `a"b`)
+		}
 		res, err := client.Get(url)
 		if err != nil {
 			t.Fatal(err)

@@ -60,13 +60,10 @@ func docs(ctx *fasthttp.RequestCtx) {
 var owned = map[string]bool{"tools": true, "call-tool": true, "resources": true, "read-resource": true, "prompts": true, "get-prompt": true,
 	"complete": true, "health": true, "openapi.json": true, "docs": true}
 
-// Owns reports whether a path belongs to the REST endpoints, where every error is an envelope.
+// Owns reports whether a path, as it was sent, belongs to the REST endpoints, where every error is an envelope.
 func Owns(path string) bool {
-	path = strings.TrimPrefix(path, "/")
-	if rest, below := strings.CutPrefix(path, "servers/"); below {
-		_, path, _ = strings.Cut(rest, "/")
-	}
-	first, rest, _ := strings.Cut(path, "/")
+	_, path = proxy.CutServer(path)
+	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return owned[first] || first == "mcp" && rest != "" && rest != "sse"
 }
 
@@ -84,7 +81,7 @@ func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status i
 // Refuse answers a request that a gate refuses: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(*fasthttp.RequestCtx, *proxy.Error) {
 	return func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
-		if !Owns(string(ctx.Path())) {
+		if !Owns(string(httpserver.PathOf(ctx))) {
 			next(ctx, err)
 			return
 		}
@@ -95,7 +92,7 @@ func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(
 // Refused answers a request that the HTTP server refuses with a status: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthttp.RequestCtx, int) {
 	return func(ctx *fasthttp.RequestCtx, status int) {
-		if !Owns(string(ctx.Path())) {
+		if !Owns(string(httpserver.PathOf(ctx))) {
 			next(ctx, status)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"dragoman/adapters/service"
 	"dragoman/internal/testkit"
+	"dragoman/proxy"
 )
 
 // healthRig is a rig whose service has upstreams that the test switches, and real dependencies.
@@ -40,7 +41,7 @@ func newHealthRig(t *testing.T, checks ...service.Check) *healthRig {
 	}, Others: w.checks.Last, Changed: func(_, to service.State) { w.changed = append(w.changed, to) }})
 	w.rig = newRig(t, func(o *Options) {
 		o.Health = ServeHealth(HealthOptions{Service: "code-graph-rag", Version: func(string) string { return "0.0.24" }, Now: func() time.Time { return clock },
-			Health: func(string) (service.Health, bool) { return w.s.Health(), true }})
+			Health: func(string) (service.Health, *proxy.Error) { return w.s.Health(), nil }})
 	})
 	return w
 }
@@ -212,8 +213,8 @@ func TestRulesUptime(t *testing.T) {
 		for up, want := range map[time.Duration]string{-time.Hour: "0", 0: "0", 999 * time.Millisecond: "0", 7200*time.Second + 1: "7200"} {
 			r := newRig(t, func(o *Options) {
 				o.Health = ServeHealth(HealthOptions{Service: "s", Version: func(string) string { return "1.0.0" },
-					Health: func(string) (service.Health, bool) {
-						return service.Health{Status: service.StatusHealthy, Uptime: up}, true
+					Health: func(string) (service.Health, *proxy.Error) {
+						return service.Health{Status: service.StatusHealthy, Uptime: up}, nil
 					}})
 			})
 			if a := r.ask("GET", "/health", ""); string(a.m["uptime_seconds"]) != want {

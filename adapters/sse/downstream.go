@@ -38,7 +38,7 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
 		return
 	}
-	first := eventstream.Append(nil, "endpoint", nil, []byte(endpoint(mcphttp.PrefixOf(ctx)+string(ctx.Path()), sess.ID)))
+	first := eventstream.Append(nil, "endpoint", nil, []byte(endpoint(mcphttp.PrefixOf(ctx)+string(httpserver.PathOf(ctx)), sess.ID)))
 	if err := mcphttp.Open(ctx, sess, first, func() { d.Store.Remove(sess) }); err != nil {
 		d.Store.Remove(sess)
 		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, proxy.Errf(proxy.TooManySessions, "too many streams are open; raise limits.streams"))

@@ -143,9 +143,8 @@ func needsNoCredential(head *proxy.Head) bool {
 		return false
 	}
 	path := string(head.Path)
-	if rest, below := strings.CutPrefix(path, "/servers/"); below {
-		_, rest, _ = strings.Cut(rest, "/")
-		return rest == "docs"
+	if server, rest := proxy.CutServer(path); server != "" {
+		return rest == "/docs"
 	}
 	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health" || path == "/docs"
 }

@@ -54,15 +54,15 @@ func (g *Generation) health() func(*fasthttp.RequestCtx) {
 // healthOf returns the handler of GET /health; brief leaves out the dependencies.
 func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 	return rest.ServeHealth(rest.HealthOptions{Service: g.Cfg.Service.Name, Version: g.serviceVersion,
-		Health: func(server string) (service.Health, bool) {
+		Health: func(server string) (service.Health, *proxy.Error) {
 			all := g.service.Health()
 			if brief {
 				all.Dependencies = nil
 			}
 			if server == "" {
-				return all, true
+				return all, nil
 			}
-			return all.Only(server), g.Cfg.Upstream(server) != nil
+			return all.Only(server), g.router.Refuse(server, "health")
 		}})
 }
 

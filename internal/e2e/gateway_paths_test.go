@@ -33,3 +33,40 @@ func TestPathsOfSeveralServers(t *testing.T) {
 		}
 	}
 }
+
+// A path names a server by its name as configured, byte for byte: nothing is decoded, normalised or completed, at any endpoint. Another
+// name is refused with the names that there are.
+func TestNamesOfServersInPaths(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, "modern")
+	r := startRig(t, u.toml("")+strings.ReplaceAll(u.toml(""), "upstreams.default", "upstreams.other"), true)
+	u.forget()
+	ways := [][3]string{{"POST", "/mcp", discoverBody}, {"GET", "/sse", ""}, {"GET", "/mcp/sse", ""}, {"GET", "/tools", ""}, {"POST", "/call-tool", `{"tool":"x","arguments":{}}`},
+		{"POST", "/tools/x", "{}"}, {"POST", "/mcp/tools/list", "{}"}, {"GET", "/resources", ""}, {"GET", "/openapi.json", ""}, {"GET", "/health", ""}}
+	headers := append([]string{}, modernHeaders("server/discover", "")...)
+	for _, name := range []string{"nobody", "DEFAULT", "Default", "%64efault", "default%2F", "default%2Fmcp", "default%2e", ".", "..", "%2e", "%2e%2e", "default.", "default%00", "default%20", "default;x", "default:1", "d%C3%A9faut", "default,other", "*"} {
+		for _, w := range ways {
+			path := "/servers/" + name + w[1]
+			res := r.must(w[0], path, w[2], headers...)
+			if res.status != 404 {
+				t.Errorf("%s %s: %d %s", w[0], path, res.status, res.body)
+			}
+			mentions(t, res.body, `there is default, other`, "server_unknown", `"servers":["default","other"]`)
+			if strings.Contains(name, "%") && w[1] != "/health" && !strings.Contains(res.body, name) {
+				t.Errorf("%s: the error names another server: %s", path, res.body)
+			}
+		}
+	}
+	for _, path := range []string{"/servers", "/servers/", "/servers/default", "/servers/default/", "/servers//mcp", "//servers/default/mcp", "/servers/default//mcp", "/servers/default/mcp/", "/Servers/default/mcp",
+		"/servers%2Fdefault/mcp", "/servers/default%2Fmcp", "/servers/default/./mcp", "/servers/nobody/../default/mcp", "/servers/default/%6dcp"} {
+		if res := r.must("POST", path, discoverBody, headers...); res.status != 404 || strings.Contains(res.body, `"result"`) {
+			t.Errorf("%s: %d %s", path, res.status, res.body)
+		}
+	}
+	if n := u.posts(); n != 0 {
+		t.Errorf("%d requests have reached the server", n)
+	}
+	if res := r.must("POST", "/servers/default/mcp", discoverBody, headers...); res.status != 200 {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+}

@@ -284,14 +284,13 @@ func MetadataURL(resource, path string) string {
 // configure. A path that is no MCP endpoint belongs to its server as a whole, or with an empty result to the whole
 // service.
 func resourcePath(path string) string {
-	base, rest := "", path
-	if below, ok := strings.CutPrefix(path, "/servers/"); ok {
-		name, _, _ := strings.Cut(below, "/")
-		base = "/servers/" + name
-		rest = strings.TrimPrefix(path, base)
+	base := ""
+	name, rest := proxy.CutServer(path)
+	if name != "" {
 		if !plainName(name) {
 			return ""
 		}
+		base = "/servers/" + name
 	}
 	switch rest {
 	case "/mcp", "/sse", "/mcp/sse":
