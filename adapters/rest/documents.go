@@ -23,9 +23,10 @@ const (
 	maxMatch  = 256 // characters
 )
 
-// selection is the part of a list of tools that a request asks for.
+// selection is the document that a request asks for: the part of a list of tools.
 type selection struct {
 	name   string // of the document
+	prefix string // before the paths in it
 	some   bool   // the request asks for a part
 	offset int    // tools that are left out
 	match  string // what name, title or description of the others contains, in lower case

@@ -17,7 +17,6 @@ import (
 type Options struct {
 	catalog.Options // Now may be nil
 
-	Prefix  string // path under which clients see the listener, for the description of the tools; empty: none
 	Service string // service of ToolsResponse (seed 000, ToolsResponse)
 	Info    []byte // clientInfo towards the servers, raw JSON: one for all callers, so that they can share sessions
 	Caps    []byte // ClientCapabilities, raw JSON, of callers that do not declare their own

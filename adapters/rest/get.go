@@ -3,6 +3,7 @@ package rest
 import (
 	"strconv"
 
+	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/catalog"
 	"dragoman/adapters/rest/openapi"
 	"dragoman/proxy"
@@ -10,14 +11,16 @@ import (
 )
 
 // tools serves GET /tools: the bare ToolsResponse (seed 000), with all pages of the server's list or a part of them.
-func (r *request) tools() { r.describe("tools", r.d.toolsResponse) }
+func (r *request) tools() { r.describe("tools", "", r.d.toolsResponse) }
 
 // openapi serves GET /openapi.json.
-func (r *request) openapi() { r.describe("openapi.json", r.d.openapi) }
+func (r *request) openapi() { r.describe("openapi.json", mcphttp.PrefixOf(r.ctx), r.d.openapi) }
 
-// describe answers with the document of that name, built from the current list of tools.
-func (r *request) describe(name string, build func(l *catalog.List, s selection) (*document, error)) {
+// describe answers with the document of that name, built from the current list of tools. prefix is the path under which clients see the
+// listener, if the document has paths.
+func (r *request) describe(name, prefix string, build func(l *catalog.List, s selection) (*document, error)) {
 	s, err := selected(name, r.ctx.QueryArgs())
+	s.prefix = prefix
 	if err != nil {
 		r.refused("tools/list", err)
 		return
@@ -71,7 +74,7 @@ func (d *Downstream) openapi(l *catalog.List, s selection) (*document, error) {
 	part, total := s.of(l)
 	info := openapi.Info{Title: d.opt.Service, Version: l.Version, Note: func(tool, what string) { notes[tool] = append(notes[tool], what) },
 		Part: openapi.Part{Offset: s.offset, Total: total, Match: s.match != "", Next: s.next}}
-	if info.ServerURL = d.opt.Prefix; l.Server != "" {
+	if info.ServerURL = s.prefix; l.Server != "" {
 		info.ServerURL += "/servers/" + l.Server
 	}
 	tools := make([]openapi.Tool, len(part))

@@ -27,7 +27,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		tools.Check = schema.NewCache()
 	}
-	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Prefix: c.PublicPrefix, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
+	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
 		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.draining, Health: g.health()})
 	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)

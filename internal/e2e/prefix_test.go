@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -56,14 +58,35 @@ func TestPathPrefix(t *testing.T) {
 				}
 				_ = client.res.Body.Close()
 			}
-			if c.header == "" { // the description of the tools is the same for all, and knows the setting only
-				if res := r.must("GET", "/gw/openapi.json", ""); !strings.Contains(res.body, `"servers":[{"url":"/gw"}]`) {
-					t.Errorf("%.300s", res.body)
-				}
-				if res := r.must("GET", "/gw/servers/default/openapi.json", ""); !strings.Contains(res.body, `"servers":[{"url":"/gw/servers/default"}]`) {
-					t.Errorf("%.300s", res.body)
+			for path, server := range map[string]string{"/openapi.json": cmp.Or(c.want, "/"), "/servers/default/openapi.json": c.want + "/servers/default"} {
+				if res := r.must("GET", "/gw"+path, ""); !strings.Contains(res.body, `"servers":[{"url":"`+server+`"}]`) {
+					t.Errorf("%s: %.300s", path, res.body)
 				}
 			}
+			if res := r.must("GET", "/gw/docs", ""); res.status != 200 || regexp.MustCompile(`(href|src)="?/`).MatchString(res.body) {
+				t.Errorf("a link of /docs leads out of the prefix: %s", res.body)
+			}
 		})
+	}
+}
+
+// Descriptions for several prefixes, and for none, are kept apart, and so are their tags.
+func TestDescriptionsOfPrefixes(t *testing.T) {
+	u := newUpstream(t, "legacy")
+	r := startRig(t, "[security]\ntrusted_proxies = [\"127.0.0.0/8\"]\n"+u.toml(""), false)
+	tags := map[string]string{}
+	for _, prefix := range []string{"/a", "/b", "", "/a"} {
+		res := r.must("GET", "/openapi.json", "", "X-Forwarded-Prefix", cmp.Or(prefix, "/"))
+		if !strings.Contains(res.body, `"servers":[{"url":"`+cmp.Or(prefix, "/")+`"}]`) {
+			t.Errorf("%q: %.300s", prefix, res.body)
+		}
+		tag := res.header.Get("ETag")
+		if before := tags[prefix]; tag == "" || before != "" && before != tag {
+			t.Errorf("%q: %s, before %s", prefix, tag, before)
+		}
+		tags[prefix] = tag
+	}
+	if tags["/a"] == tags["/b"] || tags["/a"] == tags[""] {
+		t.Errorf("one tag for different descriptions: %v", tags)
 	}
 }
