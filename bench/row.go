@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/bench/measure"
+	"dragoman/proxy/wire"
 )
 
 // row is one cell at one size in one section.
@@ -69,7 +70,7 @@ func (r *row) where() string { return fmt.Sprintf("%s, %d bytes", r.Section, r.S
 
 func (r *row) fail(err error) {
 	r.Failed = true
-	r.Note = "failed: " + err.Error()
+	r.Note = "failed: " + wire.Visible(err.Error())
 }
 
 // values returns one figure of every round.

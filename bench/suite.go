@@ -12,6 +12,7 @@ import (
 
 	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
+	"dragoman/proxy/wire"
 )
 
 // suite is one run.
@@ -102,7 +103,7 @@ func firstOf(r *drive.Result) string {
 	for _, w := range r.Wrong {
 		all = append(all, w.Kind+": "+w.Example)
 	}
-	return strings.Join(all, "; ")
+	return wire.Visible(strings.Join(all, "; ")) // examples are the server's
 }
 
 // meter reads the CPU time of the process under test, its children, the server behind it and the load generator at the two marks of a plan.

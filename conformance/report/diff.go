@@ -111,7 +111,7 @@ func (d *Diff) Terminal(w io.Writer, colour bool) error {
 	t := &terminal{style: Style{Colour: colour}}
 	for _, chapter := range d.chapters() {
 		for _, c := range chapter.changes {
-			t.printf("%s  %s  (%s)\n", t.paint(chapter.colour, chapter.word), t.paint(bold, c.Key), c.outcomes())
+			t.printf("%s  %s  (%s)\n", t.paint(chapter.colour, chapter.word), t.paint(bold, clean(c.Key)), c.outcomes())
 			t.item("reason", c.Reason)
 			for _, p := range c.Problems {
 				t.item("expected", p.Expected)
@@ -136,7 +136,7 @@ func (d *Diff) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(chapter.word[:1])+chapter.word[1:])
 		}
 		for _, c := range chapter.changes {
-			fmt.Fprintf(&b, "- %s: %s\n", c.Key, c.outcomes())
+			fmt.Fprintf(&b, "- %s: %s\n", clean(c.Key), c.outcomes())
 			if c.Reason != "" {
 				fmt.Fprintf(&b, "  - %s\n", inline(c.Reason))
 			}

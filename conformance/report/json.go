@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/proxy/wire"
 )
 
 // maxReport is the maximum size of a report that is read, in bytes.
@@ -20,7 +22,7 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = w.Write(append(data, '\n'))
+	_, err = w.Write(append(wire.AppendVisible(make([]byte, 0, len(data)+1), data), '\n'))
 	return err
 }
 

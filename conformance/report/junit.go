@@ -80,7 +80,7 @@ func (r *Report) JUnit(w io.Writer) error {
 		run.fail("expected failures, line "+itoa(stale.Line), "STALE: "+stale.Entry+": "+stale.Why, "the entry of a list of expected failures is not needed; take the line out")
 	}
 	if r.Ended != "" {
-		run.fail("whole", "the run was ended before its time", r.Ended)
+		run.fail("whole", "the run was ended before its time", clean(r.Ended))
 	}
 	if run.Tests > 0 {
 		doc.Suites = append(doc.Suites, run)

@@ -20,7 +20,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "- %s\n", codeSpan(target))
 	}
 	if r.Ended != "" {
-		fmt.Fprintf(&b, "\nThe run was ended before its time: %s.\n", r.Ended)
+		fmt.Fprintf(&b, "\nThe run was ended before its time: %s.\n", clean(r.Ended))
 	}
 	fmt.Fprintf(&b, "\n| face | revision | passed | failed | warnings | notes | skipped | broken | expected | %s | time |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n", r.lastColumn())
 	for _, p := range r.Places {

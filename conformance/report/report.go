@@ -76,7 +76,7 @@ func placeName(face, revision, behind string) string {
 		face += "@" + revision
 	}
 	if behind != "" {
-		face += " (" + behind + ")"
+		face += " (" + clean(behind) + ")"
 	}
 	return face
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
@@ -314,5 +315,45 @@ func TestWrap(t *testing.T) {
 	}
 	if got := short("a\nbcdef\nc", 2, 3); got != "a\nbcd…\n…" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Whatever a server says, no report has a character that cannot be seen, or that changes how others are seen.
+func TestReportsAreVisible(t *testing.T) {
+	hostile := "x"
+	for _, span := range [][2]rune{{0, 8}, {0xb, 0x1f}, {0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0001, 0xe007f}} {
+		for r := span[0]; r <= span[1]; r++ {
+			hostile += string(r)
+		}
+	}
+	hostile += "\xff\xc0\uffff y"
+	run := example()
+	for i := range run.Offers {
+		run.Offers[i].Server = hostile
+	}
+	run.Tried, run.Targets, run.Ended = []string{hostile}, []string{hostile}, hostile
+	for _, f := range run.Findings {
+		f.Reason, f.Behind = hostile, hostile
+		for i := range f.Problems {
+			f.Problems[i] = suite.Problem{Expected: hostile, Got: hostile}
+		}
+		for i := range f.Evidence {
+			f.Evidence[i].Text, f.Evidence[i].Where = hostile, hostile
+		}
+	}
+	other := example()
+	other.Findings = other.Findings[:1]
+	d := Compare(New(other), New(run))
+	all := writers(New(run))
+	all["diff.txt"], all["diff.json"], all["diff.md"] = func(w io.Writer) error { return d.Terminal(w, false) }, d.JSON, d.Markdown
+	for name, write := range all {
+		text := strings.NewReplacer(red, "", green, "", yellow, "", cyan, "", dim, "", bold, "", plain, "").Replace(written(t, write))
+		for i, r := range text {
+			if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+				continue
+			}
+			t.Errorf("%s has %U: …%q…", name, r, text[max(0, i-80):min(len(text), i+40)])
+			break
+		}
 	}
 }

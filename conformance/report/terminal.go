@@ -52,7 +52,7 @@ func (r *Report) Terminal(w io.Writer, style Style) error {
 		t.skipped(r)
 	}
 	if r.Ended != "" {
-		t.printf("The run was ended before its time: %s.\n", r.Ended)
+		t.printf("The run was ended before its time: %s.\n", clean(r.Ended))
 	}
 	t.slow(r)
 	colour := green
@@ -126,7 +126,7 @@ func (r *Report) lastColumn() string {
 
 func (p Place) last() string {
 	if p.Behind != "" {
-		return p.Behind
+		return clean(p.Behind)
 	}
 	return short(p.Server, 1, 60)
 }
@@ -227,7 +227,7 @@ func (l Line) head() string {
 	if l.Sent {
 		arrow = "-->"
 	}
-	return fmt.Sprintf("%s %s, at %d ms", arrow, l.Where, l.MS)
+	return fmt.Sprintf("%s %s, at %d ms", arrow, clean(l.Where), l.MS)
 }
 
 // skipped lists the skipped checks by reason.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"dragoman/conformance/suite"
+	"dragoman/proxy/wire"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -72,26 +72,8 @@ func kinds() []kind {
 	}
 }
 
-// clean makes an untrusted text safe for a terminal or a document: it removes control characters except line ends and tabs.
-func clean(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, control) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
-		if control(r) {
-			fmt.Fprintf(&b, `\x%02x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// control reports whether a character must not reach a terminal, or XML. Bidirectional controls make a line read as something else.
-func control(r rune) bool {
-	return r == 0xfffe || r == 0xffff || r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-}
+// clean makes an untrusted text safe for a terminal or a document.
+func clean(text string) string { return wire.Visible(text) }
 
 // short returns the beginning of a text: a number of lines, each with a number of characters.
 func short(text string, lines, width int) string {

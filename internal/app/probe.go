@@ -82,7 +82,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(std.Out, "%s\n", out)
+		_, err = fmt.Fprintf(std.Out, "%s\n", wire.AppendVisible(nil, out))
 		return err
 	}
 	return r.print(std)
@@ -110,7 +110,7 @@ func (r *report) print(std Streams) error {
 	}
 	line("server", r.Target)
 	line("speaks", r.Eras)
-	line("revision", r.Version)
+	line("revision", wire.Shown(r.Version))
 	line("identity", string(wire.AppendVisible(nil, r.ServerInfo))) // a terminal may read it
 	line("capabilities", string(wire.AppendVisible(nil, r.Capabilities)))
 	degrades(&b, r.Degrades)

@@ -99,14 +99,14 @@ func (r *readiness) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		data, err := json.MarshalIndentWithOption(r, "", "  ", json.DisableHTMLEscape())
 		if err == nil {
-			_, err = fmt.Fprintln(w, string(data))
+			_, err = fmt.Fprintln(w, string(wire.AppendVisible(nil, data)))
 		}
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "SERVER\tSTATE\t") // errors are returned by Flush
 	for _, c := range r.Checks {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", strings.TrimPrefix(c.Name, "upstream "), c.State, wire.ShownText(c.Why))
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", wire.Shown(strings.TrimPrefix(c.Name, "upstream ")), wire.Shown(c.State), wire.ShownText(c.Why))
 	}
 	return t.Flush()
 }

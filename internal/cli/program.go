@@ -17,6 +17,7 @@ import (
 	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
 )
 
 // Exit codes; scripts rely on them.
@@ -96,7 +97,7 @@ func printError(w io.Writer, environ []string, err error) {
 	if logging.Colourful(w, environ) {
 		name = red + name + plain
 	}
-	_, _ = fmt.Fprintf(w, "%s %s\n", name, strings.TrimSpace(err.Error()))
+	_, _ = fmt.Fprintf(w, "%s %s\n", name, wire.Visible(strings.TrimSpace(err.Error()))) // a server may have chosen parts of it
 }
 
 // parent makes a command with subcommands print its help when it is called alone, and refuse unknown subcommands.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,6 +29,26 @@ func ShownText(text string) string {
 		return text
 	}
 	return string(appendShown(nil, text, maxShownText))
+}
+
+// Visible returns a text that a peer chose, with lines and of any length, as it goes onto a terminal or into a document: with the escapes of
+// Shown, except for line ends and tabs.
+func Visible(text string) string {
+	hidden := func(r rune) bool { return r == utf8.RuneError || r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+	at := strings.IndexFunc(text, hidden)
+	if at < 0 {
+		return text
+	}
+	dst := append(make([]byte, 0, len(text)+32), text[:at]...)
+	for rest := text[at:]; rest != ""; {
+		kept := strings.IndexAny(rest, "\n\t")
+		if kept < 0 {
+			return string(appendVisible(dst, rest))
+		}
+		dst = append(appendVisible(dst, rest[:kept]), rest[kept])
+		rest = rest[kept+1:]
+	}
+	return string(dst)
 }
 
 // IsShown reports whether Shown would return the text as it is. It may say no of one in other than ASCII.

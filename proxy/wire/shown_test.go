@@ -62,3 +62,18 @@ func TestAppendVisible(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Visible keeps the lines and the length of a text, and escapes what Shown escapes.
+func TestVisible(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		if got := Visible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for _, same := range []string{"", "a b", "lines\n\tand tabs\n", "日本 ü 🙂 \ufffd", strings.Repeat("long ", 10000)} {
+		f(same, same)
+	}
+	f("a\u200bb\nc\u202ed\te\ufeff", "a\\u200bb\nc\\u202ed\te\\ufeff")
+	f("\x1b[2J\r\x00\u00ad\u2028\U000e0001\xff\xc0", `\u001b[2J\r\u0000\u00ad\u2028\U000e0001\xff\xc0`)
+}
