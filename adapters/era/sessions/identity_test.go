@@ -49,13 +49,31 @@ func TestRecentIdentities(t *testing.T) {
 		cached     bool
 	}{
 		"small":           {"p", []byte(`{"name":"n"}`), []byte(`{}`), true},
-		"large principal": {strings.Repeat("p", recentMost), []byte(`{"name":"n"}`), []byte(`{}`), false},
+		"at the bound":    {strings.Repeat("p", recentMost-4), []byte(`{}`), []byte(`{}`), true},
+		"large principal": {strings.Repeat("p", recentMost-3), []byte(`{}`), []byte(`{}`), false},
 		"large in all":    {"p", large, large, false},
 	} {
 		p := &Pool{server: &transport.Server{Self: []byte(`{}`)}}
 		ex := &proxy.Exchange{Caller: proxy.Caller{Principal: c.principal}, Client: proxy.Client{Info: c.info, Caps: c.caps}}
 		if n := testing.AllocsPerRun(100, func() { p.identify(ex) }); (n == 0) != c.cached {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// A client is told apart by its caller and its name, whatever capabilities it declares; its sessions by these too.
+func TestIdentityAndGroup(t *testing.T) {
+	p := &Pool{server: &transport.Server{Self: []byte(`{}`)}}
+	of := func(principal, info, caps string) identity {
+		return p.identity(&proxy.Exchange{Caller: proxy.Caller{Principal: principal}, Client: proxy.Client{Info: []byte(info), Caps: []byte(caps)}})
+	}
+	one := of("p", `{"name":"a"}`, `{}`)
+	for _, c := range []struct {
+		other      identity
+		key, group bool
+	}{{of("p", `{"name":"a"}`, `{}`), true, true}, {of("p", `{"name":"a"}`, `{"roots":{}}`), false, true}, {of("p", `{"name":"b"}`, `{}`), false, false}, {of("q", `{"name":"a"}`, `{}`), false, false}} {
+		if (one.key == c.other.key) != c.key || (one.group == c.other.group) != c.group {
+			t.Errorf("%s %s %s: the same session %v, the same client %v", c.other.caller.Principal, c.other.info, c.other.caps, !c.key, !c.group)
 		}
 	}
 }

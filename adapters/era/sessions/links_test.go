@@ -185,6 +185,15 @@ func TestIdleProcessIsStopped(t *testing.T) {
 			r.close()
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // one that was used at its start only
+		r := newLinksRig(t, transport.Wires{Stdio: true}, Options{Processes: Processes{IdleExit: time.Minute}})
+		r.get("p")
+		time.Sleep(time.Minute)
+		if synctest.Wait(); r.server.Open() != 0 {
+			t.Error("it runs on")
+		}
+		r.close()
+	})
 	for name, c := range map[string]struct {
 		wires transport.Wires
 		idle  time.Duration

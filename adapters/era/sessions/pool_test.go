@@ -343,6 +343,9 @@ func TestSessionsThatOpenAreFew(t *testing.T) {
 			if n, _ := r.Size(); n != maxOpening {
 				t.Errorf("pooled %v: %d sessions are being opened", pooled, n)
 			}
+			if r.awaited.Load() == pooled {
+				t.Errorf("pooled %v: a call waits: %v", pooled, !pooled)
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			began := time.Now()

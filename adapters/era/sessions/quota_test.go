@@ -122,6 +122,11 @@ func TestProcessesGiveWay(t *testing.T) {
 			t.Errorf("a caller that leaves: %v", err)
 		}
 		time.Sleep(time.Second)
+		began := time.Now()
+		q.evict = func(string, bool) bool { return true } // but the process does not end
+		if _, err := q.Dial(t.Context(), s.Dial, "t", transport.Discard{}); !proxy.IsFault(err, proxy.TooManySessions) || time.Since(began) != 5*time.Second || strings.Contains(err.Error(), "spares") {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
 		for _, principal := range []string{"q", "r"} {
 			_ = links[principal].Close()
 		}
@@ -165,9 +170,11 @@ func TestQuotaWithoutLimits(t *testing.T) {
 
 // A process of one principal is owned by it; a process that does not start counts no longer.
 func TestDialForAPrincipal(t *testing.T) {
-	q := NewQuota(&transport.Server{Wires: transport.Wires{Stdio: true}}, Options{Processes: Processes{Max: 1}}, func(string, bool) bool { return false })
+	strays := 0
+	q := NewQuota(&transport.Server{Wires: transport.Wires{Stdio: true}}, Options{Processes: Processes{Max: 1}, Stray: func(transport.Stray) { strays++ }}, func(string, bool) bool { return false })
 	for _, principal := range []string{"p", ""} {
-		dial := func(ctx context.Context, _ transport.Sink) (transport.Link, error) {
+		dial := func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+			sink.(transport.Watcher).Stray(transport.Unknown)
 			if transport.IsOwned(ctx) != (principal != "") {
 				t.Errorf("%q: owned %v", principal, transport.IsOwned(ctx))
 			}
@@ -177,4 +184,14 @@ func TestDialForAPrincipal(t *testing.T) {
 			t.Errorf("%q: %v, %d processes", principal, err, q.Processes())
 		}
 	}
+	if strays != 2 {
+		t.Errorf("%d strays are told of", strays)
+	}
+	q.stray = nil
+	_, _ = q.Dial(t.Context(), func(_ context.Context, sink transport.Sink) (transport.Link, error) {
+		if _, watched := sink.(transport.Watcher); watched {
+			t.Error("strays are watched for nobody")
+		}
+		return nil, errors.New("no such file")
+	}, "", transport.Discard{})
 }

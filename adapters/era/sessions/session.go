@@ -104,12 +104,12 @@ func newInitResult(result []byte) *InitResult {
 
 // Can reports whether the server declared a flag of a capability, such as tools.listChanged.
 func (r *InitResult) Can(capability, flag string) bool {
-	return len(r.Caps) > 0 && string(wire.Path(r.Caps, wire.Whole(r.Caps), capability, flag).Of(r.Caps)) == "true"
+	return string(wire.Path(r.Caps, wire.Whole(r.Caps), capability, flag).Of(r.Caps)) == "true"
 }
 
 // RunsTasks reports whether the server runs calls as tasks (2025-11-25 tasks, Capabilities).
 func (r *InitResult) RunsTasks() bool {
-	return len(r.Caps) > 0 && wire.Path(r.Caps, wire.Whole(r.Caps), "tasks", "requests", "tools", "call").Present()
+	return wire.Path(r.Caps, wire.Whole(r.Caps), "tasks", "requests", "tools", "call").Present()
 }
 
 // open dials and performs the handshake. It is independent of the exchange that caused it, since others wait for it too.

@@ -280,7 +280,13 @@ func TestSubscriptionIsRefused(t *testing.T) {
 		server := &fakeserver.Server{}
 		r := newRig(server)
 		s := r.session(t, `{}`)
+		if err := s.Subscribe(t.Context(), "c:d"); err != nil {
+			t.Error(err)
+		}
 		s.link.Set(refusing{s.Link()})
+		if err := s.unsubscribe(t.Context(), "c:d"); err != nil || len(s.subscribed) != 0 {
+			t.Errorf("a refusal of the end: %v, %v is left", err, s.subscribed)
+		}
 		for range 2 {
 			if err := s.Subscribe(t.Context(), "a:b"); !proxy.IsFault(err, proxy.InvalidParams) || proxy.AsError(err).Message != "not this one" {
 				t.Errorf("%v", err)
@@ -354,11 +360,18 @@ func TestListeners(t *testing.T) {
 		link := s.Link().(*fakeserver.Link)
 		before := len(link.Said)
 		s.EndListener(two, []string{"a:b"})
+		s.Message(notice)
+		if len(one.got) != 3 || len(two.got) != 2 {
+			t.Errorf("one of two has ended: %v, %v", one.got, two.got)
+		}
 		s.EndListener(two, nil)
 		s.EndListener(one, nil)
 		synctest.Wait()
 		if uses, _, _ := s.Usage(); uses != 0 || r.Listens() != 0 || len(r.listeners) != 0 {
 			t.Errorf("%d uses, %d listens", uses, r.Listens())
+		}
+		if listens, _ := s.usedBy(); listens {
+			t.Error("calls are drawn to a session without listens")
 		}
 		if news := link.Said[before:]; len(news) != 1 || !strings.Contains(news[0], "resources/unsubscribe") {
 			t.Errorf("%v", news)

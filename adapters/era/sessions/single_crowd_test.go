@@ -174,6 +174,85 @@ func TestCallBeginsWhenTheQuestionIsWithdrawn(t *testing.T) {
 	})
 }
 
+// Questions that are held back go to the call that is left, all of them, once the other has ended or has been suspended for a moment.
+func TestHeldQuestionsFindTheirCall(t *testing.T) {
+	for what, leave := range map[string]func(*asking){"ends": (*asking).end, "is suspended": func(c *asking) { c.turn.Suspend() }} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newBesideRig(t)
+			one, other := r.must("one"), r.must("other")
+			s := one.turn.Session()
+			r.asks(s, "q1")
+			time.Sleep(stuckTime / 2)
+			r.asks(s, "q2")
+			time.Sleep(stuckTime / 2)
+			leave(one)
+			time.Sleep(quietTime)
+			synctest.Wait()
+			if len(other.got) != 2 || len(one.got) != 0 || len(r.refused()) != 0 {
+				t.Errorf("one %s: the other received %v, it %v, refused are %v", what, other.got, one.got, r.refused())
+			}
+			one.end()
+			other.end()
+			r.close(t)
+		})
+	}
+}
+
+// A call that was seen to ask later than its head start runs alone from then on; one that asks sooner does not.
+func TestLateAskerRunsAlone(t *testing.T) {
+	for after, alone := range map[time.Duration]bool{0: false, headStart - 1: false, headStart: true, time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newBesideRig(t)
+			asker := r.must("asker")
+			time.Sleep(after)
+			r.asks(asker.turn.Session(), "q")
+			if len(asker.got) != 1 {
+				t.Errorf("%v", asker.got)
+			}
+			asker.end()
+			for range 2 { // whether it asks then or not
+				other := r.must("other")
+				time.AfterFunc(2*time.Second, other.end)
+				asker = r.must("asker")
+				if want := map[bool]time.Duration{true: 2 * time.Second, false: headStart}[alone]; asker.took != want {
+					t.Errorf("after a question at %s it begins after %s", after, asker.took)
+				}
+				asker.end()
+				time.Sleep(2 * time.Second)
+			}
+			r.close(t)
+		})
+	}
+}
+
+// In a crowd, questions and log messages of a session may be for another one; what names its call is not.
+func TestMessagesInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newBesideRig(t)
+		r.opt.Others = func() int { return 1 }
+		r.single.Store(false)
+		c := &inboxCall{}
+		turn, err := r.Turn(caller("p", ""), true, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.Join(c, true)
+		s := turn.Session()
+		r.MakeSingle()
+		for _, text := range []string{`"id":1,"method":"roots/list"`, `"method":"notifications/message","params":{"level":"info","data":1}`,
+			`"method":"notifications/progress","params":{"progressToken":1,"progress":1}`} {
+			if !s.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0",`+text+`}`)) {
+				t.Errorf("%s is left over", text)
+			}
+		}
+		if got := r.refused(); len(got) != 1 || !slices.Equal(c.got, []string{"notifications/progress"}) {
+			t.Errorf("refused are %v, received %v", got, c.got)
+		}
+		turn.End()
+		r.close(t)
+	})
+}
+
 // A question that was withdrawn does not shorten the time of a later one that waits for its call.
 func TestWithdrawnQuestionTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

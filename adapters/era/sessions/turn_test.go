@@ -246,8 +246,17 @@ func TestAskedCall(t *testing.T) {
 			turn.Suspend()
 			turn.Join(&fickle{name}, false)
 			defer turn.End()
+			if name == "c" {
+				expect("one without a lease", "c", 1)
+			}
 		}
 		expect("two without a lease", "", 2)
+		leased, _ := r.turn(t, caller("p", ""))
+		leased.Join(&fickle{"e"}, false)
+		expect("one runs beside two without a lease", "e", 3)
+		leased.Suspend()
+		expect("one is suspended beside two without a lease", "e", 3)
+		leased.End()
 		r.close(t)
 	})
 }
