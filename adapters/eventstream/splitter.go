@@ -107,13 +107,20 @@ func (s *Splitter) Reset(limit int) {
 	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: min(limit, largestMax), retry: unknownRetry}
 }
 
+// Holder is a reader that bounds how much of a stream is held at a time.
+type Holder interface {
+	// Hold says that the Splitter's buffer shall have n bytes. An error forbids it, and is that of Next.
+	Hold(n int) error
+}
+
 // Next returns the next event, reading from r as far as needed. r should be the same reader at each call.
 //
 // By the standard, a block without a data line is no event. Next returns it nevertheless, with nil Data, if it has an id
 // or a retry field, which apply to the stream. An id with NUL and a retry that is not a number are ignored.
 //
 // The errors are io.EOF at a clean end; io.ErrUnexpectedEOF if the stream ended inside an event, which is discarded;
-// *LimitError, permanently, if an event is larger than the limit; or the reader's own error, unwrapped. After an error of
+// *LimitError, permanently, if an event is larger than the limit; that of a
+// Holder, permanently; or the reader's own error, unwrapped. After an error of
 // the reader, such as a passed deadline, Next may be called again: no data is lost.
 func (s *Splitter) Next(r io.Reader) (Event, error) {
 	if s.failed != nil {
@@ -369,7 +376,9 @@ func digits(b []byte) (int, bool) {
 
 // fill reads once into the free part of the buffer, which it makes first.
 func (s *Splitter) fill(r io.Reader) {
-	s.makeRoom()
+	if s.failed = s.makeRoom(r); s.failed != nil {
+		return
+	}
 	s.lf = -1 // unknown for the new bytes
 	for range emptyReads {
 		n, err := r.Read(s.buf[s.end:])
@@ -388,28 +397,38 @@ func (s *Splitter) fill(r io.Reader) {
 
 // makeRoom moves the data still needed to the front, or enlarges the buffer. While the buffer keeps its size, only an
 // unfinished line can move more than once within an event, and only after an earlier line was finished.
-func (s *Splitter) makeRoom() {
+func (s *Splitter) makeRoom(r io.Reader) error {
 	held := s.dataTo - s.dataFrom + s.end - s.line
 	if len(s.buf) == 0 {
 		s.buf = make([]byte, firstBuffer)
 	}
 	if len(s.buf) > keepBuffer && s.small >= smallEvents && held < firstBuffer/2 {
-		s.place(make([]byte, firstBuffer))
-		return
+		return s.resize(r, firstBuffer)
 	}
 	if held == 0 {
 		s.place(s.buf)
-		return
+		return nil
 	}
 	if len(s.buf)-s.end >= len(s.buf)/8 {
-		return
+		return nil
 	}
 	largest := s.max + fieldName + minRead
 	if free := len(s.buf) - held; free >= len(s.buf)/4 || len(s.buf) >= largest {
 		s.place(s.buf)
-		return
+		return nil
 	}
-	s.place(make([]byte, max(firstBuffer, min(2*len(s.buf), largest))))
+	return s.resize(r, max(firstBuffer, min(2*len(s.buf), largest)))
+}
+
+// resize moves the data still needed to a buffer of size bytes.
+func (s *Splitter) resize(r io.Reader, size int) error {
+	if h, ok := r.(Holder); ok && max(size, len(s.buf)) > keepBuffer {
+		if err := h.Hold(size); err != nil {
+			return err
+		}
+	}
+	s.place(make([]byte, size))
+	return nil
 }
 
 // place copies the data and the unfinished line to the start of to, which may be the buffer itself.

@@ -406,6 +406,7 @@ func (c *MintedCall) Next(until time.Time) (m *wire.Message, err error) {
 func Fault(err error) error {
 	large, tooLarge := errors.AsType[*http1.TooLargeError](err)
 	line, isLine := errors.AsType[*eventstream.LimitError](err)
+	full, isFull := errors.AsType[*httpclient.ArrivalError](err)
 	switch {
 	case is[*proxy.Error](err), is[*transport.StatusError](err):
 		return err
@@ -417,6 +418,10 @@ func Fault(err error) error {
 		return proxy.Errf(proxy.ResponseTooLarge, "the head of the upstream server's answer is larger than limits.header, %d bytes", large.Limit)
 	case tooLarge:
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's answer is larger than limits.response_body, %d bytes", large.Limit)
+	case isFull && full.Own:
+		return proxy.Errf(proxy.Overloaded, "unfinished answers of the upstream server hold its share of limits.arriving_bytes, %d bytes; it sends too much at a time", full.Limit)
+	case isFull:
+		return proxy.Errf(proxy.Overloaded, "unfinished answers of upstream servers hold all of limits.arriving_bytes, %d bytes; try again", full.Limit)
 	case isLine && line.Line:
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server sent an event stream with a line that is no data and longer than %d bytes", line.Limit)
 	case isLine:

@@ -125,6 +125,7 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 
 func (l *link) read() {
 	defer close(l.reader)
+	defer l.split.Reset(0) // the link may be kept for long
 	for {
 		ev, err := l.split.Next(l.ans)
 		if err != nil {

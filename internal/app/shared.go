@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
@@ -21,6 +22,7 @@ type shared struct {
 	reaper   *reaper.Reaper // starts and ends all child processes
 	sessions *session.Store
 	pending  *input.Store // calls that wait for answers to their questions
+	arrivals *httpclient.Arrivals
 	reloads  *reloadMetrics
 }
 
@@ -42,6 +44,11 @@ func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream,
 			MaxPerPrincipal: q.MaxParkedPerPrincipal, Rounds: q.Rounds, Key: []byte(q.StateKey.Reveal())})
 	}}); err != nil {
 		return s, fmt.Errorf("questions: %w", err)
+	}
+	if s.arrivals, err = component.Get(set, "arrivals", nil, component.Spec[*httpclient.Arrivals]{Build: func(prometheus.Registerer) (*httpclient.Arrivals, error) {
+		return httpclient.NewArrivals(cfg.Limits.ArrivingBytes), nil
+	}}); err != nil {
+		return s, fmt.Errorf("limits: %w", err)
 	}
 	s.reloads, err = component.Get(set, "reloads", nil, component.Spec[*reloadMetrics]{Build: newReloadMetrics})
 	return s, err

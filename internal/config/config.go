@@ -215,6 +215,9 @@ type LimitsConfig struct {
 	// AnswerBytes and AnswerBytesPerPrincipal bound the large answers that are being written, and what slow readers leave,
 	// in bytes (defaults 256 and 64 MiB). AnswerRate is how many bytes in a second a client must read, default 1 KiB.
 	AnswerBytes, AnswerBytesPerPrincipal, AnswerRate int
+	// ArrivingBytes bounds the unfinished bodies and events of servers over HTTP, of one server three quarters of it, in bytes.
+	// Default 1 GiB; 0 is no bound.
+	ArrivingBytes int
 }
 
 // SecurityConfig guards the main listener.

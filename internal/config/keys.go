@@ -150,6 +150,8 @@ func (c *Config) limitKeys() []setting {
 			field: field.Int{At: &c.Limits.InFlightPerPrincipal, Least: 1, Most: 100_000, Zero: "three quarters of limits.in_flight"}},
 		{key: "limits.queue", std: "1000", doc: "most requests that wait for that; further ones get 503", field: field.Int{At: &c.Limits.Queue, Least: 1, Most: 1_000_000, Zero: "no queue"}},
 		{key: "limits.in_flight_bytes", std: "100MiB", doc: "most bytes of the requests that run", field: bytesField(&c.Limits.InFlightBytes)},
+		{key: "limits.arriving_bytes", std: "1GiB", doc: "most bytes of answers that are arriving from servers over HTTP; of one server three quarters",
+			field: field.Size{At: &c.Limits.ArrivingBytes, Least: field.Mib, Most: field.Gib, Zero: "any number"}},
 		{key: "limits.answer_bytes", std: "256MiB", doc: "most bytes of answers that clients have not read yet", field: bytesField(&c.Limits.AnswerBytes)},
 		{key: "limits.answer_bytes_per_principal", std: "64MiB", doc: "of the bytes of answers that clients have not read, most of one principal, or of one address without a principal",
 			field: bytesField(&c.Limits.AnswerBytesPerPrincipal)},

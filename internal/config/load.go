@@ -237,6 +237,7 @@ func (c *Config) fixedKeys() []fixedKey {
 		{"limits.connections", &c.Limits.Connections},
 		{"limits.read_time", &c.Limits.ReadTime},
 		{"limits.in_flight_bytes", &c.Limits.InFlightBytes},
+		{"limits.arriving_bytes", &c.Limits.ArrivingBytes},
 		{"limits.answer_bytes", &c.Limits.AnswerBytes},
 		{"limits.answer_bytes_per_principal", &c.Limits.AnswerBytesPerPrincipal},
 		{"limits.answer_rate", &c.Limits.AnswerRate},

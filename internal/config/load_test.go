@@ -82,7 +82,7 @@ func TestDefaults(t *testing.T) {
 		Limits: LimitsConfig{
 			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
 			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, ReadTime: 30 * time.Second, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
-			AnswerBytes: 256 << 20, AnswerBytesPerPrincipal: 64 << 20, AnswerRate: 1 << 10,
+			AnswerBytes: 256 << 20, AnswerBytesPerPrincipal: 64 << 20, AnswerRate: 1 << 10, ArrivingBytes: 1 << 30,
 		},
 		Security: SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}, Auth: AuthConfig{Anonymous: "never",
 			JWT: JWTConfig{Audience: []string{}, Algorithms: oauth.Algorithms(), Types: []string{"at+jwt", "jwt"}, Scopes: []string{}, PrincipalClaim: "sub",

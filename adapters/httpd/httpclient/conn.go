@@ -86,6 +86,7 @@ func (w *socket) Write(p []byte) (int, error) {
 // conn is a connection to an upstream, with all memory that one exchange needs. It belongs to the holder of the Response of its
 // generation, or to the pool.
 type conn struct {
+	held int // bytes of the response that Arrivals counts; Arrivals.mu guards its changes
 	host *Host
 	nc   net.Conn // sock, or TLS over it
 	sock *socket

@@ -50,6 +50,11 @@ type HostOptions struct {
 	MaxIdle        int           // unused connections kept; 256
 	MaxConns       int           // connections at once, streams included, else ErrTooManyConns; 1024, or an eighth of the open files allowed, but 64 at least
 	MaxHeader      int           // bytes of the head of a response; 16 KiB, and the size of each connection's buffer
+
+	Arrivals *Arrivals // counts the answers that arrive, with those of other Hosts; no bound
+	// Overrun, if not nil, is called with the *ArrivalError of a response that Arrivals had no room for: the first, then one a minute. It
+	// must not block.
+	Overrun func(err error)
 }
 
 // Credentials are credentials that change over time, such as access tokens.
@@ -78,6 +83,9 @@ type Host struct {
 	armed  bool
 	due    time.Time // when the timer fires, if it is armed
 	closed bool
+
+	held    int       // bytes of all its connections; Arrivals.mu guards it
+	overran time.Time // when Overrun was called last; likewise
 }
 
 // NewHost checks the options and makes a Host; it does not connect.

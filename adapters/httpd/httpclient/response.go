@@ -101,7 +101,7 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 }
 
 // Body appends the whole body to dst, at most limit bytes of it. A longer one is a *http1.TooLargeError, before anything is read if the
-// server has announced its length. After an error that is os.ErrDeadlineExceeded, another call with what was returned goes on.
+// server has announced its length. An *ArrivalError says that HostOptions.Arrivals has no room for more. After an error that is os.ErrDeadlineExceeded, another call with what was returned goes on.
 func (r Response) Body(dst []byte, limit int, until time.Time) ([]byte, error) {
 	c := r.conn()
 	if c == nil {
@@ -122,7 +122,11 @@ func (r Response) Body(dst []byte, limit int, until time.Time) ([]byte, error) {
 			return dst, &http1.TooLargeError{What: "response body", Limit: limit}
 		}
 		if len(dst) == cap(dst) { // grow as bytes come, not as they are announced; each growth leaves the smaller memory as garbage
-			dst = slices.Grow(dst, int(min(ahead, max(trusted*int64(len(dst)), 64<<10))))
+			more := int(min(ahead, max(trusted*int64(len(dst)), 64<<10)))
+			if err := c.hold(len(dst) + more); err != nil {
+				return dst, err
+			}
+			dst = slices.Grow(dst, more)
 		}
 		room := min(int64(cap(dst)-len(dst)), int64(limit)+1-c.body.Got())
 		n, err := c.read(dst[len(dst):len(dst)+int(room)], until)
@@ -187,6 +191,7 @@ func (r Response) end(drain bool) {
 	c.gen.Add(1)
 	aborted := c.aborted
 	c.mu.Unlock()
+	_ = c.hold(0) // less has room
 	proxy.Overwrite(c.body.Borrowed())
 	whole := c.body.Done() && c.br.Buffered() == 0 || !c.owes.IsZero()
 	if aborted || !c.headDone || !whole || c.body.Err() != nil || c.lastUse {

@@ -127,7 +127,7 @@ func (b *Builder) checkURL(up *config.Upstream, u *Upstream) (func(context.Conte
 		}
 	}
 	host, err := component.Get(b.Components, "check of "+up.Name, []any{as.URL, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*httpclient.Host]{Build: func(prometheus.Registerer) (*httpclient.Host, error) {
-		host, _, err := newHost(&as, token, b.Config.Limits.Header)
+		host, _, err := b.newHost(&as, token)
 		return host, err
 	}, Stage: component.Upstreams, Close: func(host *httpclient.Host) { _ = host.Close() }})
 	if err != nil {

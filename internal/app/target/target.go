@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio/reaper"
@@ -126,6 +127,8 @@ type Builder struct {
 	Reaper *reaper.Reaper
 	// Pending holds the calls that wait for answers of modern clients.
 	Pending *input.Store
+	// Arrivals bounds the unfinished answers of all servers over HTTP.
+	Arrivals *httpclient.Arrivals
 	// Cache holds responses; nil: nothing is cached.
 	Cache *cache.Cache
 	Rate  *limits.Rate

@@ -25,9 +25,8 @@ import (
 	"dragoman/proxy"
 )
 
-// newHost returns the HTTP client for an upstream with an http or https URL, and that URL. maxHeader bounds the head of
-// a response in bytes.
-func newHost(up *config.Upstream, token httpclient.Credentials, maxHeader int) (*httpclient.Host, *url.URL, error) {
+// newHost returns the HTTP client for an upstream with an http or https URL, and that URL.
+func (b *Builder) newHost(up *config.Upstream, token httpclient.Credentials) (*httpclient.Host, *url.URL, error) {
 	base, err := url.Parse(up.URL)
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +40,9 @@ func newHost(up *config.Upstream, token httpclient.Credentials, maxHeader int) (
 		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
 	}
 	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
-		ConnectTimeout: up.ConnectTimeout, MaxHeader: maxHeader})
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: b.Config.Limits.Header, Arrivals: b.Arrivals, Overrun: func(err error) {
+			b.Log.Warn().Str("upstream", up.Name).AnErr("cause", err).Msg("the server sends more at a time than limits.arriving_bytes allows; an answer or stream of it was given up")
+		}})
 	return host, base, err
 }
 
@@ -55,7 +56,7 @@ func (b *Builder) httpWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 		}
 	}
 	var base *url.URL
-	if u.host, base, err = newHost(up, u.credentials(), b.Config.Limits.Header); err != nil {
+	if u.host, base, err = b.newHost(up, u.credentials()); err != nil {
 		return wires, err
 	}
 	limits := httpcall.Limits{Body: b.Config.Limits.ResponseBody, Event: b.Config.Limits.Event}
