@@ -193,6 +193,37 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 	}
 }
 
+// Without a configured key nobody can compute whom headers stand for: each process has a key of its own.
+func TestForwardedHeadersWithoutAKey(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		gate, err := ForwardHeaders(ForwardOptions{Names: []string{"a"}, Metrics: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := headOf(t, "A: x")
+		if err := gate(h); err != nil {
+			t.Fatal(err)
+		}
+		seen[h.Caller.Principal] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("two processes name the caller %v", seen)
+	}
+}
+
+// All names of a server can have a beginning of their own.
+func TestRenamesOfAll(t *testing.T) {
+	p := newAccess(t, FilterOptions{Renamed: Renames{Tools: map[string]string{"*": "my_*"}}})
+	seen, got, err := through(t, p, "", policytest.CallOf("my_read"), okResult)
+	if err != nil || seen != policytest.CallOf("read") {
+		t.Errorf("%s, %s, %v", seen, got, err)
+	}
+	if _, got, err := through(t, p, "", listAll, toolList); err != nil || !strings.Contains(got, `"name":"my_read"`) {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // A preflight is told the parameters that it asks for, if they are named and the list is not long.
 func TestAskedParams(t *testing.T) {
 	long := "mcp-param-" + strings.Repeat("x", maxAsked-len("mcp-param-"))

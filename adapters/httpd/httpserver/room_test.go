@@ -146,6 +146,54 @@ func TestAnswerWaitsForRoom(t *testing.T) {
 	})
 }
 
+// An answer whose client takes nothing of what its connection has for it already does not wait long for room; one that reads does.
+func TestAnswerOfAClientThatHangs(t *testing.T) {
+	for reads, want := range map[bool]time.Duration{false: stallTime, true: answerWait} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRoom(110, 0)
+			own, busy := r.part("a"), r.part("b")
+			r.reserve(own, 10)
+			r.reserve(busy, 100)
+			began := time.Now()
+			go func() {
+				for time.Since(began) < answerWait {
+					r.moved(busy, time.Now())
+					if reads {
+						r.moved(own, time.Now())
+					}
+					time.Sleep(stallTime / 2)
+				}
+			}()
+			if limit := r.reserve(own, 50); limit != AnswersOfAll || time.Since(began) != want {
+				t.Errorf("reads %v: %d after %s", reads, limit, time.Since(began))
+			}
+			if got := r.answers.now(); got.Refused != 1 || got.GaveWay != 0 {
+				t.Errorf("reads %v: %+v", reads, got)
+			}
+			time.Sleep(answerWait) // until the clients read no more
+		})
+	}
+}
+
+// What waits of one client is bounded by what it may have written, once it takes nothing; a client that reads may have more waiting.
+func TestAnswersThatWaitAreBounded(t *testing.T) {
+	const hangs, reads = stallTime - hangTime - 1, stallTime - hangTime
+	for _, c := range []struct {
+		each, waiting, n int
+		wait             time.Duration
+		may              bool
+	}{{100, 60, 40, hangs, true}, {100, 60, 41, hangs, false}, {100, 60, 41, reads, true}, {0, 60, 1000, hangs, true}, {100, 0, 100, hangs, true}} {
+		r := newRoom(0, c.each)
+		r.enqueue(r.part("a"), c.waiting, reads)
+		if r.enqueue(r.part("a"), c.n, c.wait) != c.may || r.answers.now().Refused != uint64(map[bool]int{true: 0, false: 1}[c.may]) {
+			t.Errorf("%+v: %+v", c, r.answers.now())
+		}
+		if !r.enqueue(r.part("b"), 100, hangs) {
+			t.Errorf("%+v: another client may not wait", c)
+		}
+	}
+}
+
 // A body waits for room as long as the oldest may be read, and no longer; it gets room as soon as one has been read.
 func TestBodyWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
