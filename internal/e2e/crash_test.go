@@ -57,6 +57,20 @@ func (c *crashClient) call(ctx context.Context, id, tool string) (*response, err
 	return c.r.do(ctx, "POST", "/mcp", modernCall(id, tool, ""), modernHeaders("tools/call", tool)...)
 }
 
+// caller returns a function that calls a tool and ends the test if there is no response.
+func (c *crashClient) caller(t *testing.T) func(tool string) *response {
+	n := 0
+	return func(tool string) *response {
+		t.Helper()
+		n++
+		res, err := c.call(t.Context(), fmt.Sprint(n), tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+}
+
 // crashFailure is an error response in any form.
 type crashFailure struct {
 	ID    json.RawMessage

@@ -16,14 +16,7 @@ func TestEndlessLineEndsAServer(t *testing.T) {
 		for _, server := range []string{"legacy", "modern"} {
 			t.Run(tool+", "+server+" server", func(t *testing.T) {
 				r := startRig(t, impatient+"limits.line = \"4KiB\"\n"+fallibleToml(t, server, "/no/such/file", "health_check_timeout = \"1s\""), true)
-				c := newCrashClient(r, "modern")
-				call := func(tool string) *response {
-					res, err := c.call(t.Context(), "1", tool)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return res
-				}
+				call := newCrashClient(r, "modern").caller(t)
 				first := pidIn(call("ok"))
 				if res := call(tool); !strings.Contains(res.body, why) && !(tool == "endless" && strings.Contains(res.body, "upstream_timeout")) {
 					t.Errorf("%s", res.body)

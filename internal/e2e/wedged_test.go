@@ -107,14 +107,7 @@ func TestSilentToolsDoNotEndAServer(t *testing.T) {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			r := startRig(t, impatient+fallibleToml(t, server, "/no/such/file", "health_check_timeout = \"1s\""), true)
-			c := newCrashClient(r, "modern")
-			call := func(tool string) *response {
-				res, err := c.call(t.Context(), "1", tool)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return res
-			}
+			call := newCrashClient(r, "modern").caller(t)
 			first := pidIn(call("ok"))
 			for range 5 {
 				if res := call("hang"); !strings.Contains(res.body, "upstream_timeout") {
