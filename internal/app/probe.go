@@ -30,6 +30,7 @@ type report struct {
 	Version      string          `json:"version"`
 	ServerInfo   json.RawMessage `json:"serverInfo,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	Offers       []offer         `json:"offers,omitempty"` // by its capabilities
 	// Degrades lists what clients lose, compared with a server of their own era.
 	Degrades []era.Degradation `json:"degrades"`
 	Steps    []string          `json:"steps,omitempty"`
@@ -63,9 +64,9 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 	shown := newProgress(std.Err, up.Place(), limit)
 	g.Targets.All[0].WatchProbe(shown.begin)
 	v, err := g.Targets.All[0].Both(within)
-	last := shown.end()
+	defer shown.end()
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%s: nothing conclusive within %s%s; is the server stuck? Give it more time with --timeout", up.Place(), limit, last)
+		return fmt.Errorf("%s: nothing conclusive within %s%s; is the server stuck? Give it more time with --timeout", up.Place(), limit, shown.end())
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", up.Place(), userError(err))
@@ -76,7 +77,13 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 		r.Eras = restSpeaks
 	}
 	r.ServerInfo, r.Capabilities = v.Identity()
-	r.hide(g.Targets.All[0].Hide)
+	hide := hider(g.Targets.All[0].Hide)
+	r.Offers = g.offers(within, r.Capabilities, shown.begin, hide)
+	shown.end()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.hide(hide)
 	if asJSON {
 		out, err := json.MarshalIndent(r, "", "  ")
 		if err != nil {
@@ -88,12 +95,16 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 	return r.print(std)
 }
 
-// hide hides secrets of the configuration in what the server says.
-func (r *report) hide(secrets transport.Hide) {
+// hider returns the function that hides secrets of the configuration in what the server says.
+func hider(secrets transport.Hide) func(text string) string {
 	if secrets == nil {
-		return
+		return func(text string) string { return text }
 	}
-	hide := func(text string) string { return secrets(context.Background(), text) }
+	return func(text string) string { return secrets(context.Background(), text) }
+}
+
+// hide hides secrets in what the server says.
+func (r *report) hide(hide func(text string) string) {
 	r.Version, r.ServerInfo, r.Capabilities = hide(r.Version), transport.HideJSON(r.ServerInfo, hide), transport.HideJSON(r.Capabilities, hide)
 	r.Steps = slices.Clone(r.Steps)
 	for i, s := range r.Steps {
@@ -113,14 +124,15 @@ func (r *report) print(std Streams) error {
 	line("revision", wire.Shown(r.Version))
 	line("identity", string(wire.AppendVisible(nil, r.ServerInfo))) // a terminal may read it
 	line("capabilities", string(wire.AppendVisible(nil, r.Capabilities)))
-	degrades(&b, r.Degrades)
-	for i, s := range r.Steps {
-		key := ""
-		if i == 0 {
-			key = "on the way"
+	lines := func(key string, n int, text func(i int) string) {
+		for i := range n {
+			fmt.Fprintf(&b, "%-14s %s\n", key, text(i))
+			key = ""
 		}
-		fmt.Fprintf(&b, "%-14s %s\n", key, wire.ShownText(s))
 	}
+	lines("offers", len(r.Offers), func(i int) string { return r.Offers[i].text() })
+	degrades(&b, r.Degrades)
+	lines("on the way", len(r.Steps), func(i int) string { return wire.ShownText(r.Steps[i]) })
 	_, err := fmt.Fprint(std.Out, b.String())
 	return err
 }

@@ -78,13 +78,15 @@ func (p *progress) show() {
 	_, _ = fmt.Fprintf(p.w, "\r\x1b[Kasking %s%s, %s of %s at most", p.place, step, time.Since(p.began).Round(time.Second), p.limit)
 }
 
-// end ends the display. It returns which step was the last, as the rest of a sentence; empty if none has begun.
+// end ends the display, once. It returns which step was the last, as the rest of a sentence; empty if none has begun.
 func (p *progress) end() string {
 	p.mu.Lock()
+	over, step := p.over, p.step
 	p.over = true
-	step := p.step
 	p.mu.Unlock()
-	close(p.stop)
+	if !over {
+		close(p.stop)
+	}
 	<-p.stopped
 	if step == "" {
 		return ""

@@ -9,10 +9,11 @@ import (
 	"dragoman/internal/config"
 )
 
-const probeLong = `Ask a server which eras and transports it speaks and what it offers, and print
-the answers, together with a table of what clients lose there by translation.
-The steps are shown on standard error as they
-begin. Nothing is changed on the server.`
+const probeLong = `Ask a server which eras and transports it speaks and for its lists of tools,
+resources and prompts, and print the answers, together with a table of what
+clients lose there by translation. A list that fails is shown with a hint, and
+does not fail the probe. The steps are shown on standard error as they begin.
+Nothing is changed on the server.`
 
 const probeExample = `  dragoman probe https://example.com/mcp
   dragoman probe --json -- npx -y @modelcontextprotocol/server-everything
