@@ -200,6 +200,7 @@ func TestUpstreamDegraded(t *testing.T) {
 	for _, sick := range []string{"hangs", "fails"} {
 		for _, server := range []string{"modern", "legacy"} {
 			t.Run(server+" "+sick, func(t *testing.T) {
+				t.Parallel()
 				m := newRestartable(t, server)
 				r := startRig(t, "tool_timeout = 1\n"+m.toml(keys), true)
 				ill := func(c *call) {

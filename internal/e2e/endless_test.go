@@ -15,6 +15,7 @@ func TestEndlessLineEndsAServer(t *testing.T) {
 	for tool, why := range map[string]string{"endless": "stdio: a line does not end", "drips": "upstream_timeout"} {
 		for _, server := range []string{"legacy", "modern"} {
 			t.Run(tool+", "+server+" server", func(t *testing.T) {
+				t.Parallel()
 				r := startRig(t, impatient+"limits.line = \"4KiB\"\n"+fallibleToml(t, server, "/no/such/file", "health_check_timeout = \"1s\""), true)
 				call := newCrashClient(r, "modern").caller(t)
 				first := pidIn(call("ok"))
