@@ -83,6 +83,7 @@ var refusals = map[string]refusal{
 	"rate of a key": {ofKey: "rate_limit = 2\n", key: true, asked: allAsked, rows: "rate_limited", policy: "rate", counter: []string{"dragoman_rate_limited_total"}}, // waysIn has sent two
 	"busy": {config: "[limits]\nin_flight = 1\nqueue = 0\n", asked: allAsked, rows: "too_busy", policy: "limits", counter: []string{"dragoman_requests_refused_busy_total"},
 		before: func(r *rig) {
+			testkit.Eventually(r.t, "the place of what came before is free", func() bool { return r.sum("dragoman_requests_running") == 0 })
 			go func() {
 				_, _ = r.do(r.t.Context(), "POST", "/mcp", modernCall("1", "hang", ""), modernHeaders("tools/call", "hang")...)
 			}()
