@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -191,6 +192,34 @@ func TestAnswersThatWaitAreBounded(t *testing.T) {
 		if !r.enqueue(r.part("b"), 100, hangs) {
 			t.Errorf("%+v: another client may not wait", c)
 		}
+	}
+}
+
+// A write of largeAnswer needs room, a smaller one does not, nor one that has it already; the room is given back.
+func TestWritesThatNeedRoom(t *testing.T) {
+	for _, c := range []struct {
+		size     int
+		reserved bool
+		waits    time.Duration
+	}{{largeAnswer - 1, false, 0}, {largeAnswer, false, stallTime}, {largeAnswer, true, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := &Server{opts: Options{WriteTimeout: time.Minute}}
+			srv.answers.max, srv.answers.epoch = 10, time.Now()
+			busy := &part{owner: owner{principal: "b"}, conn: &giver{}}
+			srv.answers.reserve(busy, 10)
+			one, other := net.Pipe()
+			defer one.Close()
+			go func() { _, _ = io.Copy(io.Discard, other) }()
+			conn := &conn{srv: srv, socket: netpoll.Socket{Conn: one}, reserved: c.reserved}
+			conn.part.conn = conn
+			began := time.Now()
+			if n, err := conn.Write(make([]byte, c.size)); n != c.size || err != nil || time.Since(began) != c.waits || conn.reserved != c.reserved {
+				t.Errorf("%+v: %d bytes after %s, %v, reserved %v", c, n, time.Since(began), err, conn.reserved)
+			}
+			if got, want := srv.answers.now().Bytes, map[bool]int{true: 0, false: 10}[c.waits > 0]; got != want {
+				t.Errorf("%+v: %d bytes have room, want %d", c, got, want)
+			}
+		})
 	}
 }
 
