@@ -25,8 +25,8 @@ type Watch struct {
 	Heard func() uint64 // returns the number of bytes that came from the server so far; called under locks
 	Limit time.Duration // for the sign of life
 	// Dead is called, once at most, if the server gives no sign of life. silent is how many calls in a row had been
-	// silent.
-	Dead func(silent int)
+	// silent, since is when the first of them began.
+	Dead func(silent int, since time.Time)
 }
 
 // watch is the state of a Watch.
@@ -36,6 +36,7 @@ type watch struct {
 	at     uint64    // Heard at the last silent call
 	silent int       // silent calls in a row; calls that were under way together count once
 	first  uint64    // number of the first of them
+	since  time.Time // when it began
 	last   time.Time // when the last of them began
 	asking bool      // the server is being asked, or is dead
 }
@@ -88,7 +89,7 @@ func (w *watch) count(c *call, oldest uint64) (silent int, ask bool) {
 		w.at, w.silent = now, 0
 	}
 	if w.silent == 0 {
-		w.first = c.n
+		w.first, w.since = c.n, c.began
 	}
 	if w.silent == 0 || c.began.Sub(w.last) >= time.Since(c.began)/2 {
 		w.silent++
@@ -124,9 +125,10 @@ func (x *Mux) ask(silent int) {
 		w.mu.Unlock()
 		return
 	}
+	since := w.since
 	w.mu.Unlock()
 	if !x.isDead() {
-		w.Dead(silent)
+		w.Dead(silent, since)
 	}
 }
 

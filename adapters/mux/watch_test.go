@@ -21,6 +21,7 @@ type watchedMux struct {
 	t     *testing.T
 	heard atomic.Uint64
 	dead  atomic.Int64 // the number that Dead got
+	quiet atomic.Int64 // for how long it had been silent then, in nanoseconds
 	stuck atomic.Bool  // the server does not read
 
 	mu    sync.Mutex
@@ -48,7 +49,10 @@ func newWatched(t *testing.T, era proxy.Era) *watchedMux {
 		}
 		return nil
 	}}, &muxSink{})
-	w.Watch(Watch{Heard: w.heard.Load, Limit: 5 * time.Second, Dead: func(silent int) { w.dead.Add(int64(silent)) }})
+	w.Watch(Watch{Heard: w.heard.Load, Limit: 5 * time.Second, Dead: func(silent int, since time.Time) {
+		w.dead.Add(int64(silent))
+		w.quiet.Store(int64(time.Since(since)))
+	}})
 	t.Cleanup(func() { w.Fail(errors.New("over")) })
 	return w
 }
@@ -102,6 +106,9 @@ func TestWatchFindsTheDead(t *testing.T) {
 				t.Error("it was given up before its time")
 			}
 			w.was(3, method)
+			if got := time.Duration(w.quiet.Load()); got != 3*30*time.Second+10*time.Second+5*time.Second { // was waits, and so does the question
+				t.Errorf("silent for %v", got)
+			}
 			w.silent(1, 30*time.Second, false)
 			w.was(3, method) // once
 		})

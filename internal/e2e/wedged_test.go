@@ -71,6 +71,9 @@ func TestStoppedChildIsReplaced(t *testing.T) {
 				if took := time.Since(stopped); second == 0 || second == first || took > 8*time.Second {
 					t.Errorf("process %d after %d, served again after %v", second, first, took)
 				}
+				if n := strings.Count(r.logs.String(), `"silent_for":"`); n != 1 || !strings.Contains(r.logs.String(), "its process is killed, and the next call starts another") {
+					t.Errorf("%d warnings of the replacement", n)
+				}
 				testkit.Eventually(t, "the stopped process has gone", func() bool { return syscall.Kill(first, 0) == syscall.ESRCH })
 				if s := r.state("default"); s.State != health.Connected {
 					t.Errorf("the state is %s", s.State)

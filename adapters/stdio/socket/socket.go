@@ -47,6 +47,9 @@ type Options struct {
 	// Noise, if not nil, is called with lines that are not messages: the server's first five, then one a minute. skipped
 	// is how many were left out before this one.
 	Noise func(line []byte, err error, skipped int)
+	// Replaced, if not nil, is called when a connection is given up because the server gave no sign of life, with the error of its
+	// calls and the time for which it had been silent. It must not block.
+	Replaced func(fault error, silent time.Duration)
 }
 
 // Dialer makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, one message a line: the
@@ -243,9 +246,12 @@ func (c *connection) ended(err error) {
 }
 
 // wedged gives the connection up: the server behind it gives no sign of life. Another connection may find it alive.
-func (c *connection) wedged(calls int) {
+func (c *connection) wedged(calls int, since time.Time) {
 	fault := proxy.Errf(proxy.Lost, "the connection to %s at %s is given up: it was silent in %d calls in a row, and gave no sign of life within %s (upstreams.%s.health_check_timeout)",
 		upstream.Called(c.s.opt.Name), c.s.address(), calls, upstream.Duration(c.s.opt.AliveTimeout), upstream.Key(c.s.opt.Name))
+	if c.s.opt.Replaced != nil {
+		c.s.opt.Replaced(fault, time.Since(since))
+	}
 	c.lost.Store(fault)
 	c.out.Fail(fault)
 	c.Fail(fault)

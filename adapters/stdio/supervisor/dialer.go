@@ -51,6 +51,9 @@ type Options struct {
 	// Noise, if not nil, is called with lines on a child's standard output that are not messages: the server's first
 	// five, then one a minute. skipped is how many were left out before this one.
 	Noise func(pid int, line []byte, err error, skipped int)
+	// Replaced, if not nil, is called when a child is killed because it gave no sign of life, with the error of its calls and the
+	// time for which it had been silent. It must not block.
+	Replaced func(pid int, fault error, silent time.Duration)
 	// Changed, if not nil, is called when the circuit opens, half-opens or closes. It must not block.
 	Changed func(Health)
 }

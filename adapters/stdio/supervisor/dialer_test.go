@@ -447,9 +447,16 @@ func kill(t *testing.T, pid int) {
 // A child that gives no sign of life after three silent calls is killed, without the time that an orderly end gets. It counts
 // as a crash, and as a failed start if it was young.
 func TestWedgedChild(t *testing.T) {
+	type event struct {
+		pid    int
+		fault  error
+		silent time.Duration
+	}
 	for _, young := range []bool{true, false} {
+		replaced := make(chan event, 2)
 		d := dialer(t, "mute", func(o *Options) {
 			o.AliveTimeout, o.Command.StopGrace, o.Command.KillGrace = 50*time.Millisecond, time.Hour, time.Hour
+			o.Replaced = func(pid int, fault error, silent time.Duration) { replaced <- event{pid, fault, silent} }
 		})
 		if !young {
 			d.goodAge = 0
@@ -477,6 +484,9 @@ func TestWedgedChild(t *testing.T) {
 			t.Errorf("lost: %v", lost)
 		}
 		testkit.Eventually(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+		if got := testkit.Receive(t, "the report", replaced); got.pid != l.PID() || !errors.As(got.fault, &e) || got.silent < 50*time.Millisecond || len(replaced) != 0 {
+			t.Errorf("reported: %+v", got)
+		}
 		if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != map[bool]uint64{true: 1, false: 0}[young] {
 			t.Errorf("young %v: %+v", young, s)
 		}

@@ -326,8 +326,8 @@ func (c *instance) overdue() {
 	c.proc.Stop()
 }
 
-// wedged replaces a child that gives no sign of life: it is killed, and the next call starts another.
-func (c *instance) wedged(calls int) {
+// wedged replaces a child that gives no sign of life: it is killed, and the next call starts another. It was silent since the given time.
+func (c *instance) wedged(calls int, since time.Time) {
 	c.mu.Lock()
 	if c.closed || c.dead || c.expired != nil {
 		c.mu.Unlock()
@@ -340,6 +340,9 @@ func (c *instance) wedged(calls int) {
 	c.mu.Unlock()
 	c.d.crashes.Add(1)
 	c.judge(fmt.Sprintf("gave no sign of life within %s, after %d silent calls in a row", upstream.Duration(c.d.opt.AliveTimeout), calls), false, false)
+	if c.d.opt.Replaced != nil { // there may be no call that could tell
+		c.d.opt.Replaced(c.proc.PID(), fault, time.Since(since))
+	}
 	l.Fail(fault)
 	c.proc.Kill(wedgedGrace)
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -110,6 +111,9 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 		Noise: func(pid int, line []byte, err error, skipped int) {
 			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
 		},
+		Replaced: func(pid int, fault error, silent time.Duration) {
+			replaced(log.Warn().Int("pid", pid), fault, silent).Msg("the server gives no sign of life: its process is killed, and the next call starts another")
+		},
 		Changed: func(s supervisor.Health) {
 			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("the circuit of the server's starts has changed")
 			if t := b.Current(up.Name); t != nil {
@@ -121,6 +125,11 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 		opt.Stderr = nil
 	}
 	return supervisor.NewDialer(opt), nil
+}
+
+// replaced adds to a log line why a conversation is replaced.
+func replaced(line *zerolog.Event, fault error, silent time.Duration) *zerolog.Event {
+	return line.AnErr("cause", fault).Str("silent_for", silent.Round(time.Millisecond).String())
 }
 
 // environment returns the variables of a child: those of Dragoman's own that it may have, but not its user's directories if home
@@ -174,6 +183,9 @@ func socketWires(up *config.Upstream, maxLine int, log zerolog.Logger) (wires tr
 		ConnectTimeout: up.ConnectTimeout, MaxLine: maxLine,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
+		},
+		Replaced: func(fault error, silent time.Duration) {
+			replaced(log.Warn(), fault, silent).Msg("the server gives no sign of life: its connection is given up, and the next call makes another")
 		}})
 	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
 }
