@@ -44,7 +44,7 @@ func newLateServer(t *testing.T) *lateServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.dialer = NewDialer(host, base, httpcall.Limits{Body: 1 << 20, Event: 1 << 20})
+	s.dialer = NewDialer(host, base, Options{Limits: httpcall.Limits{Body: 1 << 20, Event: 1 << 20}})
 	return s
 }
 

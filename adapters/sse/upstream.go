@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,22 +16,41 @@ import (
 	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mux"
+	"dragoman/adapters/stdio/upstream"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
+// defaultAliveTimeout stands for an Options.AliveTimeout of 0.
+const defaultAliveTimeout = 5 * time.Second
+
+// Options configure the links to an HTTP+SSE server.
+type Options struct {
+	Name   string // of the upstream in the configuration, for errors
+	Limits httpcall.Limits
+	// AliveTimeout is how long a server that has been silent in several calls may take for a sign of life, after which the
+	// stream is given up; 0 means 5 s. See mux.Watch.
+	AliveTimeout time.Duration
+	// Replaced, if not nil, is called when a stream is given up for that, with the error of its calls and the time for which the
+	// server had been silent. It must not block.
+	Replaced func(fault error, silent time.Duration)
+}
+
 // Dialer opens links to an HTTP+SSE server.
 type Dialer struct {
 	host     *httpclient.Host
 	base     *url.URL
-	limits   httpcall.Limits
+	opt      Options
 	patience transport.Patience // for the acknowledgement of a notification
 }
 
 // NewDialer returns a Dialer for the server whose stream is at base.
-func NewDialer(host *httpclient.Host, base *url.URL, limits httpcall.Limits) *Dialer {
-	return &Dialer{host: host, base: base, limits: limits}
+func NewDialer(host *httpclient.Host, base *url.URL, opt Options) *Dialer {
+	if opt.AliveTimeout <= 0 {
+		opt.AliveTimeout = defaultAliveTimeout
+	}
+	return &Dialer{host: host, base: base, opt: opt}
 }
 
 // Dial implements transport.Dial. It opens the stream and waits for the event that names the URL to post to.
@@ -44,13 +64,14 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	}
 	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{})}
 	l.forwarding.Note(proxy.ForwardedFrom(ctx))
-	l.split.Reset(d.limits.Event)
+	l.split.Reset(d.opt.Limits.Event)
 	if err := l.open(ctx); err != nil {
 		ans.Abort()
 		ans.Close()
 		return nil, err
 	}
 	l.Mux = mux.New(proxy.Legacy, l.write, sink)
+	l.Watch(mux.Watch{Heard: l.heard.Load, Limit: d.opt.AliveTimeout, Dead: l.wedged})
 	go l.read() // ends with Close, or with the stream
 	return l, nil
 }
@@ -64,6 +85,8 @@ type link struct {
 	post   string
 	sink   transport.Sink
 	reader chan struct{} // closed when the reader has ended
+	heard  atomic.Uint64 // messages on the stream. A comment is none: what stands before a server may send it
+	lost   atomic.Pointer[proxy.Error]
 
 	forwarding transport.Forwarding
 	acks       httpcall.Acks
@@ -133,6 +156,7 @@ func (l *link) read() {
 			return
 		}
 		if ev.IsMessage() && len(ev.Data) > 0 {
+			l.heard.Add(1)
 			_ = l.Deliver(ev.Data) // anything but a message is ignored
 		}
 	}
@@ -145,12 +169,31 @@ func (l *link) end(err error) {
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
+	if lost := l.lost.Load(); lost != nil {
+		l.Fail(lost)
+		if !closed {
+			l.sink.Lost(lost)
+		}
+		return
+	}
 	if closed { // the read error is only a consequence of the abort
 		l.Fail(proxy.Errf(proxy.Lost, "the event stream from the upstream server was closed here: it was silent for too long, or its session is over"))
 		return
 	}
 	l.Fail(proxy.Errf(proxy.Lost, "the upstream server's stream has ended: %w", err))
 	l.sink.Lost(err)
+}
+
+// wedged gives the stream up: the server behind it gives no sign of life. The next call opens another.
+func (l *link) wedged(calls int, since time.Time) {
+	fault := proxy.Errf(proxy.Lost, "the event stream from %s is given up: it was silent in %d calls in a row, and gave no sign of life within %s (upstreams.%s.health_check_timeout)",
+		upstream.Called(l.d.opt.Name), calls, upstream.Duration(l.d.opt.AliveTimeout), upstream.Key(l.d.opt.Name))
+	if l.d.opt.Replaced != nil { // there may be no call that could tell
+		l.d.opt.Replaced(fault, time.Since(since))
+	}
+	l.lost.Store(fault)
+	l.Fail(fault)
+	l.ans.Abort() // the reader ends, and reports the loss
 }
 
 // Close implements transport.Link. It sends pending cancellations to the server and closes the stream, which ends the

@@ -38,7 +38,7 @@ func TestCallsOfAClosedStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := NewDialer(host, base, httpcall.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), transport.Discard{})
+	link, err := NewDialer(host, base, Options{Limits: httpcall.Limits{Body: 1 << 20, Event: 1 << 20}}).Dial(t.Context(), transport.Discard{})
 	if err != nil {
 		t.Fatal(err)
 	}

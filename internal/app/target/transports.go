@@ -72,7 +72,10 @@ func (b *Builder) httpWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 		wires.Legacy = legacy.NewDialer(u.host, path, limits).Dial
 	}
 	if up.Transport != "http" {
-		wires.SSE = sse.NewDialer(u.host, base, limits).Dial
+		wires.SSE = sse.NewDialer(u.host, base, sse.Options{Name: up.Name, Limits: limits, AliveTimeout: up.Health.CheckTimeout,
+			Replaced: func(fault error, silent time.Duration) {
+				replaced(u.log.Warn(), fault, silent).Msg("the server gives no sign of life: its event stream is given up, and the next call opens another")
+			}}).Dial
 	}
 	return wires, nil
 }
