@@ -31,6 +31,7 @@ type instance struct {
 	link   atomic.Pointer[link]
 	ready  atomic.Bool // it has sent a message
 	owned  bool        // it serves one caller alone; set before it is behind a link
+	unused bool        // it ended as a spare; the reader's
 
 	crashOnce sync.Once
 	crashed   *proxy.Error // made by crash
@@ -112,8 +113,13 @@ func (c *instance) adopt(server proxy.Era, sink transport.Sink, owned bool) *lin
 
 // read passes lines to the mux until the child closes its output. Then pending calls fail and the child is stopped.
 func (c *instance) read() {
-	defer close(c.reader)
-	defer c.d.running.Add(-1)
+	defer func() {
+		c.d.running.Add(-1)
+		close(c.reader)
+		if c.unused { // at last, since Dialer.Close waits for it alone
+			c.d.prewarmed.group.Done()
+		}
+	}()
 	for {
 		line, err := c.proc.ReadLine()
 		if err != nil {
@@ -220,7 +226,7 @@ func (c *instance) ended(err error) {
 	exit := c.proc.Exit()
 	reaperLost := exit != nil && exit.Lost
 	if l == nil {
-		defer c.d.prewarmed.group.Done()
+		c.unused = true
 		c.d.spareEnded(c, !reaperLost)
 	}
 	switch {
