@@ -173,9 +173,6 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) (plan mcphttp.P
 	return plan
 }
 
-// maxBatch is how many messages an array may hold.
-const maxBatch = 100
-
 // split returns the elements of an array, in order.
 func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 	m := &p.Msg
@@ -183,8 +180,8 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 	for i, s := range wire.Items(m.Raw, m.Whole()) {
 		one, serr := wire.Scan(s.Of(m.Raw))
 		switch {
-		case i >= maxBatch:
-			return nil, proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", maxBatch)
+		case i >= rules.MaxBatch:
+			return nil, proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", rules.MaxBatch)
 		case serr != nil:
 			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is no message: %w", i, serr)
 		case one.Kind == wire.Batch: // nested messages would not be checked

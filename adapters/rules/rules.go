@@ -101,6 +101,9 @@ var (
 	hasPolling = Feature{since: Version20251125}
 )
 
+// MaxBatch is how many messages an array of messages may hold.
+const MaxBatch = 100
+
 // HasBatches reports whether a revision has arrays of messages.
 func HasBatches(version string) bool { return hasBatches.In(version) }
 

@@ -175,8 +175,8 @@ func (c *client) batch(m *wire.Message) {
 		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
 		return
 	}
-	if id := duplicateID(m); id != "" {
-		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)))
+	if err := checkArray(m); err != nil {
+		c.reply(proxy.ErrorMessage(nil, err))
 		return
 	}
 	for _, s := range wire.Items(m.Raw, m.Whole()) {
@@ -184,21 +184,24 @@ func (c *client) batch(m *wire.Message) {
 	}
 }
 
-// duplicateID returns an id (raw JSON) that two requests of an array share; empty if there is none.
-func duplicateID(array *wire.Message) string {
+// checkArray returns why an array of messages is refused as a whole: it has too many, or two requests with one id; nil if it is not.
+func checkArray(array *wire.Message) *proxy.Error {
 	seen := map[string]bool{}
-	for _, s := range wire.Items(array.Raw, array.Whole()) {
+	for i, s := range wire.Items(array.Raw, array.Whole()) {
+		if i >= rules.MaxBatch {
+			return proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", rules.MaxBatch)
+		}
 		m, err := wire.Scan(s.Of(array.Raw))
 		if err != nil || m.Kind != wire.Request {
 			continue
 		}
 		id := string(m.Of(m.ID))
 		if seen[id] {
-			return id
+			return proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)
 		}
 		seen[id] = true
 	}
-	return ""
+	return nil
 }
 
 func (c *client) session() *proxy.Session {

@@ -22,6 +22,7 @@ import (
 	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/transport"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/proxy"
 )
@@ -99,6 +100,7 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
+	var starts logging.StartLines
 	opt := supervisor.Options{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause, AliveTimeout: up.Health.CheckTimeout, Reveal: b.reveal(up),
 		Command: process.Command{Argv: up.Command, Env: environment(up, home), Dir: up.Cwd, Limits: launch.Limits{Account: account, Memory: up.Memory, CPUs: up.CPUs},
@@ -107,8 +109,11 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 			if dropped > 0 {
 				log.WithLevel(level).Int("pid", pid).Int("lines", dropped).Msg("the server writes too much to standard error; lines were dropped")
 			}
-			if line != nil {
-				log.WithLevel(level).Int("pid", pid).Bytes("stderr", line).Msg("the server says")
+			if line == nil {
+				return
+			}
+			if said, left := starts.Say(pid, line, time.Now()); said {
+				repeated(log.WithLevel(level).Int("pid", pid), left).Bytes("stderr", line).Msg("the server says")
 			}
 		},
 		Noise: func(pid int, line []byte, err error, skipped int) {
@@ -118,7 +123,7 @@ func (b *Builder) childDialer(up *config.Upstream, log zerolog.Logger) (*supervi
 			replaced(log.Warn().Int("pid", pid), fault, silent).Msg("the server gives no sign of life: its process is killed, and the next call starts another")
 		},
 		Changed: func(s supervisor.Health) {
-			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("the circuit of the server's starts has changed")
+			repeated(log.Warn(), starts.Left()).Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("the circuit of the server's starts has changed")
 			if t := b.Current(up.Name); t != nil {
 				t.Monitor.Look()
 			}
@@ -206,4 +211,12 @@ func maxProcesses(up *config.Upstream) int {
 		return 0
 	}
 	return up.MaxProcesses
+}
+
+// repeated adds to a line of the log how many lines of standard error were left out before it, because earlier starts wrote them, too.
+func repeated(line *zerolog.Event, left int) *zerolog.Event {
+	if left > 0 {
+		line = line.Int("repeated", left)
+	}
+	return line
 }
