@@ -76,6 +76,24 @@ func TestSlowReaderHoldsNothing(t *testing.T) {
 	}
 }
 
+// Over TLS, whose writes cannot be given up, what writes a response ends before any of it is read.
+func TestAnswerOverTLSHoldsNothing(t *testing.T) {
+	const size = 8 << 20
+	ended := make(chan struct{})
+	cert, _ := testkit.Certificate(t)
+	_, addr := serve(t, Options{}, SecureListener(testkit.Listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(s *Server) {
+		s.Handle(fasthttp.MethodGet, "/x", func(ctx *fasthttp.RequestCtx) {
+			ctx.Response.SetBodyStream(&endingBody{size: size, ended: ended}, size)
+		})
+	})
+	c := clientOn(t, tls.Client(stingy(t, addr), &tls.Config{InsecureSkipVerify: true}))
+	c.send(get)
+	testkit.Receive(t, "the end of the exchange", ended)
+	if _, body := c.answer(); body != strings.Repeat("x", size-1)+"y" {
+		t.Errorf("%d bytes", len(body))
+	}
+}
+
 // A client that reads nothing is cut off after the window of its rate, also over TLS.
 func TestReaderTooSlow(t *testing.T) {
 	for _, secure := range []bool{false, true} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,6 +221,29 @@ func TestWritesThatNeedRoom(t *testing.T) {
 				t.Errorf("%+v: %d bytes have room, want %d", c, got, want)
 			}
 		})
+	}
+}
+
+// A client makes progress with each byte that a write has left with it, over TLS too, and with nothing else.
+func TestProgressOfAReader(t *testing.T) {
+	srv := &Server{opts: Options{WriteTimeout: time.Minute, MinRate: 1}}
+	one, other := net.Pipe()
+	defer one.Close()
+	defer other.Close()
+	for name, went := range map[string]func(c *conn, n int) error{
+		"plain": func(c *conn, n int) error { return c.went(n, 10, os.ErrDeadlineExceeded, true) },
+		"TLS":   func(c *conn, n int) error { return c.wentBeneath(n, os.ErrDeadlineExceeded) },
+	} {
+		for n, moves := range map[int]bool{0: false, 1: true} {
+			c := &conn{srv: srv, socket: netpoll.Socket{Conn: one}}
+			srv.answers.epoch = time.Now().Add(-time.Hour)
+			if err := went(c, n); err != nil {
+				t.Errorf("%s, %d bytes: %v", name, n, err)
+			}
+			if since := srv.answers.since(&c.part, time.Now()); (since < time.Minute) != moves {
+				t.Errorf("%s, %d bytes: the last progress was %s ago", name, n, since)
+			}
+		}
 	}
 }
 
