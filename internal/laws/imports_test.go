@@ -43,6 +43,9 @@ var layers = map[string]int{
 	"adapters/era/input":               7,
 	"adapters/era/relay":               7,
 	"adapters/era/tasks":               7,
+	"adapters/catalogue":               1, // standard library only
+	"adapters/catalogue/sqlite":        2,
+	"adapters/merge/names":             0, // standard library only
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,
@@ -125,6 +128,7 @@ var owners = map[string]struct {
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
+	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
 	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer", "internal/testkit"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},

@@ -1,0 +1,406 @@
+// Package catalogue keeps what servers offer: their tools, prompts, resources and templates as last listed, what each says of itself, its
+// state, and which of several servers a URI belongs to. A store keeps it over a restart, so that lists can be answered while servers
+// still connect.
+//
+// What a reader gets never changes: a [Snapshot] is made anew for each change.
+package catalogue
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Kind is a kind of things that servers list.
+type Kind uint8
+
+// The kinds; Kinds is their number.
+const (
+	Tools Kind = iota
+	Prompts
+	Resources
+	Templates
+	Kinds
+)
+
+// String names the kind as methods do: tools/list.
+func (k Kind) String() string { return [...]string{"tools", "prompts", "resources", "templates"}[k] }
+
+// Item is one tool, prompt, resource or resource template.
+type Item struct {
+	Key     string            // its name; of a resource its uri, of a template its uriTemplate
+	Raw     []byte            // its definition as the server sent it, a JSON object
+	Sum     [sha256.Size]byte // of Raw
+	Since   time.Time         // when it was listed first
+	Changed time.Time         // when its definition became what it is
+}
+
+// List is what a server has listed of one kind, in its order. No two items have the same key.
+type List struct {
+	Items   []Item
+	TTL     time.Duration // for which it may be cached (2026-07-28 caching); 0: it may not
+	Private bool          // it may not be cached for others
+	Fetched time.Time     // when the server listed it last
+}
+
+// Description is what a server says of itself.
+type Description struct {
+	Revision     string
+	Info         []byte // serverInfo, a JSON object
+	Capabilities []byte // a JSON object
+	Instructions string
+}
+
+// Status is how a server was when it was looked at last (seed 004, Health Metrics).
+type Status struct {
+	State               string // of seed 004, Server Lifecycle State Machine
+	Since               time.Time
+	ConnectedAt         time.Time // zero: never
+	CheckedAt           time.Time // zero: never
+	ResponseTime        time.Duration
+	ConsecutiveFailures int
+	LastError           string
+}
+
+// Presence says how true the lists of a server are.
+type Presence uint8
+
+// The lists of a server that is away are as they were known last, which every server is at first. One that is there is asked when its lists
+// change. The lists of one that is out are not shown.
+const (
+	Away Presence = iota
+	There
+	Out
+)
+
+// Server is what is known of one server.
+type Server struct {
+	ID         string // given when it was seen first
+	Name       string
+	Transport  string // STDIO, SSE or HTTP
+	Registered time.Time
+	Description
+	Status   Status
+	Presence Presence
+	Since    time.Time    // of its presence; zero: since before the start
+	Lists    [Kinds]*List // nil: never listed
+}
+
+// Snapshot is the catalogue at one moment. It does not change.
+type Snapshot struct {
+	Version uint64    // rises with each change but those of a Status
+	Servers []*Server // by name
+	owners  map[string]string
+}
+
+// Server returns the server of a name; nil if there is none.
+func (s *Snapshot) Server(name string) *Server {
+	i, found := slices.BinarySearchFunc(s.Servers, name, func(s *Server, name string) int { return cmp.Compare(s.Name, name) })
+	if !found {
+		return nil
+	}
+	return s.Servers[i]
+}
+
+// Owner returns the name of the server to which a URI, or a URI template, belongs: of those that have listed it the first, for good; empty if
+// none has.
+func (s *Snapshot) Owner(uri string) string { return s.owners[uri] }
+
+// Catalogue keeps servers. It is safe for concurrent use.
+type Catalogue struct {
+	store Store // nil: memory only
+	now   func() time.Time
+	new   func() string // makes ids
+
+	current atomic.Pointer[Snapshot]
+	mu      sync.Mutex
+	owners  map[string]string // of the next snapshot, by URI
+	version uint64
+	waiting chan struct{} // closed at the next change; nil: nobody waits
+	writer  *writer
+}
+
+// Options configure a Catalogue.
+type Options struct {
+	Store  Store            // nil: it is lost at the end
+	Now    func() time.Time // nil: time.Now
+	NewID  func() string    // of servers; required
+	Failed func(err error)  // called when something could not be stored; it will be tried again with the next change
+}
+
+// Open returns the catalogue of a store. The caller must close it, which closes the store.
+func Open(ctx context.Context, opt Options) (*Catalogue, error) {
+	c := &Catalogue{store: opt.Store, now: opt.Now, new: opt.NewID, owners: map[string]string{}}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	first := &Snapshot{}
+	if c.store != nil {
+		stored, err := c.store.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(stored.Servers, func(a, b *Server) int { return cmp.Compare(a.Name, b.Name) })
+		first.Servers, c.owners = stored.Servers, stored.Owners
+		c.writer = startWriter(c.store, opt.Failed)
+	}
+	c.publish(first.Servers, true)
+	return c, nil
+}
+
+// Snapshot returns the present state.
+func (c *Catalogue) Snapshot() *Snapshot { return c.current.Load() }
+
+// Changed returns a channel that is closed when what servers offer has changed since the given version.
+func (c *Catalogue) Changed(since uint64) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version != since {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	if c.waiting == nil {
+		c.waiting = make(chan struct{})
+	}
+	return c.waiting
+}
+
+// publish makes a snapshot of the servers, which it takes over. The caller holds mu, or is the only one.
+func (c *Catalogue) publish(servers []*Server, offers bool) {
+	if offers {
+		c.version++
+		if c.waiting != nil {
+			close(c.waiting)
+			c.waiting = nil
+		}
+	}
+	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
+}
+
+// Keep removes all servers but those of the given names, with what they own, and adds those that are missing. transports is by name.
+func (c *Catalogue) Keep(transports map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var servers []*Server
+	var changes []Change
+	offers := false
+	for _, s := range c.Snapshot().Servers {
+		if transport, kept := transports[s.Name]; kept {
+			if s.Transport != transport {
+				next := *s
+				next.Transport = transport
+				s = &next
+				changes = append(changes, Change{Server: s, Parts: Head})
+			}
+			servers = append(servers, s)
+			continue
+		}
+		offers = true
+		c.release(s.Name)
+		changes = append(changes, Change{Server: s, Removed: true})
+	}
+	for _, name := range slices.Sorted(maps.Keys(transports)) {
+		if slices.ContainsFunc(servers, func(s *Server) bool { return s.Name == name }) {
+			continue
+		}
+		s := &Server{ID: c.new(), Name: name, Transport: transports[name], Registered: c.now()}
+		offers, servers = true, append(servers, s)
+		changes = append(changes, Change{Server: s, Parts: Head})
+	}
+	slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Name, b.Name) })
+	c.write(changes...)
+	c.publish(servers, offers)
+}
+
+// release takes its URIs from a server that is gone. They belong to the next one that lists them.
+func (c *Catalogue) release(server string) {
+	owners := maps.Clone(c.owners)
+	maps.DeleteFunc(owners, func(_, of string) bool { return of == server })
+	c.owners = owners
+}
+
+// update replaces a server by what f makes of a copy of it; a server that is not in the catalogue is left alone. f returns the parts that
+// it has changed; none: nothing is replaced.
+func (c *Catalogue) update(name string, f func(s *Server) Parts) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Snapshot()
+	i, found := slices.BinarySearchFunc(now.Servers, name, func(s *Server, name string) int { return cmp.Compare(s.Name, name) })
+	if !found {
+		return false
+	}
+	next := *now.Servers[i]
+	parts := f(&next)
+	if parts == 0 {
+		return false
+	}
+	servers := slices.Clone(now.Servers)
+	servers[i] = &next
+	change := Change{Server: &next, Parts: parts &^ memory}
+	for _, kind := range [...]Kind{Resources, Templates} {
+		if parts&(1<<kind) != 0 {
+			change.Owned = append(change.Owned, c.claim(&next, kind)...)
+		}
+	}
+	if change.Parts != 0 {
+		c.write(change)
+	}
+	c.publish(servers, parts&^Health != 0)
+	return true
+}
+
+// unowned reports whether a listed URI belongs to nobody.
+func (c *Catalogue) unowned(l *List) bool {
+	return slices.ContainsFunc(l.Items, func(item Item) bool { _, taken := c.owners[item.Key]; return !taken })
+}
+
+// located reports whether the keys of a kind are URIs, or templates of URIs.
+func located(kind Kind) bool { return kind == Resources || kind == Templates }
+
+// claim gives a server the listed URIs that belong to nobody, and returns them.
+func (c *Catalogue) claim(s *Server, kind Kind) (owned []string) {
+	for _, item := range s.Lists[kind].Items {
+		if _, taken := c.owners[item.Key]; !taken {
+			owned = append(owned, item.Key)
+		}
+	}
+	if owned == nil {
+		return nil
+	}
+	owners := maps.Clone(c.owners)
+	for _, uri := range owned {
+		owners[uri] = s.Name
+	}
+	c.owners = owners
+	return owned
+}
+
+// Describe sets what a server says of itself. It reports whether that is new.
+func (c *Catalogue) Describe(name string, d Description) bool {
+	return c.update(name, func(s *Server) Parts {
+		if s.Revision == d.Revision && bytes.Equal(s.Info, d.Info) && bytes.Equal(s.Capabilities, d.Capabilities) && s.Instructions == d.Instructions {
+			return 0
+		}
+		s.Description = d
+		return Head
+	})
+}
+
+// SetStatus sets the status of a server.
+func (c *Catalogue) SetStatus(name string, status Status) {
+	c.update(name, func(s *Server) Parts {
+		if s.Status == status {
+			return 0
+		}
+		s.Status = status
+		return Health
+	})
+}
+
+// SetPresence sets how true the lists of a server are.
+func (c *Catalogue) SetPresence(name string, p Presence) {
+	c.update(name, func(s *Server) Parts {
+		if s.Presence == p {
+			return 0
+		}
+		s.Presence, s.Since = p, c.now()
+		return memory
+	})
+}
+
+// SetList sets what a server has listed of a kind: items with Key and Raw, which it takes over, and how it may be cached. Of several items
+// with one key the last counts, in the place of the first (seed 004, BR-003). It reports whether the list differs from before.
+func (c *Catalogue) SetList(name string, kind Kind, next List) bool {
+	differs := false
+	c.update(name, func(s *Server) Parts {
+		now := c.now()
+		next := &next
+		next.Items, next.Fetched = unique(next.Items), now
+		before := s.Lists[kind]
+		differs = before == nil || before.TTL != next.TTL || before.Private != next.Private || !sameKeys(before.Items, next.Items)
+		if stamp(before, next, now) {
+			differs = true
+		}
+		s.Lists[kind] = next
+		if !differs && !(located(kind) && c.unowned(next)) {
+			return Health // which includes the time
+		}
+		return Parts(1) << kind
+	})
+	return differs
+}
+
+// unique leaves out items whose key an earlier item has, which takes their definition.
+func unique(items []Item) []Item {
+	at := make(map[string]int, len(items))
+	kept := items[:0]
+	for _, item := range items {
+		if i, seen := at[item.Key]; seen {
+			kept[i].Raw = item.Raw
+			continue
+		}
+		at[item.Key] = len(kept)
+		kept = append(kept, item)
+	}
+	return kept
+}
+
+func sameKeys(a, b []Item) bool {
+	return slices.EqualFunc(a, b, func(a, b Item) bool { return a.Key == b.Key })
+}
+
+// stamp sets sums and times of the items of a list that replaces another. It reports whether a definition has changed.
+func stamp(before, next *List, now time.Time) (changed bool) {
+	var known map[string]*Item
+	if before != nil {
+		known = make(map[string]*Item, len(before.Items))
+		for i := range before.Items {
+			known[before.Items[i].Key] = &before.Items[i]
+		}
+	}
+	for i := range next.Items {
+		item := &next.Items[i]
+		item.Sum, item.Since, item.Changed = sha256.Sum256(item.Raw), now, now
+		old := known[item.Key]
+		switch {
+		case old == nil:
+			changed = true
+		case old.Sum == item.Sum:
+			item.Raw, item.Since, item.Changed = old.Raw, old.Since, old.Changed
+		default:
+			item.Since, changed = old.Since, true
+		}
+	}
+	return changed
+}
+
+// write hands changes to the writer.
+func (c *Catalogue) write(changes ...Change) {
+	if c.writer != nil {
+		c.writer.add(changes)
+	}
+}
+
+// Flush waits until all that was changed before is stored.
+func (c *Catalogue) Flush(ctx context.Context) error {
+	if c.writer == nil {
+		return nil
+	}
+	return c.writer.flush(ctx)
+}
+
+// Close stores what is not stored yet, and closes the store.
+func (c *Catalogue) Close() error {
+	if c.writer == nil {
+		return nil
+	}
+	c.writer.close()
+	return c.store.Close()
+}

@@ -1,0 +1,56 @@
+package names
+
+import "strings"
+
+// scheme is how the schemes of URIs begin that name a server. A host in the role of a scheme may contain what a scheme may (RFC 3986
+// §3.1, §3.2.2), so that the URI of a resource stays one when it is written below it.
+const scheme = "dragoman+"
+
+// PublicURI returns the URI by which clients reach a resource of a server, where the plain one belongs to another server. It is also made of
+// URI templates (RFC 6570): an expansion of the result is the result of an expansion. server is a name of letters, digits, - and _.
+//
+//	demo://x/{id} of docs    dragoman+docs://demo///x/{id}
+func PublicURI(server, uri string) string {
+	head := scheme + strings.ReplaceAll(server, "_", ".") + "://" // no _ in a scheme, no . in a server's name
+	if at, rest, ok := strings.Cut(uri, ":"); ok && isScheme(at) {
+		return head + at + "/" + rest
+	}
+	return head + "/" + uri
+}
+
+// SplitURI reverses PublicURI; ok is false if the URI is none of its results. Schemes are compared as RFC 3986 §6.2.2.1 says.
+func SplitURI(public string) (server, uri string, ok bool) {
+	at, rest, found := strings.Cut(public, "://")
+	if !found || len(at) <= len(scheme) || !strings.EqualFold(at[:len(scheme)], scheme) {
+		return "", "", false
+	}
+	inner, rest, found := strings.Cut(rest, "/")
+	if !found || inner != "" && !isScheme(inner) {
+		return "", "", false
+	}
+	server = strings.ReplaceAll(strings.ToLower(at[len(scheme):]), ".", "_")
+	if inner == "" {
+		return server, rest, true
+	}
+	return server, inner + ":" + rest, true
+}
+
+// Scheme returns the scheme of a URI or template in lower case; empty if it has none.
+func Scheme(uri string) string {
+	at, _, ok := strings.Cut(uri, ":")
+	if !ok || !isScheme(at) {
+		return ""
+	}
+	return strings.ToLower(at)
+}
+
+// isScheme reports whether s is a scheme by RFC 3986 §3.1.
+func isScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || !(c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.')) {
+			return false
+		}
+	}
+	return s != ""
+}
