@@ -46,6 +46,7 @@ var layers = map[string]int{
 	"adapters/catalogue":               1, // standard library only
 	"adapters/catalogue/sqlite":        2,
 	"adapters/merge/names":             0, // standard library only
+	"adapters/merge":                   5,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,

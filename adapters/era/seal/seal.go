@@ -31,6 +31,7 @@ const (
 	URLs        byte = 2 // the questions made of a -32042 error, for which no call waits
 	State       byte = 3 // a server's own requestState, wrapped
 	Page        byte = 4 // a cursor, and the session in which it counts
+	Member      byte = 5 // the requestState of one of several servers, wrapped
 )
 
 const prefix = "v1."

@@ -1,0 +1,484 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// client is a legacy client. It has a session of its own at each member that it uses.
+type client struct {
+	u       *Upstream
+	session *proxy.Session
+
+	mu    sync.Mutex
+	seats map[string]*seat // by member
+	ended bool
+	level string // of logging/setLevel; empty: none was set
+}
+
+// clients holds the legacy clients by their sessions.
+type clients struct {
+	mu sync.Mutex
+	of map[*proxy.Session]*client
+}
+
+// client returns the client of a session, which it makes.
+func (u *Upstream) client(s *proxy.Session) *client {
+	u.clients.mu.Lock()
+	c := u.clients.of[s]
+	if c != nil {
+		u.clients.mu.Unlock()
+		return c
+	}
+	c = &client{u: u, session: s, seats: map[string]*seat{}}
+	if u.clients.of == nil {
+		u.clients.of = map[*proxy.Session]*client{}
+	}
+	u.clients.of[s] = c
+	u.clients.mu.Unlock()
+	s.OnOutlet(c.connect)
+	s.OnEnd(c.end)
+	return c
+}
+
+// end ends the client's sessions at the members.
+func (c *client) end() {
+	c.u.clients.mu.Lock()
+	delete(c.u.clients.of, c.session)
+	c.u.clients.mu.Unlock()
+	c.mu.Lock()
+	c.ended = true
+	seats := c.open()
+	c.mu.Unlock()
+	for _, s := range seats {
+		s.session.End(proxy.Closed)
+	}
+}
+
+// open returns the seats, by member. The caller holds mu.
+func (c *client) open() (all []*seat) {
+	for _, name := range c.u.order {
+		if s := c.seats[name]; s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// all returns the seats.
+func (c *client) all() []*seat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open()
+}
+
+// connect gives the members' sessions the stream that the client has opened.
+func (c *client) connect() {
+	for _, s := range c.all() {
+		s.session.SetOutlet(&outlet{s})
+	}
+}
+
+// legacy serves a legacy client's message.
+func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	if err := translate.CheckArguments(m); err != nil {
+		return nil, err
+	}
+	if m.Kind != wire.Request {
+		u.client(ex.Session).notify(ex)
+		return nil, nil
+	}
+	method := proxy.Method(m.Text(m.Method))
+	if method == "initialize" {
+		return u.initialize(ex), nil
+	}
+	if ex.Session.State() == proxy.Created {
+		answer, err := rules.Early(m)
+		if err != nil {
+			return nil, err
+		}
+		return proxy.Reply(answer), nil
+	}
+	if kind, ok := kindOf(method); ok {
+		return u.answerList(ex, kind)
+	}
+	switch method {
+	case "ping":
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
+	case "logging/setLevel":
+		return u.client(ex.Session).setLevel(ex)
+	case "tools/call", "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe":
+		return u.client(ex.Session).forward(ex)
+	}
+	return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for several servers at once; send it to /servers/NAME/mcp", method)
+}
+
+// initialize answers initialize.
+func (u *Upstream) initialize(ex *proxy.Exchange) proxy.Replies {
+	v := u.view(ex.Caller)
+	u.client(ex.Session)
+	var instructions []byte
+	if text := v.instructions(); text != "" {
+		instructions = wire.AppendText(nil, text)
+	}
+	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
+		{Key: "protocolVersion", Value: wire.AppendText(nil, rules.Settle(ex.Client.Version))},
+		{Key: "capabilities", Value: translate.ServerCaps(v.capabilities(), true)},
+		{Key: "serverInfo", Value: u.opt.Info},
+		{Key: "instructions", Value: instructions},
+	})))
+}
+
+// setLevel answers logging/setLevel. The level counts at all members, those that are used later included.
+func (c *client) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	level := string(m.Text(m.Level))
+	if !rules.ValidLevel(level) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", rules.LogLevels)
+	}
+	c.mu.Lock()
+	c.level = level
+	seats := c.open()
+	c.mu.Unlock()
+	var group sync.WaitGroup
+	for _, s := range seats {
+		group.Go(func() { s.setLevel(ex, level) })
+	}
+	group.Wait()
+	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
+}
+
+// notify passes on a notification of the client: of progress to the member whose question it is about, of changed roots to all.
+func (c *client) notify(ex *proxy.Exchange) {
+	m := &ex.Msg
+	switch {
+	case m.Is("notifications/roots/list_changed"):
+		for _, s := range c.all() {
+			s.deliver(*m)
+		}
+	case m.Is("notifications/progress"):
+		server, token, ok := strings.Cut(string(m.Text(m.ProgressToken)), "/")
+		i := slices.IndexFunc(c.all(), func(s *seat) bool { return s.member.Name == server })
+		if !ok || i < 0 {
+			return
+		}
+		own := *m
+		own.Edits = nil
+		own.Replace(m.ProgressToken, []byte(token))
+		if own, err := own.Clone(); err == nil {
+			c.all()[i].deliver(own)
+		}
+	}
+}
+
+// seat is a legacy client's session at a member.
+type seat struct {
+	c       *client
+	member  *Member
+	session *proxy.Session
+	ready   chan struct{} // closed when the handshake is over
+	err     error         // of the handshake
+
+	mu        sync.Mutex
+	questions map[string][]byte // ids of open questions at the client, by the member's
+}
+
+// seat returns the client's session at a member, which it opens with the client's own handshake. Callers wait for one that is being
+// opened.
+func (c *client) seat(ex *proxy.Exchange, m *Member) (*seat, error) {
+	c.mu.Lock()
+	s := c.seats[m.Name]
+	if s == nil && !c.ended {
+		s = &seat{c: c, member: m, ready: make(chan struct{}), questions: map[string][]byte{}}
+		s.session = proxy.NewSession(c.session.ID+"/"+m.Name, c.session.Transport, m.Name, c.session.Caller, time.Now())
+		s.session.Repeats = c.session.Repeats
+		c.seats[m.Name] = s
+		c.mu.Unlock()
+		s.session.OnEnd(s.end)
+		s.open(ex)
+		return s, s.err
+	}
+	c.mu.Unlock()
+	if s == nil {
+		return nil, proxy.ErrCancelled
+	}
+	select {
+	case <-s.ready:
+		return s, s.err
+	case <-ex.Done():
+		return nil, ex.Err()
+	}
+}
+
+// end takes the session from the client, whose next request to the member opens another.
+func (s *seat) end() {
+	s.c.mu.Lock()
+	if s.c.seats[s.member.Name] == s {
+		delete(s.c.seats, s.member.Name)
+	}
+	s.c.mu.Unlock()
+	s.mu.Lock()
+	open := s.questions
+	s.questions = nil
+	s.mu.Unlock()
+	for _, id := range open {
+		if s.c.session.Withdraw(id) {
+			_ = s.c.session.Push(rules.Withdrawal(id))
+		}
+	}
+}
+
+// open performs the handshake, on behalf of a request. Once begun it does not end with the request, for which others may wait.
+func (s *seat) open(ex *proxy.Exchange) {
+	defer close(s.ready)
+	of := s.c.session.Client()
+	params := wire.Object([]wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
+	m, err := s.ask(ex, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-open","method":"initialize","params":`), params...), '}'))
+	switch {
+	case err != nil:
+		s.err = err
+	case m.Kind == wire.Failure:
+		s.err = proxy.Errf(proxy.Lost, "the server %q refuses the session: %s", s.member.Name, m.Text(m.ErrorText))
+	}
+	if s.err != nil {
+		s.session.End(proxy.Closed)
+		return
+	}
+	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
+		s.deliver(done)
+	}
+	s.c.mu.Lock()
+	level, ended := s.c.level, s.c.ended
+	s.c.mu.Unlock()
+	switch {
+	case ended:
+		s.session.End(proxy.Closed)
+		return
+	case level != "":
+		s.setLevel(ex, level)
+	}
+	if s.c.session.HasOutlet() {
+		s.session.SetOutlet(&outlet{s})
+	}
+}
+
+// ask sends a request of Dragoman's own in the session, and waits for its response.
+func (s *seat) ask(ex *proxy.Exchange, raw []byte) (wire.Message, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ex), openTime)
+	defer cancel()
+	inner := &proxy.Exchange{Msg: m, Caller: ex.Caller, Own: true}
+	inner.Inherit(ex)
+	defer inner.Follow(ctx)()
+	replies, err := session.Run(s.session, inner, s.member.Do)
+	if err != nil {
+		return m, err
+	}
+	until, _ := ctx.Deadline()
+	return proxy.Response(session.Handshake(replies), until)
+}
+
+// openTime bounds a handshake with a member (seed 004, BR-002).
+const openTime = 30 * time.Second
+
+// setLevel sets the log level in the session. A member without logs refuses it, which is no failure of the client's.
+func (s *seat) setLevel(ex *proxy.Exchange, level string) {
+	raw := wire.AppendText([]byte(`{"jsonrpc":"2.0","id":"dragoman-level","method":"logging/setLevel","params":{"level":`), level)
+	_, _ = s.ask(ex, append(raw, "}}"...))
+}
+
+// deliver passes a notification or an answer of the client on. It takes the message over.
+func (s *seat) deliver(m wire.Message) {
+	session.Deliver(s.session, &proxy.Exchange{Msg: m, Caller: s.c.session.Reader()}, s.member.Do)
+}
+
+// forward sends a request to the member that it is about, in the client's session there. If the member no longer knows that, a new one
+// is opened, since the request was not processed.
+func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
+	v, d, err := c.u.resolve(ex)
+	if err != nil {
+		return nil, err
+	}
+	ex.Target = d.member.Name
+	own := ex.Msg
+	own.Edits = nil
+	if string(own.Text(d.at)) != d.own {
+		own.Replace(d.at, wire.AppendText(nil, d.own))
+	}
+	for again := false; ; again = true {
+		s, err := c.seat(ex, d.member)
+		if err != nil {
+			return nil, lost(err)
+		}
+		k := &seatCall{s: s, v: v, ex: ex}
+		k.inner = &proxy.Exchange{Caller: ex.Caller, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
+		if k.inner.Msg, err = own.Clone(); err != nil {
+			return nil, proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
+		}
+		k.inner.Inherit(ex)
+		ex.Attach(k)
+		replies, err := session.Run(s.session, k.inner, d.member.Do)
+		ex.UpstreamEra = k.inner.UpstreamEra
+		if err == nil {
+			k.Replies = replies
+			return k, nil
+		}
+		ex.Detach(k)
+		if !k.inner.NotProcessed || again || ex.Err() != nil {
+			return nil, lost(err)
+		}
+	}
+}
+
+// lost says of a member's lost session that the connection is lost: the client's own session goes on.
+func lost(err error) error {
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name && e.Name != proxy.SessionUnknown.Name {
+		return err
+	}
+	return proxy.Errf(proxy.Lost, "the session with the server is lost; the next request opens another: %s", e.Message)
+}
+
+// seatCall is a legacy client's request in its session at a member.
+type seatCall struct {
+	proxy.Replies
+	s     *seat
+	v     *view
+	ex    *proxy.Exchange
+	inner *proxy.Exchange
+	reply []byte
+}
+
+// Abort implements proxy.Aborter.
+func (k *seatCall) Abort() { k.inner.Cancel(k.ex.Err()) }
+
+// Next implements proxy.Replies.
+func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
+	for {
+		m, err := k.Replies.Next(until)
+		if k.inner.Polled.Load() {
+			k.ex.Polled.Store(true)
+		}
+		if err != nil {
+			k.ex.NotProcessed = false // the client's session goes on
+			return m, lost(err)
+		}
+		if k.reply, err = m.Settle(k.reply); err != nil {
+			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
+		}
+		if k.s.public(k.v, m) {
+			return m, nil
+		}
+	}
+}
+
+// Close implements proxy.Replies.
+func (k *seatCall) Close() error {
+	k.ex.Detach(k)
+	err := k.Replies.Close()
+	k.inner.Release()
+	return err
+}
+
+// public makes a message of the member one for the client; false if it is not for the client.
+func (s *seat) public(v *view, m *wire.Message) bool {
+	switch m.Kind {
+	case wire.Request:
+		return s.question(m)
+	case wire.Result:
+		v.resultURIs(m, s.member.Name)
+	case wire.Notification:
+		switch {
+		case m.Is("notifications/message"):
+			nameLogger(m, s.member.Name)
+		case m.Is(rules.ResourceUpdated):
+			uri := string(m.Text(m.URI))
+			if public := v.publicURI(s.member.Name, uri); public != uri {
+				m.Replace(m.URI, wire.AppendText(nil, public))
+			}
+		case m.Is("notifications/cancelled"):
+			return s.withdrawn(m)
+		}
+	}
+	return true
+}
+
+// question gives a member's question an id of its own in the client's session: members choose theirs alike. False: the client has too
+// many open, and the member was told so.
+func (s *seat) question(m *wire.Message) bool {
+	own := string(m.Of(m.ID))
+	s.mu.Lock()
+	id, err := s.c.session.Expect(func(answer *wire.Message) {
+		s.mu.Lock()
+		delete(s.questions, own)
+		s.mu.Unlock()
+		back := *answer
+		back.Edits = nil
+		back.Replace(answer.ID, []byte(own))
+		if back, err := back.Clone(); err == nil {
+			s.deliver(back)
+		}
+	})
+	if err == nil && s.questions != nil {
+		s.questions[own] = id
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.deliver(proxy.ErrorMessage([]byte(own), proxy.Errf(proxy.Question, "the client has too many open questions")))
+		return false
+	}
+	m.Replace(m.ID, id)
+	if m.Token.Present() { // of progress that the client reports
+		m.Replace(m.Token, wire.AppendText(nil, s.member.Name+"/"+string(m.Of(m.Token))))
+	}
+	return true
+}
+
+// withdrawn makes the withdrawal of a question one for the client; false if the client does not have it.
+func (s *seat) withdrawn(m *wire.Message) bool {
+	own := string(m.Of(m.RequestID))
+	s.mu.Lock()
+	id, open := s.questions[own]
+	delete(s.questions, own)
+	s.mu.Unlock()
+	if !open || !s.c.session.Withdraw(id) {
+		return false
+	}
+	m.Replace(m.RequestID, id)
+	return true
+}
+
+// outlet takes what a member sends outside of calls to the client's stream.
+type outlet struct{ s *seat }
+
+// Push implements proxy.Outlet.
+func (o *outlet) Push(msg []byte) error {
+	if !o.s.c.session.HasOutlet() {
+		return proxy.ErrNoOutlet
+	}
+	m, err := wire.Scan(msg)
+	if err != nil {
+		return nil //nolint:nilerr // it is none for a client
+	}
+	if !o.s.public(o.s.c.u.view(o.s.c.session.Reader()), &m) {
+		return nil
+	}
+	return o.s.c.session.Push(m.Append(nil))
+}
+
+// End implements proxy.Outlet.
+func (o *outlet) End() {}

@@ -1,0 +1,342 @@
+package merge
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Bounds of a listen.
+const (
+	maxSubscribed = 1024
+	maxNotices    = 2 * maxSubscribed
+	ackTime       = 5 * time.Second // how long the acknowledgement waits for members
+)
+
+// listen is a subscriptions/listen of a modern client at all members: changes of lists come from the catalogue, updates of resources from a
+// listen at each member that has some.
+type listen struct {
+	u      *Upstream
+	ex     *proxy.Exchange
+	id     []byte // of the request, raw JSON
+	lists  []string
+	caller proxy.Caller
+	stop   context.CancelFunc
+
+	mu       sync.Mutex
+	branches []*branch
+	acked    bool
+	queue    []rules.Notice
+	err      error
+	wake     chan struct{}
+}
+
+// branch is the part of a listen at one member.
+type branch struct {
+	l      *listen
+	member *Member
+	uris   []string // the member's own
+	ready  chan struct{}
+	once   sync.Once
+	// refused are the URIs that the member did not acknowledge. They are set before ready is closed.
+	refused []string
+}
+
+// listen answers subscriptions/listen.
+func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	if !m.Notifications.IsObject(m.Raw) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
+	}
+	l := &listen{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), caller: ex.Caller, wake: make(chan struct{}, 1)}
+	for _, list := range rules.NoticeLists {
+		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
+			l.lists = append(l.lists, list)
+		}
+	}
+	public, err := l.subscribe(m)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(u.work.Context())
+	l.stop = stop
+	if !l.start(ctx) {
+		stop()
+		return nil, work.ErrClosing()
+	}
+	ex.Attach(l)
+	l.acknowledge(public)
+	return l, nil
+}
+
+// subscribe finds the members of the resources that a listen names. It returns the URIs as the client has named them, each with its branch.
+func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err error) {
+	v := l.u.view(l.caller)
+	public = map[string]*branch{}
+	of := map[string]*branch{}
+	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
+		uri := string(at.Text(m.Raw))
+		switch {
+		case !at.IsString(m.Raw):
+			return nil, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must be an array of strings")
+		case len(public) >= maxSubscribed:
+			return nil, proxy.Errf(proxy.InvalidParams, "more than %d resourceSubscriptions in one listen", maxSubscribed)
+		case public[uri] != nil:
+			continue
+		}
+		member, own, err := v.located(uri, "")
+		if err != nil {
+			continue // it is not acknowledged
+		}
+		b := of[member.Name]
+		if b == nil {
+			b = &branch{l: l, member: member, ready: make(chan struct{})}
+			of[member.Name], l.branches = b, append(l.branches, b)
+		}
+		b.uris, public[uri] = append(b.uris, own), b
+	}
+	return public, nil
+}
+
+// start starts the goroutines of a listen, which its end stops.
+func (l *listen) start(ctx context.Context) bool {
+	if len(l.lists) > 0 && !l.u.work.Spawn(func() { l.watch(ctx) }) {
+		return false
+	}
+	for _, b := range l.branches {
+		if !l.u.work.Spawn(func() { b.run(ctx) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// acknowledge waits for the members, a while at most, and queues the first message. What a member that is away would deliver is acknowledged: it
+// is delivered once the member is back.
+func (l *listen) acknowledge(public map[string]*branch) {
+	limit := time.NewTimer(ackTime)
+	defer limit.Stop()
+	for _, b := range l.branches {
+		select {
+		case <-b.ready:
+			continue
+		case <-limit.C:
+		case <-l.ex.Done():
+		}
+		break
+	}
+	var uris []string
+	v := l.u.view(l.caller)
+	for uri, b := range public {
+		select {
+		case <-b.ready:
+			if _, own, err := v.located(uri, ""); err == nil && slices.Contains(b.refused, own) {
+				continue
+			}
+		default:
+		}
+		uris = append(uris, uri)
+	}
+	slices.Sort(uris)
+	params := wire.Object([]wire.Change{{Key: "_meta", Value: l.tag()}, {Key: "notifications", Value: wire.Object(rules.SubscriptionFilter(l.lists, uris))}})
+	l.mu.Lock()
+	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
+	l.queue = append([]rules.Notice{{Msg: append(ack, '}')}}, l.queue...)
+	l.acked = true
+	l.mu.Unlock()
+	work.Signal(l.wake)
+}
+
+// tag returns the _meta of every message of the listen.
+func (l *listen) tag() []byte {
+	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
+}
+
+// add queues a notice. Of several about one thing that wait one is kept.
+func (l *listen) add(m *wire.Message) {
+	key := rules.NoticeKey(m)
+	if m.Meta.IsObject(m.Raw) {
+		m.EditObject(m.Meta, []wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
+	} else {
+		m.EditParams([]wire.Change{{Key: "_meta", Value: l.tag()}})
+	}
+	msg := m.Append(nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.ContainsFunc(l.queue, func(n rules.Notice) bool { return n.Key == key }) {
+		return
+	}
+	if len(l.queue) >= maxNotices {
+		l.queue = l.queue[1:]
+	}
+	l.queue = append(l.queue, rules.Notice{Key: key, Msg: msg})
+	work.Signal(l.wake)
+}
+
+// watch queues a notice whenever a list that the caller sees has changed.
+func (l *listen) watch(ctx context.Context) {
+	before := l.u.view(l.caller)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.u.opt.Catalogue.Changed(before.snap.Version):
+		}
+		now := l.u.view(l.caller)
+		for _, list := range now.changed(before) {
+			if slices.Contains(l.lists, list) {
+				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
+					l.add(&m)
+				}
+			}
+		}
+		before = now
+	}
+}
+
+// changed returns the lists that differ between two views of a caller, as notices name them.
+func (v *view) changed(before *view) (lists []string) {
+	for kind := range catalogue.Kinds {
+		list := rules.NoticeLists[min(kind, catalogue.Resources)]
+		if !slices.Contains(lists, list) && !slices.EqualFunc(v.list(kind).entries, before.list(kind).entries, sameEntry) {
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+func sameEntry(a, b entry) bool { return a.Name == b.Name && bytes.Equal(a.raw, b.raw) }
+
+// run keeps a listen at the member until ctx ends.
+func (b *branch) run(ctx context.Context) {
+	pause := pauseFirst
+	for again := false; ; again = true {
+		began := time.Now()
+		err := b.attend(ctx, again)
+		if ctx.Err() != nil {
+			return
+		}
+		b.l.u.note("debug", b.member.Name, "a listen at a server has ended, and is opened again", err)
+		if time.Since(began) > pauseLate {
+			pause = pauseFirst
+		}
+		if !sleep(ctx, nil, pause) {
+			return
+		}
+		pause = min(2*pause, pauseLate)
+	}
+}
+
+// attend opens one listen at the member and queues what it delivers, until it ends.
+func (b *branch) attend(ctx context.Context, again bool) error {
+	of := &b.l.ex.Client
+	filter := wire.Object(rules.SubscriptionFilter(nil, b.uris))
+	m, err := wire.Scan(request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
+	if err != nil {
+		return err
+	}
+	ex := &proxy.Exchange{Msg: m, Caller: b.l.caller, Client: proxy.Client{Era: proxy.Modern, Version: of.Version, Info: of.Info, Caps: of.Caps},
+		Own: true, Server: b.member.Name, Target: b.member.Name}
+	defer ex.Release()
+	defer ex.Follow(ctx)()
+	replies, err := b.member.Do(ex)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = replies.Close() }()
+	for {
+		m, err := replies.Next(time.Time{})
+		switch {
+		case err != nil:
+			return err
+		case m.IsResponse():
+			return io.EOF
+		case m.Is("notifications/subscriptions/acknowledged"):
+			b.acknowledged(m, again)
+		case m.Is(rules.ResourceUpdated):
+			b.updated(m)
+		}
+	}
+}
+
+// acknowledged notes which URIs the member honours. After a gap all may have changed.
+func (b *branch) acknowledged(m *wire.Message, again bool) {
+	honoured := map[string]bool{}
+	for _, at := range wire.Items(m.Raw, wire.Path(m.Raw, m.Params, "notifications", "resourceSubscriptions")) {
+		honoured[string(at.Text(m.Raw))] = true
+	}
+	b.once.Do(func() {
+		b.refused = slices.DeleteFunc(slices.Clone(b.uris), func(uri string) bool { return honoured[uri] })
+		close(b.ready)
+	})
+	if !again {
+		return
+	}
+	for _, n := range rules.AllChanged(nil, b.uris) {
+		if m, err := wire.Scan(n.Msg); err == nil {
+			b.updated(&m)
+		}
+	}
+}
+
+// updated queues an update with the URI by which the client knows the resource.
+func (b *branch) updated(m *wire.Message) {
+	uri := string(m.Text(m.URI))
+	if public := b.l.u.view(b.l.caller).publicURI(b.member.Name, uri); public != uri {
+		m.Replace(m.URI, wire.AppendText(nil, public))
+		if _, err := m.Settle(nil); err != nil {
+			return
+		}
+	}
+	b.l.add(m)
+}
+
+// Next implements proxy.Replies.
+func (l *listen) Next(until time.Time) (*wire.Message, error) {
+	for {
+		l.mu.Lock()
+		var raw []byte
+		if l.acked && len(l.queue) > 0 {
+			raw, l.queue = l.queue[0].Msg, l.queue[1:]
+		}
+		err := l.err
+		l.mu.Unlock()
+		switch {
+		case raw != nil:
+			return proxy.Scanned(raw)
+		case err != nil:
+			return nil, err
+		case !work.Pause(l.wake, until):
+			return nil, proxy.ErrNotYet
+		}
+	}
+}
+
+// Abort implements proxy.Aborter.
+func (l *listen) Abort() { l.end(l.ex.Err()) }
+
+// Close implements proxy.Replies.
+func (l *listen) Close() error {
+	l.ex.Detach(l)
+	l.end(io.EOF)
+	return nil
+}
+
+func (l *listen) end(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.mu.Unlock()
+	l.stop()
+	work.Signal(l.wake)
+}

@@ -1,0 +1,178 @@
+package merge
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/era/translate"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// answerList answers a request for a list.
+func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind) (proxy.Replies, error) {
+	if err := u.awaitFirst(ex, kind); err != nil {
+		return nil, err
+	}
+	v := u.view(ex.Caller)
+	l := v.list(kind)
+	start := 0
+	if at := ex.Msg.Cursor; at.Present() {
+		var err *proxy.Error
+		if start, err = l.after(string(ex.Msg.Text(at))); err != nil {
+			return nil, err
+		}
+	}
+	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), v.page(kind, l, start, legacyVersion(ex)))), nil
+}
+
+// cursor returns the cursor of what follows the entry at place i: it stays valid when members come and go.
+func (l *list) cursor(i int) string {
+	e := &l.entries[i]
+	place := 0
+	for j := i; j >= 0 && l.entries[j].Server == e.Server; j-- {
+		place++
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(e.Server + "\x00" + strconv.Itoa(place) + "\x00" + e.Original))
+}
+
+// after returns the place that follows the entry of a cursor, or where it would have been.
+func (l *list) after(cursor string) (int, *proxy.Error) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	server, rest, ok := strings.Cut(string(raw), "\x00")
+	text, key, more := strings.Cut(rest, "\x00")
+	place, perr := strconv.Atoi(text)
+	if err != nil || !ok || !more || perr != nil || place < 0 {
+		return 0, proxy.Errf(proxy.InvalidParams, "params.cursor is none of this list; list again without it")
+	}
+	from := 0
+	for from < len(l.entries) && l.entries[from].Server < server {
+		from++
+	}
+	to := from
+	for to < len(l.entries) && l.entries[to].Server == server {
+		if l.entries[to].Original == key {
+			return to + 1, nil
+		}
+		to++
+	}
+	return min(from+place, to), nil
+}
+
+// legacyVersion returns the revision of a legacy client; empty for a modern one.
+func legacyVersion(ex *proxy.Exchange) string {
+	if ex.Client.Era == proxy.Legacy {
+		return ex.Client.Version
+	}
+	return ""
+}
+
+// pageKey is a page in the form for clients of a legacy revision, or for modern ones.
+type pageKey struct {
+	start   int
+	version string
+}
+
+// page returns the result with the entries from a place on.
+func (v *view) page(kind catalogue.Kind, l *list, start int, version string) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := pageKey{start, version}
+	if p := l.pages[key]; p != nil {
+		return p
+	}
+	p, next := v.render(kind, l, start)
+	p = translated(p, kind, version)
+	if l.begins[start] { // a forged cursor may begin one anywhere
+		l.pages[key], l.begins[next] = p, true
+	}
+	return p
+}
+
+// translated returns a page as clients of a revision read it; entries are as their servers wrote them.
+func translated(page []byte, kind catalogue.Kind, version string) []byte {
+	m := proxy.ResultMessage([]byte("0"), page)
+	switch {
+	case version != "":
+		translate.LegacyResult(&m, methods[kind], version)
+	case kind == catalogue.Tools:
+		translate.DropExecution(&m, true)
+	}
+	if len(m.Edits) == 0 {
+		return page
+	}
+	return m.AppendPart(nil, m.Result)
+}
+
+// render makes a page. next is where the following one begins; 0: there is none.
+func (v *view) render(kind catalogue.Kind, l *list, start int) (result []byte, next int) {
+	b := append([]byte(`{"`), listNames[kind]...)
+	b = append(b, `":[`...)
+	empty := len(b)
+	i := start
+	for ; i < len(l.entries) && (i == start || len(b) < v.u.opt.PageBytes); i++ {
+		before := len(b)
+		if before > empty {
+			b = append(b, ',')
+		}
+		filled := len(b)
+		if b = v.rendered(b, kind, l, i); len(b) == filled {
+			b = b[:before]
+		}
+	}
+	b = append(b, ']')
+	if i < len(l.entries) {
+		next = i
+		b = wire.AppendText(append(b, `,"nextCursor":`...), l.cursor(i-1))
+	}
+	scope := `"public"`
+	if l.private {
+		scope = `"private"`
+	}
+	b = append(b, `,"resultType":"complete","ttlMs":`...)
+	b = strconv.AppendInt(b, l.ttl.Milliseconds(), 10)
+	b = append(append(b, `,"cacheScope":`...), scope...)
+	meta := []wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: v.u.opt.Info}}
+	if start == 0 {
+		meta = append(meta, wire.Change{Key: partsKey, Value: v.stale(kind)})
+	}
+	b = append(append(b, `,"_meta":`...), wire.Object(meta)...)
+	return append(b, '}'), next
+}
+
+// partsKey is the member of _meta of a list's first page that tells which parts of it are not up to date.
+const partsKey = "io.dragoman/servers"
+
+// stale describes the members whose part of a list is not up to date; nil: all are. Times are those of the last change, so that a list that
+// stays the same stays the same to the byte.
+func (v *view) stale(kind catalogue.Kind) []byte {
+	var all []byte
+	for _, s := range v.snap.Servers {
+		of := s.Lists[kind]
+		if v.u.members[s.Name] == nil || s.Presence == catalogue.There && of != nil {
+			continue
+		}
+		state, since := "not listed yet", time.Time{}
+		switch {
+		case s.Presence == catalogue.Out:
+			state, since = "left out", s.Since
+		case of != nil:
+			state, since = "last known", of.Fetched
+		}
+		one := []wire.Change{{Key: "name", Value: wire.AppendText(nil, s.Name)}, {Key: "list", Value: wire.AppendText(nil, state)}}
+		if !since.IsZero() {
+			one = append(one, wire.Change{Key: "since", Value: wire.AppendText(nil, since.UTC().Format(time.RFC3339))})
+		}
+		if all == nil {
+			all = []byte{'['}
+		}
+		all = wire.AppendItem(all, wire.Object(one))
+	}
+	if all == nil {
+		return nil
+	}
+	return append(all, ']')
+}

@@ -1,0 +1,182 @@
+package merge
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/names"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// serverKey is the member of a request's _meta that names the server for which the request is.
+const serverKey = "io.dragoman/server"
+
+// explicit returns the server that a request names in its _meta; empty if it names none.
+func explicit(m *wire.Message) string {
+	return string(wire.Get(m.Raw, m.Meta, serverKey).Text(m.Raw))
+}
+
+// named returns the member that a name of a tool or prompt means, and its own name there (seed 004, Routing Resolution Algorithm).
+func (v *view) named(kind catalogue.Kind, name, server string) (*Member, string, *proxy.Error) {
+	table := v.list(kind).table
+	if server != "" {
+		m, err := v.u.member(server)
+		if err != nil {
+			return nil, "", err
+		}
+		return m, table.At(server, name).Original, nil
+	}
+	at, err := table.Find(name)
+	if err != nil {
+		return nil, "", unknown(kind, name, err)
+	}
+	m, merr := v.u.member(at.Server)
+	return m, at.Original, merr
+}
+
+// maxCandidates bounds the names in an error.
+const maxCandidates = 20
+
+// unknown returns the error for a name that no server, or more than one, has.
+func unknown(kind catalogue.Kind, name string, err error) *proxy.Error {
+	var several *names.AmbiguousError
+	switch {
+	case errors.As(err, &several):
+		return proxy.Errf(proxy.InvalidParams, "several servers have %s; name one: %s", name, candidates(several.Candidates))
+	case kind == catalogue.Tools:
+		return proxy.Errf(proxy.ToolUnknown, "Tool not found: %s", name)
+	}
+	return proxy.Errf(proxy.InvalidParams, "Prompt not found: %s", name)
+}
+
+func candidates(all []string) string {
+	text := strings.Join(all[:min(len(all), maxCandidates)], ", ")
+	if len(all) > maxCandidates {
+		text += " and others"
+	}
+	return text
+}
+
+// resolver finds the server of a URI that is not listed.
+type resolver struct {
+	templates []template
+	schemes   map[string][]string // servers by the schemes of what they list
+}
+
+// template is a URI template of a member.
+type template struct {
+	server  string
+	matches *regexp.Regexp
+}
+
+// server returns the server to which a plain URI leads: its owner, else the one that has a template for it, else the only one with its
+// scheme.
+func (v *view) server(uri string) (string, *proxy.Error) {
+	if owner := v.snap.Owner(uri); owner != "" && v.u.members[owner] != nil {
+		return owner, nil
+	}
+	v.once.Do(v.resolve)
+	var found []string
+	for _, t := range v.uris.templates {
+		if !slices.Contains(found, t.server) && t.matches.MatchString(uri) {
+			found = append(found, t.server)
+		}
+	}
+	if len(found) == 0 {
+		found = v.uris.schemes[names.Scheme(uri)]
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", proxy.Errf(proxy.InvalidParams, "Resource not found: %s", uri)
+	}
+	all := make([]string, len(found))
+	for i, server := range found {
+		all[i] = names.PublicURI(server, uri)
+	}
+	return "", proxy.Errf(proxy.InvalidParams, "Resource %s may be of several servers; name one: %s", uri, candidates(all))
+}
+
+// resolve makes the resolver.
+func (v *view) resolve() {
+	v.uris.schemes = map[string][]string{}
+	for _, kind := range [...]catalogue.Kind{catalogue.Resources, catalogue.Templates} {
+		for _, e := range v.entriesOf(kind) {
+			if at := names.Scheme(e.Original); at != "" && !slices.Contains(v.uris.schemes[at], e.Server) {
+				v.uris.schemes[at] = append(v.uris.schemes[at], e.Server)
+			}
+			if kind != catalogue.Templates {
+				continue
+			}
+			if matches := pattern(e.Original); matches != nil {
+				v.uris.templates = append(v.uris.templates, template{e.Server, matches})
+			}
+		}
+	}
+}
+
+// entriesOf returns the entries of a list that the caller may see. Unlike list it does not need URIs to be resolved.
+func (v *view) entriesOf(kind catalogue.Kind) (all []entry) {
+	for _, s := range v.snap.Servers {
+		if m := v.u.members[s.Name]; m != nil && s.Lists[kind] != nil {
+			all = append(all, m.shown(v.caller, kind, s.Lists[kind].Items)...)
+		}
+	}
+	return all
+}
+
+// maxTemplate bounds a template that is matched, in bytes.
+const maxTemplate = 4 << 10
+
+// expressions matches the expressions of a URI template (RFC 6570 §2.2).
+var expressions = regexp.MustCompile(`\{([+#./;?&]?)[^{}]*\}`)
+
+// expansions are what expressions with an operator may become (RFC 6570 §3.2): more than that is not needed to tell servers apart.
+var expansions = map[string]string{"": `[^/?#]*`, "+": `.*`, "#": `(?:#.*)?`, ".": `(?:\.[^/?#]*)?`, "/": `(?:/[^?#]*)?`,
+	";": `(?:;[^/?#]*)?`, "?": `(?:\?[^#]*)?`, "&": `(?:&[^#]*)?`}
+
+// pattern returns an expression for all expansions of a template; nil if it is none.
+func pattern(of string) *regexp.Regexp {
+	if len(of) > maxTemplate {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString(`^(?s:`)
+	rest := of
+	for {
+		at := expressions.FindStringSubmatchIndex(rest)
+		if at == nil {
+			break
+		}
+		b.WriteString(regexp.QuoteMeta(rest[:at[0]]))
+		b.WriteString(expansions[rest[at[2]:at[3]]])
+		rest = rest[at[1]:]
+	}
+	b.WriteString(regexp.QuoteMeta(rest))
+	b.WriteString(`)$`)
+	r, err := regexp.Compile(b.String())
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// located returns the member that a URI means, and its own URI there.
+func (v *view) located(uri, server string) (*Member, string, *proxy.Error) {
+	if of, plain, ok := names.SplitURI(uri); ok && v.u.members[of] != nil {
+		return v.u.members[of], plain, nil
+	}
+	if server == "" {
+		var err *proxy.Error
+		if server, err = v.server(uri); err != nil {
+			return nil, "", err
+		}
+	}
+	m, err := v.u.member(server)
+	return m, uri, err
+}
