@@ -99,13 +99,13 @@ func TestRestRows(t *testing.T) {
 	f := func(status int, row, verb, path string, headers ...string) {
 		t.Helper()
 		res := r.must(verb, path, "", headers...)
-		if res.status != status || !strings.Contains(res.body, `"data":{`+row+`,"retryable":false}`) {
+		if res.status != status || !strings.Contains(res.body, `"data":{`+row+`}`) {
 			t.Errorf("%s %s: %d %s", verb, path, res.status, res.body)
 		}
 	}
-	f(404, `"code":"path_not_found"`, "GET", "/resources/x")
-	f(405, `"code":"http_method_not_allowed"`, "DELETE", "/tools")
-	f(404, `"code":"server_unknown"`, "GET", "/servers/none/health")
+	f(404, `"code":"path_not_found","retryable":false`, "GET", "/resources/x")
+	f(405, `"code":"http_method_not_allowed","retryable":false`, "DELETE", "/tools")
+	f(404, `"code":"server_unknown","retryable":false,"servers":["default"]`, "GET", "/servers/none/health")
 }
 
 // Every path that can be read answers HEAD with the head of GET (RFC 9110, 9.3.2); other methods are refused with Allow (15.5.6).
