@@ -15,7 +15,7 @@ import (
 // Answers that arrive slowly are in memory as far as they have come, for as many calls as limits.in_flight lets run: the calls that wait
 // hold nothing.
 func TestAnswersThatArriveSlowly(t *testing.T) {
-	const calls, running, size = 24, 8, 2 << 20
+	const calls, running, size = 24, 8, 3 << 19 // buffers that grow by doubling have room left
 	u := newUpstream(t, "modern")
 	var arrived atomic.Int32
 	proceed := make(chan struct{})
