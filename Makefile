@@ -115,10 +115,10 @@ counts: build ## instructions of a call by callgrind, against the limits in benc
 counted:
 	@$(MAKE) --no-print-directory counts ARGS='--cells modern,legacy'
 
-# The allocations of a call, without the race detector, which allocates too; and the CPU time of a call against the bare proxy's in the same
-# rounds.
+# Allocations and the memory of large answers, without the race detector, which allocates too; and the CPU time of a call against the bare
+# proxy's in the same rounds.
 ratioed: build
-	go test -count=1 -run '^TestAllocationsOfACall$$' ./internal/e2e
+	go test -count=1 -run '^Test(Allocations|LargeAnswer)' ./internal/e2e
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
 	@echo "make: trying every other section of make bench; its figures mean nothing" && \
 		bench/run.sh --sections sse,latency,policies,allocations,start,growth --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \

@@ -76,7 +76,7 @@ func startMeasured(t *testing.T) *measuredProxy {
 		t.Skip("memory is read from /proc, and not of a binary with the race detector")
 	}
 	self := testkit.Executable(t)
-	file := testkit.WriteFile(t, "swell.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\nlog.format = \"json\"\nlimits.line = \"64MiB\"\nlimits.request_body = \"64MiB\"\n"+
+	file := testkit.WriteFile(t, "swell.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"off\"\nlog.format = \"json\"\nlimits.line = \"64MiB\"\nlimits.request_body = \"64MiB\"\nlimits.answer_bytes_per_principal = \"128MiB\"\n"+
 		"[upstreams.default]\ncommand = [%q]\n[upstreams.default.env]\n%s = \"swell\"\n", self, testkit.AsDragoman))
 	cmd := testkit.Self(t, "main", "serve", "--config", file)
 	logs, err := cmd.StderrPipe()
@@ -162,9 +162,11 @@ func (s *measuredProxy) slowCalls(count, atOnce, n, pad int, begun func()) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			if err := s.call(n, pad, begun); err != nil {
+			once := sync.OnceFunc(begun)
+			if err := s.call(n, pad, once); err != nil {
 				s.t.Error(err)
 			}
+			once() // others wait for a call that has failed, too
 		})
 	}
 	group.Wait()
