@@ -29,8 +29,31 @@ const (
 	Kinds
 )
 
-// String names the kind as methods do: tools/list.
+// String names the kind.
 func (k Kind) String() string { return [...]string{"tools", "prompts", "resources", "templates"}[k] }
+
+// Method is the method that lists the kind.
+func (k Kind) Method() string { return methods[k] }
+
+// Member is the member of a result of Method that holds the list.
+func (k Kind) Member() string {
+	return [...]string{"tools", "prompts", "resources", "resourceTemplates"}[k]
+}
+
+// Key is the member of an item by which it is used.
+func (k Kind) Key() string { return [...]string{"name", "name", "uri", "uriTemplate"}[k] }
+
+var methods = [Kinds]string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+
+// KindOf returns the kind that a method lists; false if it lists none.
+func KindOf(method string) (Kind, bool) {
+	for k := range Kinds {
+		if methods[k] == method {
+			return k, true
+		}
+	}
+	return 0, false
+}
 
 // Item is one tool, prompt, resource or resource template.
 type Item struct {
@@ -111,6 +134,25 @@ func (s *Snapshot) Server(name string) *Server {
 // Owner returns the name of the server to which a URI, or a URI template, belongs: of those that have listed it the first, for good; empty if
 // none has.
 func (s *Snapshot) Owner(uri string) string { return s.owners[uri] }
+
+// With returns the snapshot with another list of a server, as one session sees it.
+func (s *Snapshot) With(name string, kind Kind, l *List) *Snapshot {
+	next := *s
+	next.Servers = slices.Clone(s.Servers)
+	for i, one := range next.Servers {
+		if one.Name == name {
+			other := *one
+			other.Lists[kind] = l
+			next.Servers[i] = &other
+		}
+	}
+	return &next
+}
+
+// Same reports whether two lists have the same items in the same order. Only keys and definitions are compared.
+func (l *List) Same(other *List) bool {
+	return slices.EqualFunc(l.Items, other.Items, func(a, b Item) bool { return a.Key == b.Key && bytes.Equal(a.Raw, b.Raw) })
+}
 
 // Catalogue keeps servers. It is safe for concurrent use.
 type Catalogue struct {

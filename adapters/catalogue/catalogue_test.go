@@ -215,6 +215,32 @@ func TestSetPresence(t *testing.T) {
 	}
 }
 
+func TestSnapshotWith(t *testing.T) {
+	r := newRig(t, nil, "a", "b")
+	r.SetList("a", Tools, List{Items: items("x")})
+	r.SetList("b", Tools, List{Items: items("y")})
+	before := r.Snapshot()
+	with := before.With("a", Tools, &List{Items: items("own")})
+	if with.Server("a").Lists[Tools].Items[0].Key != "own" || with.Server("b") != before.Server("b") || with.Version != before.Version {
+		t.Errorf("with another list: %v", with.Servers)
+	}
+	if before.Server("a").Lists[Tools].Items[0].Key != "x" || before.With("none", Tools, nil).Server("a") != before.Server("a") {
+		t.Error("a snapshot has changed")
+	}
+}
+
+func TestSame(t *testing.T) {
+	a := &List{Items: items("x", "y")}
+	for _, other := range []List{{Items: items("x")}, {Items: items("y", "x")}, {Items: items("x", "y=new")}, {Items: items("x", "y", "z")}} {
+		if a.Same(&other) || other.Same(a) {
+			t.Errorf("%v is the same", other)
+		}
+	}
+	if !a.Same(&List{Items: items("x", "y"), TTL: time.Hour}) {
+		t.Error("equal lists differ")
+	}
+}
+
 func TestChanged(t *testing.T) {
 	r := newRig(t, nil, "a")
 	version := r.Snapshot().Version

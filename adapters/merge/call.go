@@ -2,11 +2,12 @@ package merge
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
-	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -16,8 +17,8 @@ import (
 func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := proxy.Method(m.Text(m.Method))
-	if kind, ok := kindOf(method); ok {
-		return u.answerList(ex, kind)
+	if kind, ok := catalogue.KindOf(method); ok {
+		return u.answerList(ex, kind, u.view)
 	}
 	switch method {
 	case "server/discover":
@@ -34,103 +35,82 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 func (u *Upstream) discover(ex *proxy.Exchange) proxy.Replies {
 	v := u.view(ex.Caller)
 	var instructions []byte
-	if text := v.instructions(); text != "" {
+	if text := v.Instructions(); text != "" {
 		instructions = wire.AppendText(nil, text)
 	}
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']')},
-		{Key: "capabilities", Value: v.capabilities()},
+		{Key: "capabilities", Value: v.Capabilities()},
 		{Key: "instructions", Value: instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.opt.Info}})},
 	})))
 }
 
-// destination is the member that a request is for, and what the request is about there.
-type destination struct {
-	member *Member
-	at     wire.Span // of the name or URI in the request; not present: nothing is to be replaced
-	own    string    // the member's name for it
+// answerList answers a request for a list, of which sees returns what a caller sees.
+func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func(proxy.Caller) *view.View) (proxy.Replies, error) {
+	if err := u.awaitFirst(ex, kind); err != nil {
+		return nil, err
+	}
+	v := sees(ex.Caller)
+	if late := v.Late(kind); u.opt.Strict && late != nil {
+		return nil, proxy.Errf(proxy.Unreachable, "the lists of these servers are not up to date: %s", strings.Join(late[:min(len(late), maxNamed)], ", "))
+	}
+	var cursor *string
+	if at := ex.Msg.Cursor; at.Present() {
+		text := string(ex.Msg.Text(at))
+		cursor = &text
+	}
+	page, err := v.Page(kind, cursor, legacyVersion(ex))
+	if err != nil {
+		return nil, err
+	}
+	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), page)), nil
 }
 
-// about returns where a request has the name or URI that it is about, and of which kind that is.
-func about(m *wire.Message) (at wire.Span, kind catalogue.Kind) {
-	switch {
-	case m.Is("tools/call"):
-		return m.Name, catalogue.Tools
-	case m.Is("prompts/get"):
-		return m.Name, catalogue.Prompts
-	case m.Is("completion/complete"):
-		ref := wire.Get(m.Raw, m.Params, "ref")
-		if wire.Get(m.Raw, ref, "type").Is(m.Raw, "ref/resource") {
-			return wire.Get(m.Raw, ref, "uri"), catalogue.Templates
-		}
-		return wire.Get(m.Raw, ref, "name"), catalogue.Prompts
-	}
-	return m.URI, catalogue.Resources
-}
+// maxNamed bounds the servers in an error.
+const maxNamed = 20
 
-// destination finds out for which member a request is.
-func (v *view) destination(m *wire.Message) (d destination, err *proxy.Error) {
-	var kind catalogue.Kind
-	d.at, kind = about(m)
-	if !d.at.IsString(m.Raw) {
-		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
+// legacyVersion returns the revision of a legacy client; empty for a modern one.
+func legacyVersion(ex *proxy.Exchange) string {
+	if ex.Client.Era == proxy.Legacy {
+		return ex.Client.Version
 	}
-	name, server := string(m.Text(d.at)), explicit(m)
-	if kind == catalogue.Tools || kind == catalogue.Prompts {
-		d.member, d.own, err = v.named(kind, name, server)
-	} else {
-		d.member, d.own, err = v.located(name, server)
-	}
-	return d, err
+	return ""
 }
 
 // resolve finds out for which member a request is. A name that says nothing of its server is looked up once every member was asked for
 // its lists.
-func (u *Upstream) resolve(ex *proxy.Exchange) (*view, destination, error) {
-	v := u.view(ex.Caller)
-	if kind, certain := v.certain(&ex.Msg); !certain {
+func (u *Upstream) resolve(ex *proxy.Exchange, sees func(proxy.Caller) *view.View) (*view.View, view.Destination, error) {
+	v := sees(ex.Caller)
+	if kind, certain := v.Certain(&ex.Msg); !certain {
 		if err := u.awaitFirst(ex, kind); err != nil {
-			return nil, destination{}, err
+			return nil, view.Destination{}, err
 		}
-		v = u.view(ex.Caller)
+		v = sees(ex.Caller)
 	}
-	d, err := v.destination(&ex.Msg)
+	d, err := v.Destination(&ex.Msg)
 	if err != nil {
 		return nil, d, err
 	}
 	return v, d, nil
 }
 
-// certain reports whether the member of a request does not depend on lists that are not known yet, and of which kind these are.
-func (v *view) certain(m *wire.Message) (catalogue.Kind, bool) {
-	at, kind := about(m)
-	name := string(m.Text(at))
-	switch {
-	case explicit(m) != "":
-		return kind, true
-	case kind == catalogue.Tools || kind == catalogue.Prompts:
-		return kind, v.list(kind).table.Certain(name)
-	}
-	_, _, prefixed := names.SplitURI(name)
-	return kind, prefixed || v.snap.Owner(name) != ""
-}
-
 // forward sends a request to the member that it is about.
 func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
-	v, d, err := u.resolve(ex)
+	v, d, err := u.resolve(ex, u.view)
 	if err != nil {
 		return nil, err
 	}
 	c := proxy.Lend[call](ex, slot)
-	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, d.member, ex.Msg
+	member := u.members[d.Server]
+	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, member, ex.Msg
 	if err := c.address(&d); err != nil {
 		return nil, err
 	}
-	ex.Server, ex.Target = d.member.Name, d.member.Name
-	replies, derr := d.member.Do(ex)
+	ex.Server, ex.Target = member.Name, member.Name
+	replies, derr := member.Do(ex)
 	if derr != nil {
 		return nil, derr
 	}
@@ -144,7 +124,7 @@ var slot = proxy.NewSlot()
 type call struct {
 	proxy.Replies
 	u      *Upstream
-	v      *view
+	v      *view.View
 	ex     *proxy.Exchange
 	member *Member
 	asked  wire.Message // the request as the client has sent it
@@ -156,13 +136,13 @@ type call struct {
 func (c *call) Clear() { *c = call{own: c.own[:0], reply: c.reply[:0]} }
 
 // address makes the request one for its member.
-func (c *call) address(d *destination) error {
+func (c *call) address(d *view.Destination) error {
 	m := &c.ex.Msg
 	if err := c.openState(); err != nil {
 		return err
 	}
-	if string(m.Text(d.at)) != d.own {
-		m.Replace(d.at, wire.AppendText(nil, d.own))
+	if string(m.Text(d.At)) != d.Original {
+		m.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
 	var err error
 	if c.own, err = m.Settle(c.own); err != nil {
@@ -228,7 +208,7 @@ func (c *call) public(m *wire.Message) (err error) {
 	case state:
 		c.sealState(m)
 	default:
-		c.v.resultURIs(m, c.member.Name)
+		c.v.ResultURIs(m, c.member.Name)
 	}
 	return nil
 }
@@ -241,39 +221,4 @@ func nameLogger(m *wire.Message, server string) {
 		return
 	}
 	m.Replace(logger, wire.AppendText(nil, server+"/"+string(logger.Text(m.Raw))))
-}
-
-// resultURIs makes the URIs in a result lead to the server that has given it.
-func (v *view) resultURIs(m *wire.Message, server string) {
-	replace := func(at wire.Span) {
-		if !at.IsString(m.Raw) {
-			return
-		}
-		uri := string(at.Text(m.Raw))
-		if public := v.publicURI(server, uri); public != uri {
-			m.Replace(at, wire.AppendText(nil, public))
-		}
-	}
-	block := func(at wire.Span) { // a resource link, or an embedded resource
-		if wire.Get(m.Raw, at, "type").Is(m.Raw, "resource_link") {
-			replace(wire.Get(m.Raw, at, "uri"))
-		}
-		replace(wire.Path(m.Raw, at, "resource", "uri"))
-	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "contents")) {
-		replace(wire.Get(m.Raw, item, "uri"))
-	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content")) {
-		block(item)
-	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "messages")) {
-		content := wire.Get(m.Raw, item, "content")
-		if content.IsObject(m.Raw) {
-			block(content)
-			continue
-		}
-		for _, part := range wire.Items(m.Raw, content) {
-			block(part)
-		}
-	}
 }

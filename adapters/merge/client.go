@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -23,7 +25,10 @@ type client struct {
 	mu    sync.Mutex
 	seats map[string]*seat // by member
 	ended bool
-	level string // of logging/setLevel; empty: none was set
+	level string              // of logging/setLevel; empty: none was set
+	own   *view.View          // of a client that sees lists of its own at a member; nil: there is none
+	base  *view.View          // of which own was made
+	told  *catalogue.Snapshot // the lists that the client knows of, or was told of
 }
 
 // clients holds the legacy clients by their sessions.
@@ -40,7 +45,7 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, told: u.opt.Catalogue.Snapshot()}
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}
 	}
@@ -110,8 +115,10 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return proxy.Reply(answer), nil
 	}
-	if kind, ok := kindOf(method); ok {
-		return u.answerList(ex, kind)
+	if kind, ok := catalogue.KindOf(method); ok {
+		c := u.client(ex.Session)
+		c.refresh(ex, kind)
+		return u.answerList(ex, kind, c.view)
 	}
 	switch method {
 	case "ping":
@@ -129,12 +136,12 @@ func (u *Upstream) initialize(ex *proxy.Exchange) proxy.Replies {
 	v := u.view(ex.Caller)
 	u.client(ex.Session)
 	var instructions []byte
-	if text := v.instructions(); text != "" {
+	if text := v.Instructions(); text != "" {
 		instructions = wire.AppendText(nil, text)
 	}
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "protocolVersion", Value: wire.AppendText(nil, rules.Settle(ex.Client.Version))},
-		{Key: "capabilities", Value: translate.ServerCaps(v.capabilities(), true)},
+		{Key: "capabilities", Value: translate.ServerCaps(v.Capabilities(), true)},
 		{Key: "serverInfo", Value: u.opt.Info},
 		{Key: "instructions", Value: instructions},
 	})))
@@ -191,7 +198,9 @@ type seat struct {
 	err     error         // of the handshake
 
 	mu        sync.Mutex
-	questions map[string][]byte // ids of open questions at the client, by the member's
+	questions map[string][]byte                // ids of open questions at the client, by the member's
+	changed   [catalogue.Kinds]bool            // lists that the member says have changed in this session
+	lists     [catalogue.Kinds]*catalogue.List // lists that differ in this session; nil: as in the catalogue
 }
 
 // seat returns the client's session at a member, which it opens with the client's own handshake. Callers wait for one that is being
@@ -243,8 +252,7 @@ func (s *seat) end() {
 func (s *seat) open(ex *proxy.Exchange) {
 	defer close(s.ready)
 	of := s.c.session.Client()
-	params := wire.Object([]wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
-	m, err := s.ask(ex, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-open","method":"initialize","params":`), params...), '}'))
+	m, err := s.ask(ex, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
 	switch {
 	case err != nil:
 		s.err = err
@@ -273,23 +281,11 @@ func (s *seat) open(ex *proxy.Exchange) {
 	}
 }
 
-// ask sends a request of Dragoman's own in the session, and waits for its response.
-func (s *seat) ask(ex *proxy.Exchange, raw []byte) (wire.Message, error) {
-	m, err := wire.Scan(raw)
-	if err != nil {
-		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
-	}
+// ask sends a request of Dragoman's own in the session, on behalf of a request, and waits for its response.
+func (s *seat) ask(ex *proxy.Exchange, method string, params []wire.Change) (wire.Message, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ex), openTime)
 	defer cancel()
-	inner := &proxy.Exchange{Msg: m, Caller: ex.Caller, Own: true}
-	inner.Inherit(ex)
-	defer inner.Follow(ctx)()
-	replies, err := session.Run(s.session, inner, s.member.Do)
-	if err != nil {
-		return m, err
-	}
-	until, _ := ctx.Deadline()
-	return proxy.Response(session.Handshake(replies), until)
+	return askIn(ctx, s.session, s.member, ex.Caller, method, params)
 }
 
 // openTime bounds a handshake with a member (seed 004, BR-002).
@@ -297,8 +293,7 @@ const openTime = 30 * time.Second
 
 // setLevel sets the log level in the session. A member without logs refuses it, which is no failure of the client's.
 func (s *seat) setLevel(ex *proxy.Exchange, level string) {
-	raw := wire.AppendText([]byte(`{"jsonrpc":"2.0","id":"dragoman-level","method":"logging/setLevel","params":{"level":`), level)
-	_, _ = s.ask(ex, append(raw, "}}"...))
+	_, _ = s.ask(ex, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
 }
 
 // deliver passes a notification or an answer of the client on. It takes the message over.
@@ -309,18 +304,19 @@ func (s *seat) deliver(m wire.Message) {
 // forward sends a request to the member that it is about, in the client's session there. If the member no longer knows that, a new one
 // is opened, since the request was not processed.
 func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
-	v, d, err := c.u.resolve(ex)
+	v, d, err := c.u.resolve(ex, c.view)
 	if err != nil {
 		return nil, err
 	}
-	ex.Target = d.member.Name
+	member := c.u.members[d.Server]
+	ex.Target = member.Name
 	own := ex.Msg
 	own.Edits = nil
-	if string(own.Text(d.at)) != d.own {
-		own.Replace(d.at, wire.AppendText(nil, d.own))
+	if string(own.Text(d.At)) != d.Original {
+		own.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
 	for again := false; ; again = true {
-		s, err := c.seat(ex, d.member)
+		s, err := c.seat(ex, member)
 		if err != nil {
 			return nil, lost(err)
 		}
@@ -331,7 +327,7 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		k.inner.Inherit(ex)
 		ex.Attach(k)
-		replies, err := session.Run(s.session, k.inner, d.member.Do)
+		replies, err := session.Run(s.session, k.inner, member.Do)
 		ex.UpstreamEra = k.inner.UpstreamEra
 		if err == nil {
 			k.Replies = replies
@@ -357,7 +353,7 @@ func lost(err error) error {
 type seatCall struct {
 	proxy.Replies
 	s     *seat
-	v     *view
+	v     *view.View
 	ex    *proxy.Exchange
 	inner *proxy.Exchange
 	reply []byte
@@ -395,23 +391,25 @@ func (k *seatCall) Close() error {
 }
 
 // public makes a message of the member one for the client; false if it is not for the client.
-func (s *seat) public(v *view, m *wire.Message) bool {
+func (s *seat) public(v *view.View, m *wire.Message) bool {
 	switch m.Kind {
 	case wire.Request:
 		return s.question(m)
 	case wire.Result:
-		v.resultURIs(m, s.member.Name)
+		v.ResultURIs(m, s.member.Name)
 	case wire.Notification:
 		switch {
 		case m.Is("notifications/message"):
 			nameLogger(m, s.member.Name)
 		case m.Is(rules.ResourceUpdated):
 			uri := string(m.Text(m.URI))
-			if public := v.publicURI(s.member.Name, uri); public != uri {
+			if public := v.PublicURI(s.member.Name, uri); public != uri {
 				m.Replace(m.URI, wire.AppendText(nil, public))
 			}
 		case m.Is("notifications/cancelled"):
 			return s.withdrawn(m)
+		default:
+			s.heard(m)
 		}
 	}
 	return true
@@ -474,7 +472,7 @@ func (o *outlet) Push(msg []byte) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is none for a client
 	}
-	if !o.s.public(o.s.c.u.view(o.s.c.session.Reader()), &m) {
+	if !o.s.public(o.s.c.view(o.s.c.session.Reader()), &m) {
 		return nil
 	}
 	return o.s.c.session.Push(m.Append(nil))

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -93,16 +92,16 @@ func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err erro
 		case public[uri] != nil:
 			continue
 		}
-		member, own, err := v.located(uri, "")
+		at, err := v.Locate(uri)
 		if err != nil {
 			continue // it is not acknowledged
 		}
-		b := of[member.Name]
+		b := of[at.Server]
 		if b == nil {
-			b = &branch{l: l, member: member, ready: make(chan struct{})}
-			of[member.Name], l.branches = b, append(l.branches, b)
+			b = &branch{l: l, member: l.u.members[at.Server], ready: make(chan struct{})}
+			of[at.Server], l.branches = b, append(l.branches, b)
 		}
-		b.uris, public[uri] = append(b.uris, own), b
+		b.uris, public[uri] = append(b.uris, at.Original), b
 	}
 	return public, nil
 }
@@ -139,7 +138,7 @@ func (l *listen) acknowledge(public map[string]*branch) {
 	for uri, b := range public {
 		select {
 		case <-b.ready:
-			if _, own, err := v.located(uri, ""); err == nil && slices.Contains(b.refused, own) {
+			if at, err := v.Locate(uri); err == nil && slices.Contains(b.refused, at.Original) {
 				continue
 			}
 		default:
@@ -189,10 +188,10 @@ func (l *listen) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.u.opt.Catalogue.Changed(before.snap.Version):
+		case <-l.u.opt.Catalogue.Changed(before.Snapshot().Version):
 		}
 		now := l.u.view(l.caller)
-		for _, list := range now.changed(before) {
+		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
 					l.add(&m)
@@ -202,19 +201,6 @@ func (l *listen) watch(ctx context.Context) {
 		before = now
 	}
 }
-
-// changed returns the lists that differ between two views of a caller, as notices name them.
-func (v *view) changed(before *view) (lists []string) {
-	for kind := range catalogue.Kinds {
-		list := rules.NoticeLists[min(kind, catalogue.Resources)]
-		if !slices.Contains(lists, list) && !slices.EqualFunc(v.list(kind).entries, before.list(kind).entries, sameEntry) {
-			lists = append(lists, list)
-		}
-	}
-	return lists
-}
-
-func sameEntry(a, b entry) bool { return a.Name == b.Name && bytes.Equal(a.raw, b.raw) }
 
 // run keeps a listen at the member until ctx ends.
 func (b *branch) run(ctx context.Context) {
@@ -229,7 +215,7 @@ func (b *branch) run(ctx context.Context) {
 		if time.Since(began) > pauseLate {
 			pause = pauseFirst
 		}
-		if !sleep(ctx, nil, pause) {
+		if !sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, pauseLate)
@@ -291,7 +277,7 @@ func (b *branch) acknowledged(m *wire.Message, again bool) {
 // updated queues an update with the URI by which the client knows the resource.
 func (b *branch) updated(m *wire.Message) {
 	uri := string(m.Text(m.URI))
-	if public := b.l.u.view(b.l.caller).publicURI(b.member.Name, uri); public != uri {
+	if public := b.l.u.view(b.l.caller).PublicURI(b.member.Name, uri); public != uri {
 		m.Replace(m.URI, wire.AppendText(nil, public))
 		if _, err := m.Settle(nil); err != nil {
 			return

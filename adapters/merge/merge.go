@@ -14,19 +14,16 @@ import (
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // Member is one of the servers of an Upstream.
 type Member struct {
-	Name string
+	view.Member
 	// Do serves an exchange at the member, with all policies of the member.
 	Do proxy.Handler
-	// Shown filters the lists of the member for a caller; nil: all callers see everything.
-	Shown proxy.Policy
-	// Apart means that Shown does not show all callers the same.
-	Apart bool
 	// Modern finds out whether the member is modern.
 	Modern func(ctx context.Context) (bool, error)
 }
@@ -44,7 +41,11 @@ type Options struct {
 	NewID     func() string // makes unguessable ids of sessions
 	// EmptyAgain is how long an empty list after a full one is not believed; 0: 5 s.
 	EmptyAgain time.Duration
-	Note       func(level, server, msg string, err error)
+	// Grace is how long the lists of a member that is away are shown; 0: 5 minutes.
+	Grace time.Duration
+	// Strict makes lists of which a part is not up to date an error.
+	Strict bool
+	Note   func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
 
 // Upstream is several servers as one. It is a proxy.Upstream.
@@ -52,32 +53,35 @@ type Upstream struct {
 	opt     Options
 	members map[string]*Member
 	order   []string // their names, ordered
-	apart   bool     // a member is Apart
-	views   views
+	views   *view.Maker
 	clients clients
 
 	refreshers map[string]*refresher
 	work       *work.Group
 }
 
-// pageBytes is the default of Options.PageBytes. Many clients read the first page only.
-const pageBytes = 8 << 20
-
 // New returns the Upstream of its members. It sends them nothing.
 func New(opt Options) *Upstream {
-	if opt.PageBytes == 0 {
-		opt.PageBytes = pageBytes
-	}
 	if opt.EmptyAgain == 0 {
 		opt.EmptyAgain = emptyAgain
 	}
+	if opt.Grace == 0 {
+		opt.Grace = graceTime
+	}
 	u := &Upstream{opt: opt, members: make(map[string]*Member, len(opt.Members)), refreshers: map[string]*refresher{}, work: work.New(nil)}
+	var seen []view.Member
 	for i := range opt.Members {
 		m := &opt.Members[i]
-		u.members[m.Name], u.order, u.apart = m, append(u.order, m.Name), u.apart || m.Apart
+		u.members[m.Name], u.order, seen = m, append(u.order, m.Name), append(seen, m.Member)
 	}
 	slices.Sort(u.order)
+	u.views = view.NewMaker(view.Options{Members: seen, Names: opt.Names, Own: opt.Own, Info: opt.Info, PageBytes: opt.PageBytes})
 	return u
+}
+
+// view returns what a caller sees now.
+func (u *Upstream) view(caller proxy.Caller) *view.View {
+	return u.views.Of(u.opt.Catalogue.Snapshot(), caller)
 }
 
 // Close implements proxy.Upstream. The members stay open.

@@ -11,9 +11,9 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 func TestListsOfAll(t *testing.T) {
@@ -36,7 +36,7 @@ func TestListsOfAll(t *testing.T) {
 				t.Errorf("%s: %s of a, %s of b", kind.method, name, other)
 			}
 		}
-		if got.at("_meta", partsKey) != "" || got.at("resultType") != "complete" || got.at("nextCursor") != "" || got.at("cacheScope") == "" {
+		if got.at("_meta", "io.dragoman/servers") != "" || got.at("resultType") != "complete" || got.at("nextCursor") != "" || got.at("cacheScope") == "" {
 			t.Errorf("%s: %s", kind.method, got.raw)
 		}
 		legacy := p.call(kind.method, "")
@@ -101,9 +101,10 @@ func TestCallsOfAll(t *testing.T) {
 func TestExplicitServer(t *testing.T) {
 	r := newRig(t, Options{}, "a legacy", "b legacy")
 	r.Start()
+	r.settled()
 	p := r.newPeer(false)
 	for server, want := range map[string]string{"a": "Echo: hi", "b": "Echo: hi", "c": `no server "c" is behind this endpoint; there is a, b`} {
-		got := p.call("tools/call", `"name":"echo","arguments":{"message":"hi"},"_meta":{"`+serverKey+`":"`+server+`"}`)
+		got := p.call("tools/call", `"name":"echo","arguments":{"message":"hi"},"_meta":{"io.dragoman/server":"`+server+`"}`)
 		if text := got.raw + fmt.Sprint(got.err); !strings.Contains(text, want) {
 			t.Errorf("%s: %v", server, got)
 		}
@@ -113,6 +114,7 @@ func TestExplicitServer(t *testing.T) {
 func TestResourcesOfAll(t *testing.T) {
 	r := newRig(t, Options{}, "a legacy", "b legacy")
 	r.Start()
+	r.settled()
 	p := r.newPeer(true)
 	owner := map[string]string{"a": "b", "b": "a"}
 	first := "a"
@@ -149,6 +151,7 @@ func TestResourcesOfAll(t *testing.T) {
 func TestSessionsAtMembers(t *testing.T) {
 	r := newRig(t, Options{}, "a legacy", "b legacy")
 	r.Start()
+	r.settled()
 	p, other := r.newPeer(false), r.newPeer(false)
 	c := r.client(p.session)
 	if n := len(c.all()); n != 0 {
@@ -182,6 +185,7 @@ func TestSessionsAtMembers(t *testing.T) {
 func TestQuestionsOfTwo(t *testing.T) {
 	r := newRig(t, Options{}, "a legacy", "b legacy")
 	r.Start()
+	r.settled()
 	p := r.newPeer(false)
 	calls := map[string]proxy.Replies{}
 	ids := map[string]string{}
@@ -265,6 +269,7 @@ func TestProgressAndLogs(t *testing.T) {
 func TestLevelAtAllMembers(t *testing.T) {
 	r := newRig(t, Options{}, "a legacy", "b legacy")
 	r.Start()
+	r.settled()
 	p := r.newPeer(false)
 	p.call("tools/call", `"name":"a.echo","arguments":{"message":"hi"}`)
 	p.call("logging/setLevel", `"level":"warning"`)
@@ -310,7 +315,7 @@ func TestListen(t *testing.T) {
 	r.call("tools/list", "")
 	r.call("resources/list", "")
 	first, second := "a", "b"
-	if r.view(proxy.Caller{}).snap.Owner("demo://counter") == "b" {
+	if r.opt.Catalogue.Snapshot().Owner("demo://counter") == "b" {
 		first, second = "b", "a"
 	}
 	theirs := names.PublicURI(second, "demo://counter")
@@ -374,23 +379,23 @@ func TestPartsThatAreNotUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	down := errors.New("down")
-	failing := Member{Name: "x", Do: func(*proxy.Exchange) (proxy.Replies, error) { return nil, down }, Modern: func(context.Context) (bool, error) { return true, nil }}
+	failing := Member{Member: view.Member{Name: "x"}, Do: func(*proxy.Exchange) (proxy.Replies, error) { return nil, down }, Modern: func(context.Context) (bool, error) { return true, nil }}
 	r := newRig(t, Options{Catalogue: c, Members: []Member{failing}}, "a modern")
 	c.Keep(map[string]string{"a": "HTTP", "x": "HTTP"})
 	r.Start()
 	got := r.call("tools/list", "")
-	if len(got.keysOf("tools", "name")) == 0 || got.at("_meta", partsKey) != `[{"name":"x","list":"not listed yet"}]` || got.at("ttlMs") != "0" {
+	if len(got.keysOf("tools", "name")) == 0 || got.at("_meta", "io.dragoman/servers") != `[{"name":"x","list":"not listed yet"}]` || got.at("ttlMs") != "0" {
 		t.Errorf("never listed: %v", got)
 	}
 	c.SetList("x", catalogue.Tools, catalogue.List{TTL: time.Hour, Items: []catalogue.Item{{Key: "t", Raw: []byte(`{"name":"t"}`)}}})
 	got = r.call("tools/list", "")
 	since := c.Snapshot().Server("x").Lists[catalogue.Tools].Fetched.UTC().Format(time.RFC3339)
-	if !slices.Contains(got.keysOf("tools", "name"), "x.t") || got.at("_meta", partsKey) != `[{"name":"x","list":"last known","since":"`+since+`"}]` || got.at("ttlMs") != "0" {
+	if !slices.Contains(got.keysOf("tools", "name"), "x.t") || got.at("_meta", "io.dragoman/servers") != `[{"name":"x","list":"last known","since":"`+since+`"}]` || got.at("ttlMs") != "0" {
 		t.Errorf("last known: %v", got)
 	}
 	c.SetPresence("x", catalogue.Out)
 	got = r.call("tools/list", "")
-	if slices.Contains(got.keysOf("tools", "name"), "x.t") || !strings.Contains(got.at("_meta", partsKey), `"left out"`) {
+	if slices.Contains(got.keysOf("tools", "name"), "x.t") || !strings.Contains(got.at("_meta", "io.dragoman/servers"), `"left out"`) {
 		t.Errorf("left out: %v", got)
 	}
 	if note := <-r.notes; !strings.Contains(note, "warn x: the lists of a server cannot be refreshed: down") {
@@ -424,132 +429,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A cursor leads on when what it stands at is gone.
-func TestCursorsStay(t *testing.T) {
-	l := &list{}
-	for _, name := range []string{"a x", "a y", "b x", "b y", "b z", "d x"} {
-		server, tool, _ := strings.Cut(name, " ")
-		l.entries = append(l.entries, entry{Name: names.Name{Server: server, Original: tool}})
-	}
-	for i := range l.entries {
-		if got, err := l.after(l.cursor(i)); err != nil || got != i+1 {
-			t.Errorf("after %v: %d, %v", l.entries[i].Name, got, err)
-		}
-	}
-	after := func(server string, place int, key string) int {
-		t.Helper()
-		other := &list{}
-		for i := range place {
-			other.entries = append(other.entries, entry{Name: names.Name{Server: server, Original: fmt.Sprint(i)}})
-		}
-		other.entries[place-1].Original = key
-		got, err := l.after(other.cursor(place - 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	for _, test := range []struct {
-		server string
-		place  int
-		key    string
-		want   int
-	}{{"b", 2, "gone", 4}, {"b", 9, "gone", 5}, {"c", 3, "x", 5}, {"0", 1, "x", 0}, {"e", 1, "x", 6}, {"a", 1, "gone", 1}} {
-		if got := after(test.server, test.place, test.key); got != test.want {
-			t.Errorf("after %v: %d", test, got)
-		}
-	}
-}
-
-func TestUnion(t *testing.T) {
-	for _, test := range []struct{ a, b, want string }{
-		{`{}`, `{"tools":{}}`, `{"tools":{}}`},
-		{`{"tools":{}}`, `{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":true}}`},
-		{`{"tools":{"listChanged":false}}`, `{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":true}}`},
-		{`{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":false}}`, `{"tools":{"listChanged":true}}`},
-		{`{"x":1}`, `{"x":2,"y":{"z":[]}}`, `{"x":1,"y":{"z":[]}}`},
-		{`{"extensions":{"a":{}}}`, `{"extensions":{"b":{}},"logging":{}}`, `{"extensions":{"a":{},"b":{}},"logging":{}}`},
-	} {
-		if got := string(union([]byte(test.a), []byte(test.b), 0)); got != test.want {
-			t.Errorf("%s and %s: %s, want %s", test.a, test.b, got, test.want)
-		}
-	}
-	many := []byte("{}")
-	for i := range 200 {
-		many = wire.With(many, wire.Change{Key: fmt.Sprint("k", i), Value: []byte("1")})
-	}
-	if got := wire.Count(union([]byte(`{"a":1}`), many, 0), wire.Whole(union([]byte(`{"a":1}`), many, 0))); got != 201 {
-		t.Errorf("%d members", got)
-	}
-}
-
-func TestPattern(t *testing.T) {
-	for _, test := range []struct {
-		template string
-		yes, no  []string
-	}{
-		{"demo://x/{id}", []string{"demo://x/1", "demo://x/a%20b"}, []string{"demo://x/1/2", "demo://y/1", "demo://x/1?q", "xdemo://x/1"}},
-		{"file:///{+path}", []string{"file:///a/b", "file:///"}, []string{"file://a/b"}},
-		{"demo://x{?a,b}", []string{"demo://x", "demo://x?a=1&b=2"}, []string{"demo://x/1", "demo://x#a"}},
-		{"demo://x{/a*}", []string{"demo://x/a/b", "demo://x"}, []string{"demo://xa"}},
-		{"demo.x/{id}.json", []string{"demo.x/1.json"}, []string{"demoyx/1.json", "demo.x/1xjson"}},
-		{"demo://x{#frag}{.ext}{;p}{&q}", []string{"demo://x", "demo://x#a"}, []string{"demo://y"}},
-	} {
-		p := pattern(test.template)
-		for _, uri := range test.yes {
-			if !p.MatchString(uri) {
-				t.Errorf("%s is no expansion of %s", uri, test.template)
-			}
-		}
-		for _, uri := range test.no {
-			if p.MatchString(uri) {
-				t.Errorf("%s is an expansion of %s", uri, test.template)
-			}
-		}
-	}
-	if pattern(strings.Repeat("x", maxTemplate+1)) != nil {
-		t.Error("a template without a bound")
-	}
-}
-
-// A URI that is not listed goes by template, then by scheme, and never to all.
-func TestUnlistedURIs(t *testing.T) {
-	r := newRig(t, Options{}, "a modern", "b modern", "c modern")
-	c := r.opt.Catalogue
-	set := func(server string, kind catalogue.Kind, keys ...string) {
-		var items []catalogue.Item
-		for _, key := range keys {
-			items = append(items, catalogue.Item{Key: key, Raw: wire.Object([]wire.Change{{Key: "uri", Value: wire.AppendText(nil, key)}})})
-		}
-		c.SetList(server, kind, catalogue.List{Items: items})
-	}
-	set("a", catalogue.Resources, "one://x", "two://x")
-	set("b", catalogue.Resources, "one://x", "two://y", "three://x")
-	set("b", catalogue.Templates, "one://t/{id}", "two://t/{id}")
-	set("c", catalogue.Templates, "two://t/{id}")
-	v := r.view(proxy.Caller{})
-	for uri, want := range map[string]string{
-		"one://x":                       "a one://x",
-		"two://y":                       "b two://y",
-		names.PublicURI("b", "one://x"): "b one://x",
-		"one://t/7":                     "b one://t/7",
-		"three://z":                     "b three://z",
-		"THREE://z":                     "b THREE://z",
-		"one://z":                       "may be of several servers; name one: dragoman+a://one///z, dragoman+b://one///z",
-		"two://t/7":                     "name one: dragoman+b://two///t/7, dragoman+c://two///t/7",
-		"four://x":                      "Resource not found: four://x",
-		names.PublicURI("d", "one://x"): "Resource not found: dragoman+d",
-	} {
-		m, own, err := v.located(uri, "")
-		if got := fmt.Sprint(err); err != nil && strings.Contains(got, want) {
-			continue
-		}
-		if err != nil || m.Name+" "+own != want {
-			t.Errorf("%s: %v %s, %v; want %s", uri, m, own, err, want)
-		}
-	}
-}
-
 // What a caller may not see does not exist for it.
 func TestCallersSeeWhatTheyMay(t *testing.T) {
 	hide := func(next proxy.Handler) proxy.Handler {
@@ -565,7 +444,7 @@ func TestCallersSeeWhatTheyMay(t *testing.T) {
 	}
 	r := newRig(t, Options{}, "a modern")
 	r.opt.Catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
-	u := New(r.defaults(Options{Catalogue: r.opt.Catalogue, Members: []Member{{Name: "s", Shown: hide, Apart: true}}}, map[string]string{"s": "HTTP"}))
+	u := New(r.defaults(Options{Catalogue: r.opt.Catalogue, Members: []Member{{Member: view.Member{Name: "s", Shown: hide, Apart: true}}}}, map[string]string{"s": "HTTP"}))
 	defer u.Close()
 	r.opt.Catalogue.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "secret", Raw: []byte(`{"name":"secret"}`)}, {Key: "own", Raw: []byte(`{"name":"own"}`)}}})
 	for who, want := range map[string][]string{"ann": {"s.secret", "s.own"}, "bob": nil, "": {"s.renamed"}} {

@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"dragoman/adapters/catalogue"
-	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
-	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
 )
 
@@ -22,6 +19,7 @@ const (
 	firstTime  = 5 * time.Second  // how long the first list waits for members that nothing is known of
 	fetchTime  = 30 * time.Second // of one refresh of a member
 	emptyAgain = 5 * time.Second  // until an empty list after a full one is believed
+	graceTime  = 5 * time.Minute  // until the part of a member that is away is left out
 	pauseFirst = time.Second
 	pauseSoon  = 8 * time.Second // the longest pause but for the last
 	pauseLate  = time.Minute
@@ -39,6 +37,8 @@ type refresher struct {
 	once   sync.Once
 	wake   chan struct{}              // holds one: a list has changed, or the connection is lost
 	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
+	gone   time.Time                  // since when the member is away; zero: it is there
+	out    bool                       // it was left out
 
 	mu      sync.Mutex
 	changed [catalogue.Kinds]bool // lists that the member says have changed
@@ -56,6 +56,7 @@ func (u *Upstream) Start() {
 		u.refreshers[name] = r
 		u.work.Spawn(func() { r.run(u.work.Context()) })
 	}
+	u.work.Spawn(func() { u.announce(u.work.Context()) })
 }
 
 // awaitFirst waits until each member of which no list of a kind was known at the start was asked once, for firstTime at most.
@@ -87,23 +88,25 @@ func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
 	return nil
 }
 
-// run refreshes the member's part of the catalogue until ctx ends. While the member cannot be reached it is tried again, after 1, 2, 4 and 8
-// s, then every minute.
+// run refreshes the member's part of the catalogue until ctx ends. While the member cannot be reached, or is lost again at once, it is tried
+// again after 1, 2, 4 and 8 s, then every minute.
 func (r *refresher) run(ctx context.Context) {
 	pause := pauseFirst
-	for ctx.Err() == nil {
+	for {
+		began := time.Now()
 		err := r.attend(ctx)
 		r.once.Do(func() { close(r.tried) })
 		if ctx.Err() != nil {
 			return
 		}
 		r.away()
-		if err == nil { // it was there
-			pause = pauseFirst
-			continue
+		if err != nil {
+			r.u.note("warn", r.member.Name, "the lists of a server cannot be refreshed", err)
 		}
-		r.u.note("warn", r.member.Name, "the lists of a server cannot be refreshed", err)
-		if !sleep(ctx, r.wake, pause) {
+		if time.Since(began) > pauseLate {
+			pause = pauseFirst
+		}
+		if !r.rest(ctx, pause) {
 			return
 		}
 		if pause *= 2; pause > pauseSoon {
@@ -112,26 +115,41 @@ func (r *refresher) run(ctx context.Context) {
 	}
 }
 
-// sleep waits for d or a wake-up; false if ctx has ended.
-func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+// rest waits until the next attempt, and leaves the member out when its grace period ends; false if ctx has ended.
+func (r *refresher) rest(ctx context.Context, pause time.Duration) bool {
+	grace := r.u.opt.Grace - time.Since(r.gone)
+	if r.out || grace > pause {
+		return sleep(ctx, pause)
+	}
+	if !sleep(ctx, grace) {
+		return false
+	}
+	r.out = true
+	r.u.opt.Catalogue.SetPresence(r.member.Name, catalogue.Out)
+	r.u.note("warn", r.member.Name, "a server has been away for longer than the grace period: its part of the lists is left out", nil)
+	return sleep(ctx, pause-grace)
+}
+
+// sleep waits for d; false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-wake:
+		return true
 	case <-ctx.Done():
+		return false
 	}
-	return ctx.Err() == nil
 }
 
-// away marks the member's lists as last known, and has them left out after the grace period unless it returns.
+// away marks the member's lists as last known.
 func (r *refresher) away() {
-	c := r.u.opt.Catalogue
-	s := c.Snapshot().Server(r.member.Name)
-	if s == nil || s.Presence == catalogue.Out {
-		return
+	if r.gone.IsZero() {
+		r.gone = time.Now()
 	}
-	c.SetPresence(r.member.Name, catalogue.Away)
+	if !r.out {
+		r.u.opt.Catalogue.SetPresence(r.member.Name, catalogue.Away)
+	}
 }
 
 // attend opens a session of Dragoman's own at the member, reads its lists, and reads them again whenever they change. It returns when the
@@ -145,6 +163,7 @@ func (r *refresher) attend(ctx context.Context) error {
 	if err := r.refresh(ctx, own, true); err != nil {
 		return err
 	}
+	r.gone, r.out = time.Time{}, false
 	r.u.opt.Catalogue.SetPresence(r.member.Name, catalogue.There)
 	r.once.Do(func() { close(r.tried) })
 	for {
@@ -196,7 +215,7 @@ func (r *refresher) refresh(ctx context.Context, own *connection, all bool) erro
 			r.u.opt.Catalogue.SetList(r.member.Name, kind, catalogue.List{})
 			continue
 		}
-		l, err := r.fetch(ctx, own, kind)
+		l, err := fetch(ctx, own, kind)
 		if err != nil {
 			return err
 		}
@@ -228,23 +247,23 @@ func (r *refresher) set(kind catalogue.Kind, l catalogue.List) {
 var errTooMuch = errors.New("the server lists too much")
 
 // fetch reads all pages of a list.
-func (r *refresher) fetch(ctx context.Context, own *connection, kind catalogue.Kind) (l catalogue.List, err error) {
+func fetch(ctx context.Context, own asker, kind catalogue.Kind) (l catalogue.List, err error) {
 	var cursor []byte
 	size := 0
 	l.TTL = -1
 	for range maxPages {
-		m, err := own.ask(ctx, methods[kind], []wire.Change{{Key: "cursor", Value: cursor}})
+		m, err := own.ask(ctx, kind.Method(), []wire.Change{{Key: "cursor", Value: cursor}})
 		if err != nil {
 			return l, err
 		}
 		if m.Kind == wire.Failure {
-			return l, proxy.Errf(proxy.BadAnswer, "the server answers %s with the error %d %s", methods[kind], m.ErrorCode, m.Text(m.ErrorText))
+			return l, proxy.Errf(proxy.BadAnswer, "the server answers %s with the error %d %s", kind.Method(), m.ErrorCode, m.Text(m.ErrorText))
 		}
 		if size += len(m.Raw); size > maxBytes {
 			return l, errTooMuch
 		}
-		for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, listNames[kind])) {
-			key := wire.Get(m.Raw, item, keys[kind])
+		for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, kind.Member())) {
+			key := wire.Get(m.Raw, item, kind.Key())
 			if !item.IsObject(m.Raw) || !key.IsString(m.Raw) {
 				continue
 			}
@@ -279,13 +298,8 @@ func hints(l *catalogue.List, page *wire.Message) {
 // heard notes a notification of the member.
 func (r *refresher) heard(m *wire.Message) {
 	r.mu.Lock()
-	for i, list := range rules.NoticeLists {
-		if m.Is(rules.ListChanged(list)) {
-			r.changed[i] = true
-			if catalogue.Kind(i) == catalogue.Resources {
-				r.changed[catalogue.Templates] = true
-			}
-		}
+	for _, kind := range changedKinds(m) {
+		r.changed[kind] = true
 	}
 	r.mu.Unlock()
 	select {
@@ -294,190 +308,15 @@ func (r *refresher) heard(m *wire.Message) {
 	}
 }
 
-// connection is a session of Dragoman's own at a member.
-type connection struct {
-	asker
-	caps []byte          // capabilities of the member
-	gone <-chan struct{} // closed when it is lost
-}
-
-// asker sends requests in a session.
-type asker interface {
-	ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error)
-	close()
-}
-
-// has reports whether the member has lists of a kind.
-func (c *connection) has(kind catalogue.Kind) bool {
-	return wire.Get(c.caps, wire.Whole(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)]).Present()
-}
-
-// connect opens a connection, and describes the member in the catalogue.
-func (r *refresher) connect(ctx context.Context) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
-	modern, err := r.member.Modern(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if modern {
-		return r.connectModern(ctx)
-	}
-	return r.connectLegacy(ctx)
-}
-
-// legacyConnection is a connection to a legacy member: a session as a client has it.
-type legacyConnection struct {
-	r       *refresher
-	session *proxy.Session
-}
-
-func (r *refresher) connectLegacy(ctx context.Context) (*connection, error) {
-	c, gone := &legacyConnection{r: r}, make(chan struct{})
-	c.session = proxy.NewSession(r.u.opt.NewID()+"/"+r.member.Name, "merge", r.member.Name, proxy.Caller{}, time.Now())
-	c.session.OnEnd(func() { close(gone) })
-	m, err := c.ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte("{}")}, {Key: "clientInfo", Value: r.u.opt.Info}})
-	if err == nil && m.Kind == wire.Failure {
-		err = proxy.Errf(proxy.BadAnswer, "the server refuses the session: %d %s", m.ErrorCode, m.Text(m.ErrorText))
-	}
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.u.opt.Catalogue.Describe(r.member.Name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
-		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
-	c.session.SetOutlet(c)
-	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		session.Deliver(c.session, &proxy.Exchange{Msg: done, Own: true}, r.member.Do)
-	}
-	return &connection{asker: c, caps: caps, gone: gone}, nil
-}
-
-func (c *legacyConnection) ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
-	m, err := wire.Scan(request(method, params))
-	if err != nil {
-		return m, err
-	}
-	inner := &proxy.Exchange{Msg: m, Own: true}
-	defer inner.Release()
-	defer inner.Follow(ctx)()
-	replies, err := session.Run(c.session, inner, c.r.member.Do)
-	if err != nil {
-		return m, err
-	}
-	until, _ := ctx.Deadline()
-	return proxy.Response(session.Handshake(replies), until)
-}
-
-// request returns a request of Dragoman's own.
-func request(method string, params []wire.Change) []byte {
-	raw := append([]byte(`{"jsonrpc":"2.0","id":"dragoman-`+method+`","method":"`+method+`","params":`), wire.Object(params)...)
-	return append(raw, '}')
-}
-
-func (c *legacyConnection) close() { c.session.End(proxy.Closed) }
-
-// Push implements proxy.Outlet.
-func (c *legacyConnection) Push(msg []byte) error {
-	if m, err := wire.Scan(msg); err == nil && m.Kind == wire.Notification {
-		c.r.heard(&m)
+// changedKinds returns the kinds whose lists a notification says have changed.
+func changedKinds(m *wire.Message) []catalogue.Kind {
+	switch {
+	case m.Is(rules.ListChanged("tools")):
+		return []catalogue.Kind{catalogue.Tools}
+	case m.Is(rules.ListChanged("prompts")):
+		return []catalogue.Kind{catalogue.Prompts}
+	case m.Is(rules.ListChanged("resources")):
+		return []catalogue.Kind{catalogue.Resources, catalogue.Templates}
 	}
 	return nil
-}
-
-// End implements proxy.Outlet.
-func (c *legacyConnection) End() {}
-
-// modernConnection is a connection to a modern member: a listen, and requests beside it.
-type modernConnection struct {
-	r  *refresher
-	ex *proxy.Exchange // the listen; nil: the member announces nothing
-}
-
-func (r *refresher) connectModern(ctx context.Context) (*connection, error) {
-	c := &modernConnection{r: r}
-	m, err := c.ask(ctx, "server/discover", nil)
-	if err == nil && m.Kind == wire.Failure {
-		err = proxy.Errf(proxy.BadAnswer, "the server refuses server/discover: %d %s", m.ErrorCode, m.Text(m.ErrorText))
-	}
-	if err != nil {
-		return nil, err
-	}
-	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.u.opt.Catalogue.Describe(r.member.Name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
-		Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
-	gone := make(chan struct{})
-	return &connection{asker: c, caps: caps, gone: gone}, c.listen(caps, gone)
-}
-
-func (c *modernConnection) ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
-	ex, err := c.exchange(method, params)
-	if err != nil {
-		return wire.Message{}, err
-	}
-	defer ex.Release()
-	defer ex.Follow(ctx)()
-	replies, err := c.r.member.Do(ex)
-	if err != nil {
-		return wire.Message{}, err
-	}
-	until, _ := ctx.Deadline()
-	return proxy.Response(replies, until)
-}
-
-// exchange returns a modern request of Dragoman's own.
-func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy.Exchange, error) {
-	meta := wire.Object(rules.ModernMeta(c.r.u.opt.Info, []byte("{}")))
-	m, err := wire.Scan(request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
-	if err != nil {
-		return nil, err
-	}
-	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.u.opt.Info, Caps: []byte("{}")}
-	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.member.Name, Target: c.r.member.Name}, nil
-}
-
-// listen asks for the changes of the lists that the member announces, and closes gone when it is told no more.
-func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
-	var lists []string
-	for _, list := range rules.NoticeLists {
-		if string(wire.Path(caps, wire.Whole(caps), list, "listChanged").Of(caps)) == "true" {
-			lists = append(lists, list)
-		}
-	}
-	if lists == nil {
-		return nil
-	}
-	ex, err := c.exchange("subscriptions/listen", []wire.Change{{Key: "notifications", Value: wire.Object(rules.SubscriptionFilter(lists, nil))}})
-	if err != nil {
-		return err
-	}
-	replies, err := c.r.member.Do(ex)
-	if err != nil {
-		return err
-	}
-	listens := func() {
-		defer close(gone)
-		defer ex.Release()
-		defer func() { _ = replies.Close() }()
-		for {
-			m, err := replies.Next(time.Time{})
-			if err != nil || m.IsResponse() {
-				return
-			}
-			c.r.heard(m)
-		}
-	}
-	if !c.r.u.work.Spawn(listens) {
-		_ = replies.Close()
-		return work.ErrClosing()
-	}
-	c.ex = ex
-	return nil
-}
-
-func (c *modernConnection) close() {
-	if c.ex != nil {
-		c.ex.Cancel(proxy.ErrCancelled)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/conformance/everything"
 	"dragoman/proxy"
@@ -42,7 +44,7 @@ func newRig(t *testing.T, opt Options, servers ...string) *rig {
 		server := everything.New(everything.Options{Name: name, PageSize: 3, Instructions: "This is " + name + "."})
 		t.Cleanup(func() { _ = server.Close() })
 		r.servers[name], transports[name] = server, "HTTP"
-		opt.Members = append(opt.Members, Member{Name: name, Do: everything.Only(era, server.Do), Modern: func(context.Context) (bool, error) { return era == "modern", nil }})
+		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name}, Do: everything.Only(era, server.Do), Modern: func(context.Context) (bool, error) { return era == "modern", nil }})
 	}
 	r.Upstream = New(r.defaults(opt, transports))
 	t.Cleanup(func() { _ = r.Close() })
@@ -69,6 +71,17 @@ func (r *rig) defaults(opt Options, transports map[string]string) Options {
 		}
 	}
 	return opt
+}
+
+// settled waits until all members are there.
+func (r *rig) settled() {
+	for {
+		now := r.opt.Catalogue.Snapshot()
+		if !slices.ContainsFunc(now.Servers, func(s *catalogue.Server) bool { return s.Presence != catalogue.There }) {
+			return
+		}
+		<-r.opt.Catalogue.Changed(now.Version)
+	}
 }
 
 // exchange returns a request of a modern client; params without braces and _meta.

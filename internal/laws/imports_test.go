@@ -46,7 +46,8 @@ var layers = map[string]int{
 	"adapters/catalogue":               1, // standard library only
 	"adapters/catalogue/sqlite":        2,
 	"adapters/merge/names":             0, // standard library only
-	"adapters/merge":                   5,
+	"adapters/merge":                   6,
+	"adapters/merge/view":              4,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,

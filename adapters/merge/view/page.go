@@ -1,4 +1,4 @@
-package merge
+package view
 
 import (
 	"encoding/base64"
@@ -11,23 +11,6 @@ import (
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// answerList answers a request for a list.
-func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind) (proxy.Replies, error) {
-	if err := u.awaitFirst(ex, kind); err != nil {
-		return nil, err
-	}
-	v := u.view(ex.Caller)
-	l := v.list(kind)
-	start := 0
-	if at := ex.Msg.Cursor; at.Present() {
-		var err *proxy.Error
-		if start, err = l.after(string(ex.Msg.Text(at))); err != nil {
-			return nil, err
-		}
-	}
-	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), v.page(kind, l, start, legacyVersion(ex)))), nil
-}
 
 // cursor returns the cursor of what follows the entry at place i: it stays valid when members come and go.
 func (l *list) cursor(i int) string {
@@ -62,22 +45,27 @@ func (l *list) after(cursor string) (int, *proxy.Error) {
 	return min(from+place, to), nil
 }
 
-// legacyVersion returns the revision of a legacy client; empty for a modern one.
-func legacyVersion(ex *proxy.Exchange) string {
-	if ex.Client.Era == proxy.Legacy {
-		return ex.Client.Version
-	}
-	return ""
-}
-
 // pageKey is a page in the form for clients of a legacy revision, or for modern ones.
 type pageKey struct {
 	start   int
 	version string
 }
 
+// Page returns the result of a list: the first page, or the one that follows a cursor. version is the revision of a legacy client, empty for
+// a modern one.
+func (v *View) Page(kind catalogue.Kind, cursor *string, version string) ([]byte, *proxy.Error) {
+	l, start := v.list(kind), 0
+	if cursor != nil {
+		var err *proxy.Error
+		if start, err = l.after(*cursor); err != nil {
+			return nil, err
+		}
+	}
+	return v.page(kind, l, start, version), nil
+}
+
 // page returns the result with the entries from a place on.
-func (v *view) page(kind catalogue.Kind, l *list, start int, version string) []byte {
+func (v *View) page(kind catalogue.Kind, l *list, start int, version string) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := pageKey{start, version}
@@ -97,7 +85,7 @@ func translated(page []byte, kind catalogue.Kind, version string) []byte {
 	m := proxy.ResultMessage([]byte("0"), page)
 	switch {
 	case version != "":
-		translate.LegacyResult(&m, methods[kind], version)
+		translate.LegacyResult(&m, kind.Method(), version)
 	case kind == catalogue.Tools:
 		translate.DropExecution(&m, true)
 	}
@@ -108,12 +96,12 @@ func translated(page []byte, kind catalogue.Kind, version string) []byte {
 }
 
 // render makes a page. next is where the following one begins; 0: there is none.
-func (v *view) render(kind catalogue.Kind, l *list, start int) (result []byte, next int) {
-	b := append([]byte(`{"`), listNames[kind]...)
+func (v *View) render(kind catalogue.Kind, l *list, start int) (result []byte, next int) {
+	b := append([]byte(`{"`), kind.Member()...)
 	b = append(b, `":[`...)
 	empty := len(b)
 	i := start
-	for ; i < len(l.entries) && (i == start || len(b) < v.u.opt.PageBytes); i++ {
+	for ; i < len(l.entries) && (i == start || len(b) < v.of.opt.PageBytes); i++ {
 		before := len(b)
 		if before > empty {
 			b = append(b, ',')
@@ -135,7 +123,7 @@ func (v *view) render(kind catalogue.Kind, l *list, start int) (result []byte, n
 	b = append(b, `,"resultType":"complete","ttlMs":`...)
 	b = strconv.AppendInt(b, l.ttl.Milliseconds(), 10)
 	b = append(append(b, `,"cacheScope":`...), scope...)
-	meta := []wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: v.u.opt.Info}}
+	meta := []wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: v.of.opt.Info}}
 	if start == 0 {
 		meta = append(meta, wire.Change{Key: partsKey, Value: v.stale(kind)})
 	}
@@ -146,13 +134,23 @@ func (v *view) render(kind catalogue.Kind, l *list, start int) (result []byte, n
 // partsKey is the member of _meta of a list's first page that tells which parts of it are not up to date.
 const partsKey = "io.dragoman/servers"
 
+// Late names the servers whose part of a list is not up to date.
+func (v *View) Late(kind catalogue.Kind) (all []string) {
+	for _, s := range v.snap.Servers {
+		if v.of.members[s.Name] != nil && (s.Presence != catalogue.There || s.Lists[kind] == nil) {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
 // stale describes the members whose part of a list is not up to date; nil: all are. Times are those of the last change, so that a list that
 // stays the same stays the same to the byte.
-func (v *view) stale(kind catalogue.Kind) []byte {
+func (v *View) stale(kind catalogue.Kind) []byte {
 	var all []byte
 	for _, s := range v.snap.Servers {
 		of := s.Lists[kind]
-		if v.u.members[s.Name] == nil || s.Presence == catalogue.There && of != nil {
+		if v.of.members[s.Name] == nil || s.Presence == catalogue.There && of != nil {
 			continue
 		}
 		state, since := "not listed yet", time.Time{}

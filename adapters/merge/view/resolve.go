@@ -1,4 +1,4 @@
-package merge
+package view
 
 import (
 	"errors"
@@ -20,22 +20,17 @@ func explicit(m *wire.Message) string {
 	return string(wire.Get(m.Raw, m.Meta, serverKey).Text(m.Raw))
 }
 
-// named returns the member that a name of a tool or prompt means, and its own name there (seed 004, Routing Resolution Algorithm).
-func (v *view) named(kind catalogue.Kind, name, server string) (*Member, string, *proxy.Error) {
+// named returns the server that a name of a tool or prompt means, and its own name there (seed 004, Routing Resolution Algorithm).
+func (v *View) named(kind catalogue.Kind, name, server string) (names.Name, *proxy.Error) {
 	table := v.list(kind).table
 	if server != "" {
-		m, err := v.u.member(server)
-		if err != nil {
-			return nil, "", err
-		}
-		return m, table.At(server, name).Original, nil
+		return table.At(server, name), v.of.member(server)
 	}
 	at, err := table.Find(name)
 	if err != nil {
-		return nil, "", unknown(kind, name, err)
+		return at, unknown(kind, name, err)
 	}
-	m, merr := v.u.member(at.Server)
-	return m, at.Original, merr
+	return at, nil
 }
 
 // maxCandidates bounds the names in an error.
@@ -75,8 +70,8 @@ type template struct {
 
 // server returns the server to which a plain URI leads: its owner, else the one that has a template for it, else the only one with its
 // scheme.
-func (v *view) server(uri string) (string, *proxy.Error) {
-	if owner := v.snap.Owner(uri); owner != "" && v.u.members[owner] != nil {
+func (v *View) server(uri string) (string, *proxy.Error) {
+	if owner := v.snap.Owner(uri); owner != "" && v.of.members[owner] != nil {
 		return owner, nil
 	}
 	v.once.Do(v.resolve)
@@ -103,7 +98,7 @@ func (v *view) server(uri string) (string, *proxy.Error) {
 }
 
 // resolve makes the resolver.
-func (v *view) resolve() {
+func (v *View) resolve() {
 	v.uris.schemes = map[string][]string{}
 	for _, kind := range [...]catalogue.Kind{catalogue.Resources, catalogue.Templates} {
 		for _, e := range v.entriesOf(kind) {
@@ -121,9 +116,9 @@ func (v *view) resolve() {
 }
 
 // entriesOf returns the entries of a list that the caller may see. Unlike list it does not need URIs to be resolved.
-func (v *view) entriesOf(kind catalogue.Kind) (all []entry) {
+func (v *View) entriesOf(kind catalogue.Kind) (all []entry) {
 	for _, s := range v.snap.Servers {
-		if m := v.u.members[s.Name]; m != nil && s.Lists[kind] != nil {
+		if m := v.of.members[s.Name]; m != nil && s.Lists[kind] != nil {
 			all = append(all, m.shown(v.caller, kind, s.Lists[kind].Items)...)
 		}
 	}
@@ -166,17 +161,70 @@ func pattern(of string) *regexp.Regexp {
 	return r
 }
 
-// located returns the member that a URI means, and its own URI there.
-func (v *view) located(uri, server string) (*Member, string, *proxy.Error) {
-	if of, plain, ok := names.SplitURI(uri); ok && v.u.members[of] != nil {
-		return v.u.members[of], plain, nil
+// located returns the server that a URI means, and its own URI there.
+func (v *View) located(uri, server string) (names.Name, *proxy.Error) {
+	if of, plain, ok := names.SplitURI(uri); ok && v.of.members[of] != nil {
+		return names.Name{Server: of, Original: plain}, nil
 	}
-	if server == "" {
-		var err *proxy.Error
-		if server, err = v.server(uri); err != nil {
-			return nil, "", err
+	if server != "" {
+		return names.Name{Server: server, Original: uri}, v.of.member(server)
+	}
+	server, err := v.server(uri)
+	return names.Name{Server: server, Original: uri}, err
+}
+
+// Locate returns the server that a URI means, and its own URI there; an error if it means none, or several.
+func (v *View) Locate(uri string) (names.Name, *proxy.Error) { return v.located(uri, "") }
+
+// about returns where a request has the name or URI that it is about, and of which kind that is.
+func about(m *wire.Message) (at wire.Span, kind catalogue.Kind) {
+	switch {
+	case m.Is("tools/call"):
+		return m.Name, catalogue.Tools
+	case m.Is("prompts/get"):
+		return m.Name, catalogue.Prompts
+	case m.Is("completion/complete"):
+		ref := wire.Get(m.Raw, m.Params, "ref")
+		if wire.Get(m.Raw, ref, "type").Is(m.Raw, "ref/resource") {
+			return wire.Get(m.Raw, ref, "uri"), catalogue.Templates
 		}
+		return wire.Get(m.Raw, ref, "name"), catalogue.Prompts
 	}
-	m, err := v.u.member(server)
-	return m, uri, err
+	return m.URI, catalogue.Resources
+}
+
+// Destination is the server that a request is for, and what the request is about.
+type Destination struct {
+	names.Name
+	At wire.Span // of the name or URI in the request
+}
+
+// Destination finds out for which server a request is.
+func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
+	var kind catalogue.Kind
+	d.At, kind = about(m)
+	if !d.At.IsString(m.Raw) {
+		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
+	}
+	name, server := string(m.Text(d.At)), explicit(m)
+	if kind == catalogue.Tools || kind == catalogue.Prompts {
+		d.Name, err = v.named(kind, name, server)
+	} else {
+		d.Name, err = v.located(name, server)
+	}
+	return d, err
+}
+
+// Certain reports whether the server of a request does not depend on lists that are not known yet, and of which kind these are.
+func (v *View) Certain(m *wire.Message) (catalogue.Kind, bool) {
+	at, kind := about(m)
+	name := string(m.Text(at))
+	switch {
+	case explicit(m) != "":
+		return kind, true
+	case kind == catalogue.Tools || kind == catalogue.Prompts:
+		return kind, v.list(kind).table.Certain(name)
+	}
+	_, _, prefixed := names.SplitURI(name)
+	return kind, prefixed || v.snap.Owner(name) != ""
 }

@@ -1,0 +1,157 @@
+package merge
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/view"
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// heard notes which lists a notification in the client's session at the member says have changed.
+func (s *seat) heard(m *wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range changedKinds(m) {
+		s.changed[kind] = true
+	}
+}
+
+// refresh reads the lists of a kind that have changed in the client's sessions. A list that differs there from the catalogue's belongs to
+// the client alone.
+func (c *client) refresh(ex *proxy.Exchange, kind catalogue.Kind) {
+	for _, s := range c.all() {
+		s.mu.Lock()
+		due := s.changed[kind]
+		s.changed[kind] = false
+		s.mu.Unlock()
+		if due && !s.reread(ex, kind) {
+			s.mu.Lock()
+			s.changed[kind] = true
+			s.mu.Unlock()
+		}
+	}
+}
+
+// reread reads a list in the session; false if it could not be read.
+func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
+	l, err := fetch(ex, seatAsker{s, ex}, kind)
+	if err != nil {
+		s.c.u.note("debug", s.member.Name, "a list of a client's own could not be read", err)
+		return false
+	}
+	own := &l
+	if of := s.c.u.opt.Catalogue.Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
+		own = nil
+	}
+	l.Private = true
+	s.mu.Lock()
+	s.lists[kind] = own
+	s.mu.Unlock()
+	s.c.mu.Lock()
+	s.c.own, s.c.base = nil, nil
+	s.c.mu.Unlock()
+	return true
+}
+
+// seatAsker makes an asker of a seat.
+type seatAsker struct {
+	s  *seat
+	ex *proxy.Exchange
+}
+
+func (a seatAsker) ask(_ context.Context, method string, params []wire.Change) (wire.Message, error) {
+	return a.s.ask(a.ex, method, params)
+}
+
+func (seatAsker) close() {}
+
+// view returns what the client sees: as others with its rights, but for lists of its own.
+func (c *client) view(caller proxy.Caller) *view.View {
+	base := c.u.view(caller)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.base == base && c.own != nil {
+		return c.own
+	}
+	snap := base.Snapshot()
+	for _, s := range c.open() {
+		s.mu.Lock()
+		for kind, l := range s.lists {
+			if l != nil {
+				snap = snap.With(s.member.Name, catalogue.Kind(kind), l)
+			}
+		}
+		s.mu.Unlock()
+	}
+	c.base, c.own = base, base
+	if snap != base.Snapshot() {
+		c.own = c.u.views.Alone(snap, caller)
+	}
+	return c.own
+}
+
+// announce tells the legacy clients which lists have changed, until ctx ends.
+func (u *Upstream) announce(ctx context.Context) {
+	for version := uint64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.opt.Catalogue.Changed(version):
+		}
+		now := u.opt.Catalogue.Snapshot()
+		version = now.Version
+		u.clients.mu.Lock()
+		all := slices.Collect(maps.Values(u.clients.of))
+		u.clients.mu.Unlock()
+		for _, c := range all {
+			c.announce(now)
+		}
+	}
+}
+
+// announce tells the client which lists differ from those that it was told of last. A member at which the client has a session tells it
+// itself.
+func (c *client) announce(now *catalogue.Snapshot) {
+	seats := c.all()
+	c.mu.Lock()
+	before := c.told
+	c.told = now
+	c.mu.Unlock()
+	var lists []string
+	for _, s := range now.Servers {
+		member := c.u.members[s.Name]
+		seated := slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
+		if member == nil || seated && s.Presence == catalogue.There {
+			continue
+		}
+		old := before.Server(s.Name)
+		for kind := range catalogue.Kinds {
+			list := rules.NoticeLists[min(kind, catalogue.Resources)]
+			if !slices.Contains(lists, list) && !sameList(old, s, kind) {
+				lists = append(lists, list)
+			}
+		}
+	}
+	for _, n := range rules.AllChanged(lists, nil) {
+		c.session.Keep(n.Key, n.Msg)
+	}
+}
+
+// sameList reports whether a server shows the same list in two states of the catalogue.
+func sameList(before, now *catalogue.Server, kind catalogue.Kind) bool {
+	a, b := shownList(before, kind), shownList(now, kind)
+	return a == b || a != nil && b != nil && a.Same(b)
+}
+
+// shownList returns the list that a server shows; nil: none, or an empty one.
+func shownList(s *catalogue.Server, kind catalogue.Kind) *catalogue.List {
+	if s == nil || s.Presence == catalogue.Out || s.Lists[kind] == nil || len(s.Lists[kind].Items) == 0 {
+		return nil
+	}
+	return s.Lists[kind]
+}

@@ -1,0 +1,185 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/view"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// scripted is a legacy server whose tools differ between sessions. It stands for servers that show more after a login, which the
+// demonstration server does not.
+type scripted struct {
+	tools map[*proxy.Session][]string
+}
+
+func (s *scripted) do(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	result := "{}"
+	switch {
+	case m.Kind != wire.Request:
+		return nil, nil
+	case ex.Client.Era == proxy.Modern:
+		return nil, proxy.Errf(proxy.MethodNotFound, "legacy only")
+	case m.Is("initialize"):
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`
+	case m.Is("tools/list"):
+		var all []string
+		for _, name := range append([]string{"login"}, s.tools[ex.Session]...) {
+			all = append(all, `{"name":"`+name+`"}`)
+		}
+		result = `{"tools":[` + strings.Join(all, ",") + `]}`
+	case m.Is("tools/call"):
+		s.tools[ex.Session] = append(s.tools[ex.Session], "secret")
+		_ = ex.Session.Push([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+		result = `{"content":[]}`
+	}
+	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(result))), nil
+}
+
+// A list that differs in a client's session belongs to that client.
+func TestListsOfOneSession(t *testing.T) {
+	s := &scripted{tools: map[*proxy.Session][]string{}}
+	legacy := func(context.Context) (bool, error) { return false, nil }
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do, Modern: legacy}}}, "a modern")
+	r.opt.Catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	r.Start()
+	r.settled()
+	p, other := r.newPeer(true), r.newPeer(true)
+	p.call("tools/call", `"name":"s.login","arguments":{}`)
+	if got := <-p.pushed; !strings.Contains(got, "notifications/tools/list_changed") {
+		t.Errorf("pushed %s", got)
+	}
+	for who, want := range map[*peer]bool{p: true, other: false} {
+		got := who.call("tools/list", "").keysOf("tools", "name")
+		if slices.Contains(got, "s.secret") != want || !slices.Contains(got, "s.login") || !slices.Contains(got, "a.echo") {
+			t.Errorf("the client that has signed in: %v; it sees %v", want, got)
+		}
+	}
+	if got := r.call("tools/list", "").keysOf("tools", "name"); slices.Contains(got, "s.secret") {
+		t.Errorf("a modern client sees %v", got)
+	}
+	if got := p.call("tools/call", `"name":"secret","arguments":{}`); got.err != nil || got.raw == "" {
+		t.Errorf("the client's own tool by its plain name: %v", got)
+	}
+	if got := other.call("tools/call", `"name":"secret","arguments":{}`); got.err == nil || !strings.Contains(got.err.Error(), "Tool not found: secret") {
+		t.Errorf("another client's: %v", got)
+	}
+}
+
+// A legacy client learns of changes at members at which it has no session.
+func TestChangesReachLegacyClients(t *testing.T) {
+	r := newRig(t, Options{}, "a legacy", "b legacy")
+	r.Start()
+	r.settled()
+	p, late := r.newPeer(true), r.newPeer(false)
+	set := func(server string, kind catalogue.Kind, key string) {
+		r.opt.Catalogue.SetList(server, kind, catalogue.List{Items: []catalogue.Item{{Key: key, Raw: []byte(`{"name":"` + key + `"}`)}}})
+	}
+	set("b", catalogue.Prompts, "new")
+	if got := <-p.pushed; got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
+		t.Errorf("pushed %s", got)
+	}
+	late.session.SetOutlet(late)
+	if got := <-late.pushed; got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
+		t.Errorf("kept for a stream: %s", got)
+	}
+	p.call("tools/call", `"name":"a.echo","arguments":{"message":"hi"}`)
+	set("a", catalogue.Prompts, "newer") // the session at a would tell
+	set("b", catalogue.Templates, "demo://{x}")
+	if got := <-p.pushed; got != `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` {
+		t.Errorf("pushed %s", got)
+	}
+}
+
+// A member that stays away is left out, and shown again when it is back.
+func TestGrace(t *testing.T) {
+	up := make(chan bool, 1)
+	s := &scripted{tools: map[*proxy.Session][]string{}}
+	legacy := func(context.Context) (bool, error) {
+		if !<-up {
+			return false, errors.New("down")
+		}
+		return false, nil
+	}
+	r := newRig(t, Options{Grace: time.Nanosecond, Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do, Modern: legacy}}}, "a modern")
+	c := r.opt.Catalogue
+	c.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	c.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "old", Raw: []byte(`{"name":"old"}`)}}})
+	until := func(want catalogue.Presence) {
+		t.Helper()
+		for {
+			now := c.Snapshot()
+			if now.Server("s").Presence == want {
+				return
+			}
+			<-c.Changed(now.Version)
+		}
+	}
+	r.Start()
+	up <- false
+	until(catalogue.Out)
+	if got := r.call("tools/list", "").keysOf("tools", "name"); slices.Contains(got, "s.old") {
+		t.Errorf("left out, and shown: %v", got)
+	}
+	up <- true
+	until(catalogue.There)
+	if got := r.call("tools/list", "").keysOf("tools", "name"); !slices.Contains(got, "s.login") {
+		t.Errorf("back, and not shown: %v", got)
+	}
+}
+
+func TestStrict(t *testing.T) {
+	r := newRig(t, Options{Strict: true}, "a modern")
+	r.opt.Catalogue.SetList("a", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}})
+	if got := r.call("tools/list", ""); got.err == nil || !strings.Contains(got.err.Error(), "not up to date: a") {
+		t.Errorf("away: %v", got)
+	}
+	r.opt.Catalogue.SetPresence("a", catalogue.There)
+	if got := r.call("tools/list", ""); got.err != nil {
+		t.Errorf("there: %v", got)
+	}
+	if got := r.call("prompts/list", ""); got.err == nil {
+		t.Errorf("never listed: %v", got)
+	}
+}
+
+// An empty list after a full one is believed when it comes twice.
+func TestEmptyLists(t *testing.T) {
+	r := newRig(t, Options{EmptyAgain: time.Hour}, "a modern")
+	c := r.opt.Catalogue
+	full := catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}}
+	count := func() int { return len(c.Snapshot().Server("a").Lists[catalogue.Tools].Items) }
+	f := &refresher{u: r.Upstream, member: r.members["a"]}
+	f.set(catalogue.Tools, catalogue.List{})
+	if count() != 0 || !f.emptyDue().IsZero() {
+		t.Errorf("an empty list that was never full: %d tools, due %v", count(), f.emptyDue())
+	}
+	f.set(catalogue.Tools, full)
+	f.set(catalogue.Tools, catalogue.List{})
+	f.set(catalogue.Tools, catalogue.List{})
+	if due := f.emptyDue(); count() != 1 || time.Until(due) < time.Minute || time.Until(due) > time.Hour {
+		t.Errorf("at once: %d tools, due %v", count(), due)
+	}
+	f.empty[catalogue.Tools] = f.empty[catalogue.Tools].Add(-time.Hour)
+	f.set(catalogue.Tools, catalogue.List{})
+	if count() != 0 || !f.emptyDue().IsZero() {
+		t.Errorf("later: %d tools, due %v", count(), f.emptyDue())
+	}
+	if note := <-r.notes; !strings.Contains(note, "warn a: the server has emptied its list of tools") {
+		t.Errorf("noted %q", note)
+	}
+	f.set(catalogue.Tools, full)
+	f.set(catalogue.Tools, catalogue.List{})
+	f.set(catalogue.Tools, full)
+	if count() != 1 || !f.emptyDue().IsZero() {
+		t.Errorf("full again: %d tools, due %v", count(), f.emptyDue())
+	}
+}

@@ -1,0 +1,283 @@
+// Package view makes what one caller sees of several servers: their lists as one, with names and URIs that lead to the right server.
+package view
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/names"
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// entry is one tool, prompt, resource or template as a caller sees it.
+type entry struct {
+	names.Name        // Original: as the member calls it
+	raw        []byte // as the member describes it
+}
+
+// Member is one of the servers.
+type Member struct {
+	Name string
+	// Shown filters the lists of the server for a caller; nil: all callers see everything.
+	Shown proxy.Policy
+	// Apart means that Shown does not show all callers the same.
+	Apart bool
+}
+
+// Options configure a Maker.
+type Options struct {
+	Members   []Member
+	Names     names.Style
+	Own       []string // names that belong to tools of Dragoman
+	Info      []byte   // serverInfo of results, a JSON object
+	PageBytes int      // the size from which a list has a further page; 0: 8 MiB
+}
+
+// pageBytes is the default of Options.PageBytes. Many clients read the first page only.
+const pageBytes = 8 << 20
+
+// Maker makes views, and keeps the newest. It is safe for concurrent use.
+type Maker struct {
+	opt     Options
+	members map[string]*Member
+	order   []string // their names, ordered
+	apart   bool     // a member is Apart
+
+	mu   sync.Mutex
+	at   uint64           // the version of the catalogue
+	each map[string]*View // by caller
+}
+
+// NewMaker returns a Maker of views of the given servers.
+func NewMaker(opt Options) *Maker {
+	if opt.PageBytes == 0 {
+		opt.PageBytes = pageBytes
+	}
+	k := &Maker{opt: opt, members: make(map[string]*Member, len(opt.Members))}
+	for i := range opt.Members {
+		m := &opt.Members[i]
+		k.members[m.Name], k.order, k.apart = m, append(k.order, m.Name), k.apart || m.Apart
+	}
+	slices.Sort(k.order)
+	return k
+}
+
+// View is what a caller may see of all servers, at one moment. It does not change, and is safe for concurrent use.
+type View struct {
+	of     *Maker
+	snap   *catalogue.Snapshot
+	caller proxy.Caller
+	apart  bool // it depends on the caller
+	lists  [catalogue.Kinds]lazy
+	uris   resolver
+	once   sync.Once // of uris
+}
+
+// lazy is a list that is made when it is used first.
+type lazy struct {
+	once sync.Once
+	list *list
+}
+
+// list is what a caller sees of one kind.
+type list struct {
+	entries []entry
+	table   *names.Table // of tools and prompts
+	ttl     time.Duration
+	private bool
+
+	mu     sync.Mutex
+	begins map[int]bool // where pages begin
+	pages  map[pageKey][]byte
+}
+
+// list returns what the caller sees of a kind.
+func (v *View) list(kind catalogue.Kind) *list {
+	at := &v.lists[kind]
+	at.once.Do(func() { at.list = v.makeList(kind) })
+	return at.list
+}
+
+func (v *View) makeList(kind catalogue.Kind) *list {
+	l := &list{private: v.apart, ttl: -1, pages: map[pageKey][]byte{}, begins: map[int]bool{0: true}}
+	whole := true
+	for _, s := range v.snap.Servers {
+		m := v.of.members[s.Name]
+		if m == nil {
+			continue
+		}
+		of := s.Lists[kind]
+		if s.Presence == catalogue.Out || of == nil {
+			whole = false
+			continue
+		}
+		whole = whole && s.Presence == catalogue.There
+		l.private = l.private || of.Private
+		if l.ttl < 0 || of.TTL < l.ttl {
+			l.ttl = of.TTL
+		}
+		l.entries = append(l.entries, m.shown(v.caller, kind, of.Items)...)
+	}
+	if l.ttl < 0 || !whole {
+		l.ttl = 0
+	}
+	if kind == catalogue.Tools || kind == catalogue.Prompts {
+		all := make([]names.Name, len(l.entries))
+		for i := range l.entries {
+			all[i] = l.entries[i].Name
+		}
+		var own []string
+		if kind == catalogue.Tools {
+			own = v.of.opt.Own
+		}
+		l.table = names.New(v.of.opt.Names, v.of.order, own, all)
+	}
+	return l
+}
+
+// shown returns what a caller may see of the items of a member's list.
+func (m *Member) shown(caller proxy.Caller, kind catalogue.Kind, items []catalogue.Item) []entry {
+	if m.Shown == nil {
+		all := make([]entry, len(items))
+		for i := range items {
+			all[i] = entry{names.Name{Server: m.Name, Original: items[i].Key}, items[i].Raw}
+		}
+		return all
+	}
+	raw := append([]byte(`{"jsonrpc":"2.0","id":0,"result":{"`), kind.Member()...)
+	raw = append(raw, `":[`...)
+	for i := range items {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(raw, items[i].Raw...)
+	}
+	reply, err := wire.Scan(append(raw, "]}}"...))
+	if err != nil {
+		return nil
+	}
+	request, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":0,"method":"` + kind.Method() + `"}`))
+	if err != nil {
+		return nil
+	}
+	ex := &proxy.Exchange{Msg: request, Caller: caller, Server: m.Name, Target: m.Name, Own: true}
+	replies, err := m.Shown(func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(reply), nil })(ex)
+	if err != nil {
+		return nil // a caller that may not list sees nothing
+	}
+	seen, err := proxy.Response(replies, time.Time{})
+	if err != nil || seen.Kind != wire.Result {
+		return nil
+	}
+	var all []entry
+	for _, item := range wire.Items(seen.Raw, wire.Get(seen.Raw, seen.Result, kind.Member())) {
+		key := string(wire.Get(seen.Raw, item, kind.Key()).Text(seen.Raw))
+		all = append(all, entry{names.Name{Server: m.Name, Original: key}, item.Of(seen.Raw)})
+	}
+	return all
+}
+
+// public returns the key under which clients find an entry; empty: they do not.
+func (v *View) public(kind catalogue.Kind, l *list, i int) string {
+	e := &l.entries[i]
+	switch {
+	case l.table != nil:
+		return l.table.Public(i)
+	case kind == catalogue.Templates && v.snap.Owner(e.Original) == e.Server:
+		return e.Original
+	case kind == catalogue.Templates:
+		return names.PublicURI(e.Server, e.Original)
+	}
+	return v.PublicURI(e.Server, e.Original)
+}
+
+// PublicURI returns the URI by which clients reach a resource of a member: the plain one, if that leads to the member.
+func (v *View) PublicURI(server, uri string) string {
+	if to, err := v.server(uri); err == nil && to == server {
+		return uri
+	}
+	return names.PublicURI(server, uri)
+}
+
+// rendered appends an entry as clients see it; nothing if they do not.
+func (v *View) rendered(dst []byte, kind catalogue.Kind, l *list, i int) []byte {
+	e := &l.entries[i]
+	public := v.public(kind, l, i)
+	if public == "" {
+		return dst
+	}
+	m := wire.Message{Raw: e.raw}
+	if public != e.Original {
+		m.Replace(wire.Get(e.raw, m.Whole(), kind.Key()), wire.AppendText(nil, public))
+	}
+	if kind == catalogue.Tools {
+		v.appURIs(&m, e.Server)
+	}
+	return m.Append(dst)
+}
+
+// maxViews bounds the callers whose views are kept.
+const maxViews = 64
+
+// Of returns what a caller sees of a snapshot. Callers that may see the same get the same view.
+func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
+	key := k.key(&caller)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at != snap.Version || len(k.each) >= maxViews && k.each[key] == nil {
+		k.at, k.each = snap.Version, map[string]*View{}
+	}
+	v := k.each[key]
+	if v == nil {
+		v = &View{of: k, snap: snap, caller: caller, apart: k.apart}
+		k.each[key] = v
+	}
+	return v
+}
+
+// Alone returns what a caller sees of a snapshot that belongs to that caller.
+func (k *Maker) Alone(snap *catalogue.Snapshot, caller proxy.Caller) *View {
+	return &View{of: k, snap: snap, caller: caller, apart: true}
+}
+
+// key tells callers apart that may see different lists.
+func (k *Maker) key(caller *proxy.Caller) string {
+	if !k.apart {
+		return ""
+	}
+	key := string(caller.Identity().Append(nil))
+	if r := caller.Rights; r != nil {
+		key += "\x00" + r.Kind + "\x00" + r.Name + "\x00" + strings.Join(r.Scopes, " ")
+	}
+	return key
+}
+
+// Snapshot returns the state of the catalogue that is seen.
+func (v *View) Snapshot() *catalogue.Snapshot { return v.snap }
+
+// member returns an error that lists the servers unless there is one of a name.
+func (k *Maker) member(name string) *proxy.Error {
+	if k.members[name] != nil {
+		return nil
+	}
+	return proxy.Errf(proxy.ServerUnknown, "no server %q is behind this endpoint; there is %s", name, strings.Join(k.order, ", "))
+}
+
+// Changed returns the lists that differ from another view of the caller, as notices name them.
+func (v *View) Changed(before *View) (lists []string) {
+	for kind := range catalogue.Kinds {
+		list := rules.NoticeLists[min(kind, catalogue.Resources)]
+		if !slices.Contains(lists, list) && !slices.EqualFunc(v.list(kind).entries, before.list(kind).entries, sameEntry) {
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+func sameEntry(a, b entry) bool { return a.Name == b.Name && bytes.Equal(a.raw, b.raw) }

@@ -1,0 +1,141 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/names"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A cursor leads on when what it stands at is gone.
+func TestCursorsStay(t *testing.T) {
+	l := &list{}
+	for _, name := range []string{"a x", "a y", "b x", "b y", "b z", "d x"} {
+		server, tool, _ := strings.Cut(name, " ")
+		l.entries = append(l.entries, entry{Name: names.Name{Server: server, Original: tool}})
+	}
+	for i := range l.entries {
+		if got, err := l.after(l.cursor(i)); err != nil || got != i+1 {
+			t.Errorf("after %v: %d, %v", l.entries[i].Name, got, err)
+		}
+	}
+	after := func(server string, place int, key string) int {
+		t.Helper()
+		other := &list{}
+		for i := range place {
+			other.entries = append(other.entries, entry{Name: names.Name{Server: server, Original: fmt.Sprint(i)}})
+		}
+		other.entries[place-1].Original = key
+		got, err := l.after(other.cursor(place - 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for _, test := range []struct {
+		server string
+		place  int
+		key    string
+		want   int
+	}{{"b", 2, "gone", 4}, {"b", 9, "gone", 5}, {"c", 3, "x", 5}, {"0", 1, "x", 0}, {"e", 1, "x", 6}, {"a", 1, "gone", 1}} {
+		if got := after(test.server, test.place, test.key); got != test.want {
+			t.Errorf("after %v: %d", test, got)
+		}
+	}
+}
+
+func TestUnion(t *testing.T) {
+	for _, test := range []struct{ a, b, want string }{
+		{`{}`, `{"tools":{}}`, `{"tools":{}}`},
+		{`{"tools":{}}`, `{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":true}}`},
+		{`{"tools":{"listChanged":false}}`, `{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":true}}`},
+		{`{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":false}}`, `{"tools":{"listChanged":true}}`},
+		{`{"x":1}`, `{"x":2,"y":{"z":[]}}`, `{"x":1,"y":{"z":[]}}`},
+		{`{"extensions":{"a":{}}}`, `{"extensions":{"b":{}},"logging":{}}`, `{"extensions":{"a":{},"b":{}},"logging":{}}`},
+	} {
+		if got := string(union([]byte(test.a), []byte(test.b), 0)); got != test.want {
+			t.Errorf("%s and %s: %s, want %s", test.a, test.b, got, test.want)
+		}
+	}
+	many := []byte("{}")
+	for i := range 200 {
+		many = wire.With(many, wire.Change{Key: fmt.Sprint("k", i), Value: []byte("1")})
+	}
+	if got := wire.Count(union([]byte(`{"a":1}`), many, 0), wire.Whole(union([]byte(`{"a":1}`), many, 0))); got != 201 {
+		t.Errorf("%d members", got)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for _, test := range []struct {
+		template string
+		yes, no  []string
+	}{
+		{"demo://x/{id}", []string{"demo://x/1", "demo://x/a%20b"}, []string{"demo://x/1/2", "demo://y/1", "demo://x/1?q", "xdemo://x/1"}},
+		{"file:///{+path}", []string{"file:///a/b", "file:///"}, []string{"file://a/b"}},
+		{"demo://x{?a,b}", []string{"demo://x", "demo://x?a=1&b=2"}, []string{"demo://x/1", "demo://x#a"}},
+		{"demo://x{/a*}", []string{"demo://x/a/b", "demo://x"}, []string{"demo://xa"}},
+		{"demo.x/{id}.json", []string{"demo.x/1.json"}, []string{"demoyx/1.json", "demo.x/1xjson"}},
+		{"demo://x{#frag}{.ext}{;p}{&q}", []string{"demo://x", "demo://x#a"}, []string{"demo://y"}},
+	} {
+		p := pattern(test.template)
+		for _, uri := range test.yes {
+			if !p.MatchString(uri) {
+				t.Errorf("%s is no expansion of %s", uri, test.template)
+			}
+		}
+		for _, uri := range test.no {
+			if p.MatchString(uri) {
+				t.Errorf("%s is an expansion of %s", uri, test.template)
+			}
+		}
+	}
+	if pattern(strings.Repeat("x", maxTemplate+1)) != nil {
+		t.Error("a template without a bound")
+	}
+}
+
+// A URI that is not listed goes by template, then by scheme, and never to all.
+func TestUnlistedURIs(t *testing.T) {
+	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keep(map[string]string{"a": "HTTP", "b": "HTTP", "c": "HTTP"})
+	set := func(server string, kind catalogue.Kind, keys ...string) {
+		var items []catalogue.Item
+		for _, key := range keys {
+			items = append(items, catalogue.Item{Key: key, Raw: wire.Object([]wire.Change{{Key: "uri", Value: wire.AppendText(nil, key)}})})
+		}
+		c.SetList(server, kind, catalogue.List{Items: items})
+	}
+	set("a", catalogue.Resources, "one://x", "two://x")
+	set("b", catalogue.Resources, "one://x", "two://y", "three://x")
+	set("b", catalogue.Templates, "one://t/{id}", "two://t/{id}")
+	set("c", catalogue.Templates, "two://t/{id}")
+	v := NewMaker(Options{Members: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}}).Of(c.Snapshot(), proxy.Caller{})
+	for uri, want := range map[string]string{
+		"one://x":                       "a one://x",
+		"two://y":                       "b two://y",
+		names.PublicURI("b", "one://x"): "b one://x",
+		"one://t/7":                     "b one://t/7",
+		"three://z":                     "b three://z",
+		"THREE://z":                     "b THREE://z",
+		"one://z":                       "may be of several servers; name one: dragoman+a://one///z, dragoman+b://one///z",
+		"two://t/7":                     "name one: dragoman+b://two///t/7, dragoman+c://two///t/7",
+		"four://x":                      "Resource not found: four://x",
+		names.PublicURI("d", "one://x"): "Resource not found: dragoman+d",
+	} {
+		at, err := v.Locate(uri)
+		if got := fmt.Sprint(err); err != nil && strings.Contains(got, want) {
+			continue
+		}
+		if err != nil || at.Server+" "+at.Original != want {
+			t.Errorf("%s: %v, %v; want %s", uri, at, err, want)
+		}
+	}
+}
