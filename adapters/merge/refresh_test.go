@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,13 +91,14 @@ func TestFetch(t *testing.T) {
 func TestFetchIsBounded(t *testing.T) {
 	n := 0
 	many := func(items int, size int) *counting {
+		text := `","description":"` + strings.Repeat("x", size) + `"}`
 		return &counting{func() string {
 			n++
 			var all []string
 			for i := range items {
-				all = append(all, fmt.Sprintf(`{"name":"%d-%d","description":%q}`, n, i, strings.Repeat("x", size)))
+				all = append(all, `{"name":"`+strconv.Itoa(n)+"-"+strconv.Itoa(i)+text)
 			}
-			return fmt.Sprintf(`{"tools":[%s],"nextCursor":"%d"}`, strings.Join(all, ","), n)
+			return `{"tools":[` + strings.Join(all, ",") + `],"nextCursor":"` + strconv.Itoa(n) + `"}`
 		}, 0}
 	}
 	for what, test := range map[string]struct {
