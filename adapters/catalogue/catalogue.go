@@ -64,7 +64,7 @@ type Item struct {
 	Changed time.Time         // when its definition became what it is
 }
 
-// List is what a server has listed of one kind, in its order. No two items have the same key.
+// List holds the items of one kind that a server has listed, in the server's order. No two items have the same key.
 type List struct {
 	Items   []Item
 	TTL     time.Duration // for which it may be cached (2026-07-28 caching); 0: it may not
@@ -72,7 +72,7 @@ type List struct {
 	Fetched time.Time     // when the server listed it last
 }
 
-// Description is what a server says of itself.
+// Description holds a server's answer to server/discover or initialize.
 type Description struct {
 	Revision     string
 	Info         []byte // serverInfo, a JSON object
@@ -102,7 +102,7 @@ const (
 	Out
 )
 
-// Server is what is known of one server.
+// Server holds everything that is known of one server.
 type Server struct {
 	ID         string // given when it was seen first
 	Name       string
@@ -359,11 +359,11 @@ func (c *Catalogue) SetPresence(name string, p Presence) {
 
 // SetList sets what a server has listed of a kind: items with Key and Raw, which it takes over, and how it may be cached. Of several items
 // with one key the last counts, in the place of the first (seed 004, BR-003). It reports whether the list differs from before.
-func (c *Catalogue) SetList(name string, kind Kind, next List) bool {
+func (c *Catalogue) SetList(name string, kind Kind, l List) bool {
 	differs := false
 	c.update(name, func(s *Server) Parts {
 		now := c.now()
-		next := &next
+		next := &l
 		next.Items, next.Fetched = unique(next.Items), now
 		before := s.Lists[kind]
 		differs = before == nil || before.TTL != next.TTL || before.Private != next.Private || !sameKeys(before.Items, next.Items)

@@ -16,7 +16,7 @@ const (
 	memory                             // what is not stored: the presence
 )
 
-// Change is what is to be stored of one server.
+// Change names a server and the parts of it that a Store must write.
 type Change struct {
 	Server  *Server
 	Removed bool     // it is gone, with its lists and URIs
@@ -75,7 +75,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// save stores what waits. What could not be stored waits for the next change.
+// save stores the waiting changes. After a failure they wait for the next change.
 func (w *writer) save() {
 	w.mu.Lock()
 	changes, flushes := w.waiting, w.flushes

@@ -176,7 +176,8 @@ func (c *client) notify(ex *proxy.Exchange) {
 		}
 	case m.Is("notifications/progress"):
 		server, token, ok := strings.Cut(string(m.Text(m.ProgressToken)), "/")
-		i := slices.IndexFunc(c.all(), func(s *seat) bool { return s.member.Name == server })
+		seats := c.all()
+		i := slices.IndexFunc(seats, func(s *seat) bool { return s.member.Name == server })
 		if !ok || i < 0 {
 			return
 		}
@@ -184,7 +185,7 @@ func (c *client) notify(ex *proxy.Exchange) {
 		own.Edits = nil
 		own.Replace(m.ProgressToken, []byte(token))
 		if own, err := own.Clone(); err == nil {
-			c.all()[i].deliver(own)
+			seats[i].deliver(own)
 		}
 	}
 }

@@ -119,8 +119,8 @@ func (l *listen) start(ctx context.Context) bool {
 	return true
 }
 
-// acknowledge waits for the members, a while at most, and queues the first message. What a member that is away would deliver is acknowledged: it
-// is delivered once the member is back.
+// acknowledge waits for the members, ackTime at most, and queues the first message. Subscriptions at a member that is away are
+// acknowledged, too: their updates come once the member is back.
 func (l *listen) acknowledge(public map[string]*branch) {
 	limit := time.NewTimer(ackTime)
 	defer limit.Stop()

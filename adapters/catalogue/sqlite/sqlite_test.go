@@ -47,7 +47,7 @@ func catalogueOf(t *testing.T, path string) *catalogue.Catalogue {
 	return c
 }
 
-// content is what a snapshot holds, by value.
+// content returns the servers of a snapshot by value, for a comparison.
 func content(s *catalogue.Snapshot) (all []catalogue.Server) {
 	for _, one := range s.Servers {
 		all = append(all, *one)

@@ -11,7 +11,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// The queue of a stream is bounded by its bytes, frames included and the head not; a single event may be larger. What was written before
+// The queue of a stream has a bound in bytes, which counts frames and not the head; a single event may be larger. What was written before
 // the handler returned is sent afterwards.
 func TestQueueBeforeTheStart(t *testing.T) {
 	for _, c := range []struct {
