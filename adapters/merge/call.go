@@ -103,8 +103,11 @@ func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	member, err := u.member(d.Server)
+	if err != nil {
+		return nil, err
+	}
 	c := proxy.Lend[call](ex, slot)
-	member := u.members[d.Server]
 	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, member, ex.Msg
 	if err := c.address(&d); err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ type call struct {
 	u      *Upstream
 	v      *view.View
 	ex     *proxy.Exchange
-	member *Member
+	member *member
 	asked  wire.Message // the request as the client has sent it
 	own    []byte       // the request as the member gets it
 	reply  []byte       // memory of edited replies

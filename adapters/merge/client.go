@@ -1,12 +1,11 @@
 package merge
 
 import (
-	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/translate"
@@ -25,16 +24,23 @@ type client struct {
 	mu    sync.Mutex
 	seats map[string]*seat // by member
 	ended bool
-	level string              // of logging/setLevel; empty: none was set
-	own   *view.View          // of a client that sees lists of its own at a member; nil: there is none
-	base  *view.View          // of which own was made
-	told  *catalogue.Snapshot // the lists that the client knows of, or was told of
+	level string     // of logging/setLevel; empty: none was set
+	own   *view.View // of a client that sees lists of its own at a member; nil: there is none
+	base  *view.View // of which own was made
+	told  shown      // the lists that the client knows of, or was told of
 }
 
 // clients holds the legacy clients by their sessions.
 type clients struct {
 	mu sync.Mutex
 	of map[*proxy.Session]*client
+}
+
+// all returns the clients.
+func (x *clients) all() []*client {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Values(x.of))
 }
 
 // client returns the client of a session, which it makes.
@@ -45,7 +51,7 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}, told: u.opt.Catalogue.Snapshot()}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, told: u.shown()}
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}
 	}
@@ -70,12 +76,10 @@ func (c *client) end() {
 	}
 }
 
-// open returns the seats, by member. The caller holds mu.
+// open returns the seats, by the names of their members. The caller holds mu.
 func (c *client) open() (all []*seat) {
-	for _, name := range c.u.order {
-		if s := c.seats[name]; s != nil {
-			all = append(all, s)
-		}
+	for _, name := range slices.Sorted(maps.Keys(c.seats)) {
+		all = append(all, c.seats[name])
 	}
 	return all
 }
@@ -190,118 +194,6 @@ func (c *client) notify(ex *proxy.Exchange) {
 	}
 }
 
-// seat is a legacy client's session at a member.
-type seat struct {
-	c       *client
-	member  *Member
-	session *proxy.Session
-	ready   chan struct{} // closed when the handshake is over
-	err     error         // of the handshake
-
-	mu        sync.Mutex
-	questions map[string][]byte                // ids of open questions at the client, by the member's
-	changed   [catalogue.Kinds]bool            // lists that the member says have changed in this session
-	lists     [catalogue.Kinds]*catalogue.List // lists that differ in this session; nil: as in the catalogue
-}
-
-// seat returns the client's session at a member, which it opens with the client's own handshake. Callers wait for one that is being
-// opened.
-func (c *client) seat(ex *proxy.Exchange, m *Member) (*seat, error) {
-	c.mu.Lock()
-	s := c.seats[m.Name]
-	if s == nil && !c.ended {
-		s = &seat{c: c, member: m, ready: make(chan struct{}), questions: map[string][]byte{}}
-		s.session = proxy.NewSession(c.session.ID+"/"+m.Name, c.session.Transport, m.Name, c.session.Caller, time.Now())
-		s.session.Repeats = c.session.Repeats
-		c.seats[m.Name] = s
-		c.mu.Unlock()
-		s.session.OnEnd(s.end)
-		s.open(ex)
-		return s, s.err
-	}
-	c.mu.Unlock()
-	if s == nil {
-		return nil, proxy.ErrCancelled
-	}
-	select {
-	case <-s.ready:
-		return s, s.err
-	case <-ex.Done():
-		return nil, ex.Err()
-	}
-}
-
-// end takes the session from the client, whose next request to the member opens another.
-func (s *seat) end() {
-	s.c.mu.Lock()
-	if s.c.seats[s.member.Name] == s {
-		delete(s.c.seats, s.member.Name)
-	}
-	s.c.mu.Unlock()
-	s.mu.Lock()
-	open := s.questions
-	s.questions = nil
-	s.mu.Unlock()
-	for _, id := range open {
-		if s.c.session.Withdraw(id) {
-			_ = s.c.session.Push(rules.Withdrawal(id))
-		}
-	}
-}
-
-// open performs the handshake, on behalf of a request. Once begun it does not end with the request, for which others may wait.
-func (s *seat) open(ex *proxy.Exchange) {
-	defer close(s.ready)
-	of := s.c.session.Client()
-	m, err := s.ask(ex, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
-	switch {
-	case err != nil:
-		s.err = err
-	case m.Kind == wire.Failure:
-		s.err = proxy.Errf(proxy.Lost, "the server %q refuses the session: %s", s.member.Name, m.Text(m.ErrorText))
-	}
-	if s.err != nil {
-		s.session.End(proxy.Closed)
-		return
-	}
-	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		s.deliver(done)
-	}
-	s.c.mu.Lock()
-	level, ended := s.c.level, s.c.ended
-	s.c.mu.Unlock()
-	switch {
-	case ended:
-		s.session.End(proxy.Closed)
-		return
-	case level != "":
-		s.setLevel(ex, level)
-	}
-	if s.c.session.HasOutlet() {
-		s.session.SetOutlet(&outlet{s})
-	}
-}
-
-// ask sends a request of Dragoman's own in the session, on behalf of a request, and waits for its response.
-func (s *seat) ask(ex *proxy.Exchange, method string, params []wire.Change) (wire.Message, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ex), openTime)
-	defer cancel()
-	return askIn(ctx, s.session, s.member, ex.Caller, method, params)
-}
-
-// openTime bounds a handshake with a member (seed 004, BR-002).
-const openTime = 30 * time.Second
-
-// setLevel sets the log level in the session. A member without logs refuses it, which is no failure of the client's.
-func (s *seat) setLevel(ex *proxy.Exchange, level string) {
-	_, _ = s.ask(ex, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
-}
-
-// deliver passes a notification or an answer of the client on. It takes the message over.
-func (s *seat) deliver(m wire.Message) {
-	session.Deliver(s.session, &proxy.Exchange{Msg: m, Caller: s.c.session.Reader()}, s.member.Do)
-}
-
 // forward sends a request to the member that it is about, in the client's session there. If the member no longer knows that, a new one
 // is opened, since the request was not processed.
 func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -309,7 +201,10 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	member := c.u.members[d.Server]
+	member, err := c.u.member(d.Server)
+	if err != nil {
+		return nil, err
+	}
 	ex.Target = member.Name
 	own := ex.Msg
 	own.Edits = nil
@@ -336,7 +231,7 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		ex.Detach(k)
 		if !k.inner.NotProcessed || again || ex.Err() != nil {
-			return nil, lost(err)
+			return nil, k.why(err)
 		}
 	}
 }
@@ -348,45 +243,4 @@ func lost(err error) error {
 		return err
 	}
 	return proxy.Errf(proxy.Lost, "the session with the server is lost; the next request opens another: %s", e.Message)
-}
-
-// seatCall is a legacy client's request in its session at a member.
-type seatCall struct {
-	proxy.Replies
-	s     *seat
-	v     *view.View
-	ex    *proxy.Exchange
-	inner *proxy.Exchange
-	reply []byte
-}
-
-// Abort implements proxy.Aborter.
-func (k *seatCall) Abort() { k.inner.Cancel(k.ex.Err()) }
-
-// Next implements proxy.Replies.
-func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
-	for {
-		m, err := k.Replies.Next(until)
-		if k.inner.Polled.Load() {
-			k.ex.Polled.Store(true)
-		}
-		if err != nil {
-			k.ex.NotProcessed = false // the client's session goes on
-			return m, lost(err)
-		}
-		if k.reply, err = m.Settle(k.reply); err != nil {
-			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
-		}
-		if k.s.public(k.v, m) {
-			return m, nil
-		}
-	}
-}
-
-// Close implements proxy.Replies.
-func (k *seatCall) Close() error {
-	k.ex.Detach(k)
-	err := k.Replies.Close()
-	k.inner.Release()
-	return err
 }

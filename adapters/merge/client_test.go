@@ -228,12 +228,12 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 	c, done := r.client(p.session), make(chan error, 3)
 	ex := exchange(t, "tools/list", "")
 	for range 2 {
-		go func() { _, err := c.seat(ex, r.members["k"]); done <- err }()
+		go func() { _, err := c.seat(ex, r.now.Load().members["k"]); done <- err }()
 	}
 	<-begun
 	gone := exchange(t, "tools/list", "")
 	gone.Cancel(proxy.ErrCancelled)
-	if _, err := c.seat(gone, r.members["k"]); err != proxy.ErrCancelled {
+	if _, err := c.seat(gone, r.now.Load().members["k"]); err != proxy.ErrCancelled {
 		t.Errorf("a caller that has left: %v", err)
 	}
 	close(proceed)
@@ -246,7 +246,7 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 		t.Errorf("%d more handshakes", len(begun))
 	}
 	p.session.End(proxy.Closed)
-	if _, err := c.seat(ex, r.members["k"]); err != proxy.ErrCancelled {
+	if _, err := c.seat(ex, r.now.Load().members["k"]); err != proxy.ErrCancelled {
 		t.Errorf("after the end: %v", err)
 	}
 }

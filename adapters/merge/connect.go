@@ -36,7 +36,7 @@ func (c *connection) has(kind catalogue.Kind) bool {
 func (r *refresher) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	modern, err := r.member.Modern(ctx)
+	modern, err := r.member.modern(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *legacyConnection) ask(ctx context.Context, method string, params []wire
 }
 
 // askIn sends a request of Dragoman's own in a legacy session at a member, on behalf of a caller, and waits for its response until ctx ends.
-func askIn(ctx context.Context, s *proxy.Session, member *Member, caller proxy.Caller, method string, params []wire.Change) (wire.Message, error) {
+func askIn(ctx context.Context, s *proxy.Session, member *member, caller proxy.Caller, method string, params []wire.Change) (wire.Message, error) {
 	m, err := wire.Scan(request(method, params))
 	if err != nil {
 		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
@@ -88,11 +88,14 @@ func askIn(ctx context.Context, s *proxy.Session, member *Member, caller proxy.C
 	defer inner.Release()
 	defer inner.Follow(ctx)()
 	replies, err := session.Run(s, inner, member.Do)
-	if err != nil {
-		return m, err
+	if err == nil {
+		until, _ := ctx.Deadline()
+		m, err = proxy.Response(session.Handshake(replies), until)
 	}
-	until, _ := ctx.Deadline()
-	return proxy.Response(session.Handshake(replies), until)
+	if err != nil {
+		return m, inner.Why(err)
+	}
+	return m, nil
 }
 
 // request returns a request of Dragoman's own.

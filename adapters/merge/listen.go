@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -39,13 +41,44 @@ type listen struct {
 	wake     chan struct{}
 }
 
+// listens holds the listens that run.
+type listens struct {
+	mu  sync.Mutex
+	all map[*listen]proxy.Ticket
+}
+
+func (x *listens) add(l *listen) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil {
+		x.all = map[*listen]proxy.Ticket{}
+	}
+	x.all[l] = l.ex.Ticket()
+}
+
+func (x *listens) remove(l *listen) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.all, l)
+}
+
+// end ends all listens as a drain does: their clients listen anew.
+func (x *listens) end() {
+	x.mu.Lock()
+	all := slices.Collect(maps.Values(x.all))
+	x.mu.Unlock()
+	for _, l := range all {
+		l.Cancel(proxy.ErrDraining)
+	}
+}
+
 // branch is the part of a listen at one member.
 type branch struct {
 	l      *listen
-	member *Member
+	member *member
 	uris   []string // the member's own
 	ready  chan struct{}
-	once   sync.Once
+	once   sync.Once // of ready
 	// refused are the URIs that the member did not acknowledge. They are set before ready is closed.
 	refused []string
 }
@@ -73,6 +106,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, work.ErrClosing()
 	}
 	ex.Attach(l)
+	u.listens.add(l)
 	l.acknowledge(public)
 	return l, nil
 }
@@ -92,13 +126,14 @@ func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err erro
 		case public[uri] != nil:
 			continue
 		}
-		at, err := v.Locate(uri)
-		if err != nil {
+		at, unknown := v.Locate(uri)
+		m, err := l.u.member(at.Server)
+		if unknown != nil || err != nil {
 			continue // it is not acknowledged
 		}
 		b := of[at.Server]
 		if b == nil {
-			b = &branch{l: l, member: l.u.members[at.Server], ready: make(chan struct{})}
+			b = &branch{l: l, member: m, ready: make(chan struct{})}
 			of[at.Server], l.branches = b, append(l.branches, b)
 		}
 		b.uris, public[uri] = append(b.uris, at.Original), b
@@ -108,7 +143,9 @@ func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err erro
 
 // start starts the goroutines of a listen, which its end stops.
 func (l *listen) start(ctx context.Context) bool {
-	if len(l.lists) > 0 && !l.u.work.Spawn(func() { l.watch(ctx) }) {
+	at := l.u.now.Load()
+	before := at.view(l.u.opt.Catalogue, l.caller) // what changes after the acknowledgement is told
+	if len(l.lists) > 0 && !l.u.work.Spawn(func() { l.watch(ctx, at, before) }) {
 		return false
 	}
 	for _, b := range l.branches {
@@ -181,16 +218,17 @@ func (l *listen) add(m *wire.Message) {
 	work.Signal(l.wake)
 }
 
-// watch queues a notice whenever a list that the caller sees has changed.
-func (l *listen) watch(ctx context.Context) {
-	before := l.u.view(l.caller)
+// watch queues a notice whenever a list has changed from what the caller has seen before.
+func (l *listen) watch(ctx context.Context, at *membership, before *view.View) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-at.replaced:
 		case <-l.u.opt.Catalogue.Changed(before.Snapshot().Version):
 		}
-		now := l.u.view(l.caller)
+		at = l.u.now.Load()
+		now := at.view(l.u.opt.Catalogue, l.caller)
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
@@ -202,8 +240,15 @@ func (l *listen) watch(ctx context.Context) {
 	}
 }
 
-// run keeps a listen at the member until ctx ends.
+// run keeps a listen at the member until ctx ends, or the member goes, which then acknowledges nothing any more.
 func (b *branch) run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(b.member.ctx, stop)()
+	defer b.once.Do(func() {
+		b.refused = b.uris
+		close(b.ready)
+	})
 	pause := pauseFirst
 	for again := false; ; again = true {
 		began := time.Now()
@@ -312,6 +357,7 @@ func (l *listen) Abort() { l.end(l.ex.Err()) }
 
 // Close implements proxy.Replies.
 func (l *listen) Close() error {
+	l.u.listens.remove(l)
 	l.ex.Detach(l)
 	l.end(io.EOF)
 	return nil

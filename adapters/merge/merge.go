@@ -7,7 +7,11 @@ package merge
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/catalogue"
@@ -30,7 +34,7 @@ type Member struct {
 
 // Options configure an Upstream.
 type Options struct {
-	Members   []Member
+	Members   []Member // at first, see SetMembers
 	Catalogue *catalogue.Catalogue
 	Names     names.Style
 	Own       []string // names that belong to tools of Dragoman
@@ -50,14 +54,12 @@ type Options struct {
 
 // Upstream is several servers as one. It is a proxy.Upstream.
 type Upstream struct {
-	opt     Options
-	members map[string]*Member
-	order   []string // their names, ordered
-	views   *view.Maker
-	clients clients
-
-	refreshers map[string]*refresher
-	work       *work.Group
+	opt      Options
+	now      atomic.Pointer[membership]
+	changing sync.Mutex // held while now is replaced
+	clients  clients
+	listens  listens
+	work     *work.Group
 }
 
 // New returns the Upstream of its members. It sends them nothing.
@@ -68,20 +70,9 @@ func New(opt Options) *Upstream {
 	if opt.Grace == 0 {
 		opt.Grace = graceTime
 	}
-	u := &Upstream{opt: opt, members: make(map[string]*Member, len(opt.Members)), refreshers: map[string]*refresher{}, work: work.New(nil)}
-	var seen []view.Member
-	for i := range opt.Members {
-		m := &opt.Members[i]
-		u.members[m.Name], u.order, seen = m, append(u.order, m.Name), append(seen, m.Member)
-	}
-	slices.Sort(u.order)
-	u.views = view.NewMaker(view.Options{Members: seen, Names: opt.Names, Own: opt.Own, Info: opt.Info, PageBytes: opt.PageBytes})
+	u := &Upstream{opt: opt, work: work.New(nil)}
+	u.now.Store(u.following(&membership{}, opt.Members))
 	return u
-}
-
-// view returns what a caller sees now.
-func (u *Upstream) view(caller proxy.Caller) *view.View {
-	return u.views.Of(u.opt.Catalogue.Snapshot(), caller)
 }
 
 // Close implements proxy.Upstream. The members stay open.
@@ -108,4 +99,133 @@ func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, nil // no server awaits a notification of the modern era
 	}
 	return u.modern(ex)
+}
+
+// member is one of the servers, from when it comes until it goes. The Member behind it may be replaced meanwhile.
+type member struct {
+	Name      string
+	refresher *refresher
+	now       atomic.Pointer[Member]
+	ctx       context.Context // ends with the member, for the reason that clients are told, and with the Upstream
+	end       context.CancelCauseFunc
+}
+
+// Do serves an exchange at the member as it is now.
+func (m *member) Do(ex *proxy.Exchange) (proxy.Replies, error) { return m.now.Load().Do(ex) }
+
+// modern finds out whether the member is modern now.
+func (m *member) modern(ctx context.Context) (bool, error) { return m.now.Load().Modern(ctx) }
+
+// gone returns why the member is one no longer; nil if it still is.
+func (m *member) gone() error {
+	var why *proxy.Error
+	if errors.As(context.Cause(m.ctx), &why) {
+		return why
+	}
+	return nil
+}
+
+func removed(name string) *proxy.Error {
+	return proxy.Errf(proxy.Lost, "the server %q was removed from this endpoint", name)
+}
+
+// membership holds the members at one time. It does not change.
+type membership struct {
+	members  map[string]*member
+	order    []string // their names, ordered
+	views    *view.Maker
+	started  bool               // their lists are refreshed
+	leaving  map[string]*member // former members whose refreshers may not have ended, by name
+	replaced chan struct{}      // closed when there is another membership
+}
+
+// member returns the member of a name.
+func (u *Upstream) member(name string) (*member, error) {
+	if m := u.now.Load().members[name]; m != nil {
+		return m, nil
+	}
+	return nil, removed(name)
+}
+
+// view returns what a caller sees now.
+func (u *Upstream) view(caller proxy.Caller) *view.View {
+	return u.now.Load().view(u.opt.Catalogue, caller)
+}
+
+// view returns what a caller sees of the members.
+func (at *membership) view(c *catalogue.Catalogue, caller proxy.Caller) *view.View {
+	return at.views.Of(c.Snapshot(), caller)
+}
+
+// SetMembers replaces the members, while requests run. A member of a name that was one before keeps its clients' sessions, and serves all
+// later requests as it is now. The part of one that is no longer a member is left out of all lists at once. Legacy clients' sessions there
+// end, as do listens at it; a call of a modern client that runs there goes on. Clients are told that lists have changed.
+//
+// The catalogue, which must hold all members, keeps what it knows of former ones until Keep removes it.
+func (u *Upstream) SetMembers(members []Member) {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	before := u.now.Load()
+	next := u.following(before, members)
+	u.now.Store(next)
+	close(before.replaced)
+	for name, m := range before.members {
+		if next.members[name] != m {
+			m.end(removed(name))
+		}
+	}
+	for _, c := range u.clients.all() {
+		c.leave()
+	}
+}
+
+// following returns the membership that follows another.
+func (u *Upstream) following(before *membership, members []Member) *membership {
+	next := &membership{members: make(map[string]*member, len(members)), started: before.started, leaving: map[string]*member{}, replaced: make(chan struct{})}
+	seen := make([]view.Member, len(members))
+	for i := range members {
+		is := &members[i]
+		m := before.members[is.Name]
+		if m == nil {
+			m = u.newMember(is.Name)
+			if next.started {
+				m.refresher.begin(before.leaving[is.Name])
+			}
+		}
+		m.now.Store(is)
+		next.members[is.Name], next.order, seen[i] = m, append(next.order, is.Name), is.Member
+	}
+	slices.Sort(next.order)
+	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
+	if next.started {
+		maps.Copy(next.leaving, before.leaving)
+		maps.Copy(next.leaving, before.members)
+		maps.DeleteFunc(next.leaving, func(name string, m *member) bool { return next.members[name] != nil || m.refresher.ended() })
+	}
+	return next
+}
+
+func (u *Upstream) newMember(name string) *member {
+	m := &member{Name: name}
+	m.ctx, m.end = context.WithCancelCause(u.work.Context())
+	m.refresher = newRefresher(u, m)
+	return m
+}
+
+// leave ends the client's sessions at servers that are members no longer.
+func (c *client) leave() {
+	for _, s := range c.all() {
+		if why := s.member.gone(); why != nil {
+			s.session.EndFor(proxy.Closed, why)
+		}
+	}
+}
+
+// Dismiss ends the sessions of all legacy clients, for a reason that they are told, and all listens, as a drain does. It is called when
+// something else takes the place of the Upstream.
+func (u *Upstream) Dismiss(why *proxy.Error) {
+	for _, c := range u.clients.all() {
+		c.session.EndFor(proxy.Closed, why)
+	}
+	u.listens.end()
 }

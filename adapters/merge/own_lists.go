@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"dragoman/adapters/catalogue"
@@ -90,49 +89,63 @@ func (c *client) view(caller proxy.Caller) *view.View {
 	}
 	c.base, c.own = base, base
 	if snap != base.Snapshot() {
-		c.own = c.u.views.Alone(snap, caller)
+		c.own = base.Alone(snap)
 	}
 	return c.own
 }
 
+// shown is what members list at one moment.
+type shown struct {
+	at   *membership
+	snap *catalogue.Snapshot
+}
+
+// shown returns what members list now.
+func (u *Upstream) shown() shown { return shown{u.now.Load(), u.opt.Catalogue.Snapshot()} }
+
+// list returns the list that a server shows; nil: none, or an empty one.
+func (s shown) list(server string, kind catalogue.Kind) *catalogue.List {
+	of := s.snap.Server(server)
+	if of == nil || s.at.members[server] == nil || of.Presence == catalogue.Out || of.Lists[kind] == nil || len(of.Lists[kind].Items) == 0 {
+		return nil
+	}
+	return of.Lists[kind]
+}
+
 // announce tells the legacy clients which lists have changed, until ctx ends.
 func (u *Upstream) announce(ctx context.Context) {
-	for version := uint64(0); ; {
+	for {
+		now := u.shown()
+		for _, c := range u.clients.all() {
+			c.announce(now)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-u.opt.Catalogue.Changed(version):
-		}
-		now := u.opt.Catalogue.Snapshot()
-		version = now.Version
-		u.clients.mu.Lock()
-		all := slices.Collect(maps.Values(u.clients.of))
-		u.clients.mu.Unlock()
-		for _, c := range all {
-			c.announce(now)
+		case <-now.at.replaced:
+		case <-u.opt.Catalogue.Changed(now.snap.Version):
 		}
 	}
 }
 
 // announce tells the client which lists differ from those that it was told of last. A member at which the client has a session tells it
 // itself.
-func (c *client) announce(now *catalogue.Snapshot) {
+func (c *client) announce(now shown) {
 	seats := c.all()
 	c.mu.Lock()
 	before := c.told
 	c.told = now
 	c.mu.Unlock()
 	var lists []string
-	for _, s := range now.Servers {
-		member := c.u.members[s.Name]
-		seated := slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
-		if member == nil || seated && s.Presence == catalogue.There {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.at.order, now.at.order)))) {
+		member, of := now.at.members[name], now.snap.Server(name)
+		seated := member != nil && slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
+		if seated && of != nil && of.Presence == catalogue.There {
 			continue
 		}
-		old := before.Server(s.Name)
 		for kind := range catalogue.Kinds {
 			list := rules.NoticeLists[min(kind, catalogue.Resources)]
-			if !slices.Contains(lists, list) && !sameList(old, s, kind) {
+			if !slices.Contains(lists, list) && !sameList(before.list(name, kind), now.list(name, kind)) {
 				lists = append(lists, list)
 			}
 		}
@@ -142,16 +155,5 @@ func (c *client) announce(now *catalogue.Snapshot) {
 	}
 }
 
-// sameList reports whether a server shows the same list in two states of the catalogue.
-func sameList(before, now *catalogue.Server, kind catalogue.Kind) bool {
-	a, b := shownList(before, kind), shownList(now, kind)
-	return a == b || a != nil && b != nil && a.Same(b)
-}
-
-// shownList returns the list that a server shows; nil: none, or an empty one.
-func shownList(s *catalogue.Server, kind catalogue.Kind) *catalogue.List {
-	if s == nil || s.Presence == catalogue.Out || s.Lists[kind] == nil || len(s.Lists[kind].Items) == 0 {
-		return nil
-	}
-	return s.Lists[kind]
-}
+// sameList reports whether two lists show the same; nil shows nothing.
+func sameList(a, b *catalogue.List) bool { return a == b || a != nil && b != nil && a.Same(b) }

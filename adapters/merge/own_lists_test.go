@@ -157,7 +157,7 @@ func TestEmptyLists(t *testing.T) {
 	c := r.opt.Catalogue
 	full := catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}}
 	count := func() int { return len(c.Snapshot().Server("a").Lists[catalogue.Tools].Items) }
-	f := &refresher{u: r.Upstream, member: r.members["a"]}
+	f := &refresher{u: r.Upstream, member: r.now.Load().members["a"]}
 	f.set(catalogue.Tools, catalogue.List{})
 	if count() != 0 || !f.emptyDue().IsZero() {
 		t.Errorf("an empty list that was never full: %d tools, due %v", count(), f.emptyDue())

@@ -31,9 +31,10 @@ const (
 // refresher keeps what the catalogue knows of one member.
 type refresher struct {
 	u      *Upstream
-	member *Member
+	member *member
 	known  [catalogue.Kinds]bool // lists that were known at the start
 	tried  chan struct{}         // closed after the first attempt
+	done   chan struct{}         // closed when it has ended
 	once   sync.Once
 	wake   chan struct{}              // holds one: a list has changed, or the connection is lost
 	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
@@ -44,27 +45,61 @@ type refresher struct {
 	changed [catalogue.Kinds]bool // lists that the member says have changed
 }
 
-// Start begins to keep the catalogue, until Close.
+func newRefresher(u *Upstream, m *member) *refresher {
+	return &refresher{u: u, member: m, tried: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// Start begins to keep the catalogue, until Close. Of several Upstreams with one catalogue one only may be started.
 func (u *Upstream) Start() {
-	for _, name := range u.order {
-		r := &refresher{u: u, member: u.members[name], tried: make(chan struct{}), wake: make(chan struct{}, 1)}
-		if s := u.opt.Catalogue.Snapshot().Server(name); s != nil {
-			for kind, l := range s.Lists {
-				r.known[kind] = l != nil
-			}
-		}
-		u.refreshers[name] = r
-		u.work.Spawn(func() { r.run(u.work.Context()) })
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	before := u.now.Load()
+	next := *before
+	next.started, next.replaced = true, make(chan struct{})
+	for _, m := range next.members {
+		m.refresher.begin(nil)
 	}
+	u.now.Store(&next)
+	close(before.replaced)
 	u.work.Spawn(func() { u.announce(u.work.Context()) })
+}
+
+// begin starts to refresh, once the refresher of a former member of that name has ended; nil: there is none.
+func (r *refresher) begin(former *member) {
+	if s := r.u.opt.Catalogue.Snapshot().Server(r.member.Name); s != nil {
+		for kind, l := range s.Lists {
+			r.known[kind] = l != nil
+		}
+	}
+	r.u.work.Spawn(func() {
+		defer close(r.done)
+		if former != nil {
+			<-former.refresher.done
+		}
+		r.run(r.member.ctx)
+		if r.member.gone() != nil {
+			r.u.opt.Catalogue.SetPresence(r.member.Name, catalogue.Away) // nobody asks it any more
+		}
+	})
+}
+
+// ended reports whether the refresher has ended.
+func (r *refresher) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // awaitFirst waits until each member of which no list of a kind was known at the start was asked once, for firstTime at most.
 func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
 	var limit <-chan time.Time
-	for _, name := range u.order {
-		r := u.refreshers[name]
-		if r == nil || r.known[kind] {
+	at := u.now.Load()
+	for _, name := range at.order {
+		r := at.members[name].refresher
+		if !at.started || r.known[kind] {
 			continue
 		}
 		select {

@@ -68,10 +68,18 @@ type template struct {
 	matches *regexp.Regexp
 }
 
+// owner returns the server to which a URI belongs; empty: none of those behind the endpoint.
+func (v *View) owner(uri string) string {
+	if owner := v.snap.Owner(uri); v.of.members[owner] != nil {
+		return owner
+	}
+	return ""
+}
+
 // server returns the server to which a plain URI leads: its owner, else the one that has a template for it, else the only one with its
 // scheme.
 func (v *View) server(uri string) (string, *proxy.Error) {
-	if owner := v.snap.Owner(uri); owner != "" && v.of.members[owner] != nil {
+	if owner := v.owner(uri); owner != "" {
 		return owner, nil
 	}
 	v.once.Do(v.resolve)
@@ -226,5 +234,5 @@ func (v *View) Certain(m *wire.Message) (catalogue.Kind, bool) {
 		return kind, v.list(kind).table.Certain(name)
 	}
 	_, _, prefixed := names.SplitURI(name)
-	return kind, prefixed || v.snap.Owner(name) != ""
+	return kind, prefixed || v.owner(name) != ""
 }

@@ -241,9 +241,9 @@ func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
 	return v
 }
 
-// Alone returns what a caller sees of a snapshot that belongs to that caller.
-func (k *Maker) Alone(snap *catalogue.Snapshot, caller proxy.Caller) *View {
-	return &View{of: k, snap: snap, caller: caller, apart: true}
+// Alone returns what the caller sees of another snapshot, which belongs to that caller.
+func (v *View) Alone(snap *catalogue.Snapshot) *View {
+	return &View{of: v.of, snap: snap, caller: v.caller, apart: true}
 }
 
 // key tells callers apart that may see different lists.

@@ -139,3 +139,63 @@ func TestUnlistedURIs(t *testing.T) {
 		}
 	}
 }
+
+// Servers of the catalogue that are not behind the endpoint do not exist for it.
+func TestOtherServers(t *testing.T) {
+	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keep(map[string]string{"a": "HTTP", "b": "HTTP"})
+	for _, server := range []string{"b", "a"} {
+		for kind := range catalogue.Kinds {
+			raw := wire.Object([]wire.Change{{Key: kind.Key(), Value: []byte(`"demo://x"`)}, {Key: "of", Value: wire.AppendText(nil, server)}})
+			c.SetList(server, kind, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: raw}}})
+		}
+		c.Describe(server, catalogue.Description{Instructions: "I am " + server, Capabilities: []byte(`{"` + server + `":{}}`)})
+	}
+	c.SetList("b", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "own", Raw: []byte(`{"name":"own"}`)}}})
+	c.SetPresence("a", catalogue.There)
+	v := NewMaker(Options{Members: []Member{{Name: "a"}}}).Of(c.Snapshot(), proxy.Caller{})
+	if got := v.Instructions() + string(v.Capabilities()); got != "# a\n\nI am a"+`{"a":{}}` {
+		t.Errorf("described as %s", got)
+	}
+	for kind := range catalogue.Kinds {
+		page, err := v.Page(kind, nil, "")
+		if got := string(page); err != nil || strings.Count(got, `"of":"a"`) != 1 || strings.Contains(got, `"b"`) || strings.Contains(got, partsKey) {
+			t.Errorf("%s: %s, %v", kind, got, err)
+		}
+		if late := v.Late(kind); late != nil {
+			t.Errorf("%s: %v are late", kind, late)
+		}
+	}
+	if at, err := v.Locate("demo://x"); err != nil || at.Server != "a" {
+		t.Errorf("a URI that belongs to another server: %v, %v", at, err)
+	}
+	if at, err := v.Locate("demo://y"); err != nil || at.Server != "a" {
+		t.Errorf("a scheme that another server has, too: %v, %v", at, err)
+	}
+	for request, want := range map[string]string{
+		`"tools/call","params":{"name":"own"}`:                                           "Tool not found: own",
+		`"tools/call","params":{"name":"b.own"}`:                                         "Tool not found: b.own",
+		`"tools/call","params":{"name":"own","_meta":{"` + serverKey + `":"b"}}`:         `no server "b" is behind this endpoint; there is a`,
+		`"resources/read","params":{"uri":"` + names.PublicURI("b", "demo://x") + `"}`:   "Resource not found",
+		`"resources/read","params":{"uri":"demo://x","_meta":{"` + serverKey + `":"b"}}`: `no server "b" is behind this endpoint; there is a`,
+		`"resources/read","params":{"uri":"other://x"}`:                                  "Resource not found: other://x",
+	} {
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":` + request + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Destination(&m); err == nil || !strings.Contains(err.Message, want) {
+			t.Errorf("%s: %v, want %s", request, err, want)
+		}
+	}
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"demo://x"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, certain := v.Certain(&m); certain {
+		t.Error("the owner of a URI is certain, and is another server")
+	}
+}
