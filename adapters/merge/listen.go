@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -21,6 +22,8 @@ const (
 	maxSubscribed = 1024
 	maxNotices    = 2 * maxSubscribed
 	ackTime       = 5 * time.Second // how long the acknowledgement waits for members
+	pauseFirst    = time.Second     // before a listen at a member is opened again
+	pauseLate     = time.Minute
 )
 
 // listen is a subscriptions/listen of a modern client at all members: changes of lists come from the catalogue, updates of resources from a
@@ -260,8 +263,10 @@ func (b *branch) run(ctx context.Context) {
 		if time.Since(began) > pauseLate {
 			pause = pauseFirst
 		}
-		if !sleep(ctx, pause) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(pause):
 		}
 		pause = min(2*pause, pauseLate)
 	}
@@ -271,7 +276,7 @@ func (b *branch) run(ctx context.Context) {
 func (b *branch) attend(ctx context.Context, again bool) error {
 	of := &b.l.ex.Client
 	filter := wire.Object(rules.SubscriptionFilter(nil, b.uris))
-	m, err := wire.Scan(request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
+	m, err := wire.Scan(lists.Request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
@@ -64,12 +65,6 @@ type Upstream struct {
 
 // New returns the Upstream of its members. It sends them nothing.
 func New(opt Options) *Upstream {
-	if opt.EmptyAgain == 0 {
-		opt.EmptyAgain = emptyAgain
-	}
-	if opt.Grace == 0 {
-		opt.Grace = graceTime
-	}
 	u := &Upstream{opt: opt, work: work.New(nil)}
 	u.now.Store(u.following(&membership{}, opt.Members))
 	return u
@@ -104,7 +99,7 @@ func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 // member is one of the servers, from when it comes until it goes. The Member behind it may be replaced meanwhile.
 type member struct {
 	Name      string
-	refresher *refresher
+	refresher *lists.Refresher
 	now       atomic.Pointer[Member]
 	ctx       context.Context // ends with the member, for the reason that clients are told, and with the Upstream
 	end       context.CancelCauseFunc
@@ -113,8 +108,8 @@ type member struct {
 // Do serves an exchange at the member as it is now.
 func (m *member) Do(ex *proxy.Exchange) (proxy.Replies, error) { return m.now.Load().Do(ex) }
 
-// modern finds out whether the member is modern now.
-func (m *member) modern(ctx context.Context) (bool, error) { return m.now.Load().Modern(ctx) }
+// Modern finds out whether the member is modern now.
+func (m *member) Modern(ctx context.Context) (bool, error) { return m.now.Load().Modern(ctx) }
 
 // gone returns why the member is one no longer; nil if it still is.
 func (m *member) gone() error {
@@ -134,9 +129,9 @@ type membership struct {
 	members  map[string]*member
 	order    []string // their names, ordered
 	views    *view.Maker
-	started  bool               // their lists are refreshed
-	leaving  map[string]*member // former members whose refreshers may not have ended, by name
-	replaced chan struct{}      // closed when there is another membership
+	started  bool                        // their lists are refreshed
+	leaving  map[string]*lists.Refresher // of former members; they may not have ended
+	replaced chan struct{}               // closed when there is another membership
 }
 
 // member returns the member of a name.
@@ -181,7 +176,7 @@ func (u *Upstream) SetMembers(members []Member) {
 
 // following returns the membership that follows another.
 func (u *Upstream) following(before *membership, members []Member) *membership {
-	next := &membership{members: make(map[string]*member, len(members)), started: before.started, leaving: map[string]*member{}, replaced: make(chan struct{})}
+	next := &membership{members: make(map[string]*member, len(members)), started: before.started, leaving: map[string]*lists.Refresher{}, replaced: make(chan struct{})}
 	seen := make([]view.Member, len(members))
 	for i := range members {
 		is := &members[i]
@@ -189,7 +184,7 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 		if m == nil {
 			m = u.newMember(is.Name)
 			if next.started {
-				m.refresher.begin(before.leaving[is.Name])
+				m.refresher.Start(m.ctx, before.leaving[is.Name])
 			}
 		}
 		m.now.Store(is)
@@ -199,8 +194,10 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
 	if next.started {
 		maps.Copy(next.leaving, before.leaving)
-		maps.Copy(next.leaving, before.members)
-		maps.DeleteFunc(next.leaving, func(name string, m *member) bool { return next.members[name] != nil || m.refresher.ended() })
+		for name, m := range before.members {
+			next.leaving[name] = m.refresher
+		}
+		maps.DeleteFunc(next.leaving, func(name string, r *lists.Refresher) bool { return next.members[name] != nil || r.Ended() })
 	}
 	return next
 }
@@ -208,7 +205,8 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 func (u *Upstream) newMember(name string) *member {
 	m := &member{Name: name}
 	m.ctx, m.end = context.WithCancelCause(u.work.Context())
-	m.refresher = newRefresher(u, m)
+	m.refresher = lists.New(lists.Options{Catalogue: u.opt.Catalogue, Work: u.work, Info: u.opt.Info, NewID: u.opt.NewID, EmptyAgain: u.opt.EmptyAgain,
+		Grace: u.opt.Grace, Note: u.note}, name, m)
 	return m
 }
 
@@ -228,4 +226,55 @@ func (u *Upstream) Dismiss(why *proxy.Error) {
 		c.session.EndFor(proxy.Closed, why)
 	}
 	u.listens.end()
+}
+
+// Start begins to keep the catalogue, until Close. Of several Upstreams with one catalogue one only may be started.
+func (u *Upstream) Start() {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	before := u.now.Load()
+	next := *before
+	next.started, next.replaced = true, make(chan struct{})
+	for _, m := range next.members {
+		m.refresher.Start(m.ctx, nil)
+	}
+	u.now.Store(&next)
+	close(before.replaced)
+	u.work.Spawn(func() { u.announce(u.work.Context()) })
+}
+
+// firstTime is how long the first list waits for members of which nothing is known.
+const firstTime = 5 * time.Second
+
+// awaitFirst waits until each member of which no list of a kind was known at the start was asked once, for firstTime at most.
+func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
+	var limit <-chan time.Time
+	at := u.now.Load()
+	if !at.started {
+		return nil
+	}
+	for _, name := range at.order {
+		tried := at.members[name].refresher.Tried(kind)
+		if tried == nil {
+			continue
+		}
+		select {
+		case <-tried:
+			continue
+		default:
+		}
+		if limit == nil {
+			timer := time.NewTimer(firstTime)
+			defer timer.Stop()
+			limit = timer.C
+		}
+		select {
+		case <-tried:
+		case <-limit:
+			return nil
+		case <-ex.Done():
+			return ex.Err()
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -15,7 +16,7 @@ import (
 func (s *seat) heard(m *wire.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, kind := range changedKinds(m) {
+	for _, kind := range lists.Changed(m) {
 		s.changed[kind] = true
 	}
 }
@@ -38,7 +39,7 @@ func (c *client) refresh(ex *proxy.Exchange, kind catalogue.Kind) {
 
 // reread reads a list in the session; false if it could not be read.
 func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
-	l, err := fetch(ex, seatAsker{s, ex}, kind)
+	l, err := lists.Fetch(ex, seatAsker{s, ex}, kind)
 	if err != nil {
 		s.c.u.note("debug", s.member.Name, "a list of a client's own could not be read", err)
 		return false
@@ -57,17 +58,15 @@ func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
 	return true
 }
 
-// seatAsker makes an asker of a seat.
+// seatAsker makes a seat a lists.Asker.
 type seatAsker struct {
 	s  *seat
 	ex *proxy.Exchange
 }
 
-func (a seatAsker) ask(_ context.Context, method string, params []wire.Change) (wire.Message, error) {
+func (a seatAsker) Ask(_ context.Context, method string, params []wire.Change) (wire.Message, error) {
 	return a.s.ask(a.ex, method, params)
 }
-
-func (seatAsker) close() {}
 
 // view returns what the client sees: as others with its rights, but for lists of its own.
 func (c *client) view(caller proxy.Caller) *view.View {

@@ -150,36 +150,3 @@ func TestStrict(t *testing.T) {
 		t.Errorf("never listed: %v", got)
 	}
 }
-
-// An empty list after a full one is believed when it comes twice.
-func TestEmptyLists(t *testing.T) {
-	r := newRig(t, Options{EmptyAgain: time.Hour}, "a modern")
-	c := r.opt.Catalogue
-	full := catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}}
-	count := func() int { return len(c.Snapshot().Server("a").Lists[catalogue.Tools].Items) }
-	f := &refresher{u: r.Upstream, member: r.now.Load().members["a"]}
-	f.set(catalogue.Tools, catalogue.List{})
-	if count() != 0 || !f.emptyDue().IsZero() {
-		t.Errorf("an empty list that was never full: %d tools, due %v", count(), f.emptyDue())
-	}
-	f.set(catalogue.Tools, full)
-	f.set(catalogue.Tools, catalogue.List{})
-	f.set(catalogue.Tools, catalogue.List{})
-	if due := f.emptyDue(); count() != 1 || time.Until(due) < time.Minute || time.Until(due) > time.Hour {
-		t.Errorf("at once: %d tools, due %v", count(), due)
-	}
-	f.empty[catalogue.Tools] = f.empty[catalogue.Tools].Add(-time.Hour)
-	f.set(catalogue.Tools, catalogue.List{})
-	if count() != 0 || !f.emptyDue().IsZero() {
-		t.Errorf("later: %d tools, due %v", count(), f.emptyDue())
-	}
-	if note := <-r.notes; !strings.Contains(note, "warn a: the server has emptied its list of tools") {
-		t.Errorf("noted %q", note)
-	}
-	f.set(catalogue.Tools, full)
-	f.set(catalogue.Tools, catalogue.List{})
-	f.set(catalogue.Tools, full)
-	if count() != 1 || !f.emptyDue().IsZero() {
-		t.Errorf("full again: %d tools, due %v", count(), f.emptyDue())
-	}
-}

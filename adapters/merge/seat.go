@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -116,7 +117,7 @@ func (s *seat) open(ex *proxy.Exchange) {
 func (s *seat) ask(ex *proxy.Exchange, method string, params []wire.Change) (wire.Message, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ex), openTime)
 	defer cancel()
-	return askIn(ctx, s.session, s.member, ex.Caller, method, params)
+	return lists.Ask(ctx, s.session, s.member.Do, ex.Caller, method, params)
 }
 
 // openTime bounds a handshake with a member (seed 004, BR-002).

@@ -47,6 +47,7 @@ var layers = map[string]int{
 	"adapters/catalogue/sqlite":        2,
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge":                   6,
+	"adapters/merge/lists":             5,
 	"adapters/merge/view":              4,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras

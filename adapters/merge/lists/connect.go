@@ -1,4 +1,4 @@
-package merge
+package lists
 
 import (
 	"bytes"
@@ -16,15 +16,10 @@ import (
 
 // connection is a session of Dragoman's own at a member.
 type connection struct {
-	asker
-	caps []byte          // capabilities of the member
-	gone <-chan struct{} // closed when it is lost
-}
-
-// asker sends requests in a session.
-type asker interface {
-	ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error)
-	close()
+	Asker
+	close func()
+	caps  []byte          // capabilities of the member
+	gone  <-chan struct{} // closed when it is lost
 }
 
 // has reports whether the member has lists of a kind.
@@ -33,10 +28,10 @@ func (c *connection) has(kind catalogue.Kind) bool {
 }
 
 // connect opens a connection, and describes the member in the catalogue.
-func (r *refresher) connect(ctx context.Context) (*connection, error) {
+func (r *Refresher) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	modern, err := r.member.modern(ctx)
+	modern, err := r.server.Modern(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,15 +43,15 @@ func (r *refresher) connect(ctx context.Context) (*connection, error) {
 
 // legacyConnection is a connection to a legacy member: a session as a client has it.
 type legacyConnection struct {
-	r       *refresher
+	r       *Refresher
 	session *proxy.Session
 }
 
-func (r *refresher) connectLegacy(ctx context.Context) (*connection, error) {
+func (r *Refresher) connectLegacy(ctx context.Context) (*connection, error) {
 	c, gone := &legacyConnection{r: r}, make(chan struct{})
-	c.session = proxy.NewSession(r.u.opt.NewID()+"/"+r.member.Name, "merge", r.member.Name, proxy.Caller{}, time.Now())
+	c.session = proxy.NewSession(r.opt.NewID()+"/"+r.name, "merge", r.name, proxy.Caller{}, time.Now())
 	c.session.OnEnd(func() { close(gone) })
-	m, err := c.ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte("{}")}, {Key: "clientInfo", Value: r.u.opt.Info}})
+	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte("{}")}, {Key: "clientInfo", Value: r.opt.Info}})
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses the session: %d %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
@@ -65,43 +60,17 @@ func (r *refresher) connectLegacy(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.u.opt.Catalogue.Describe(r.member.Name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
+	r.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
 		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
 	c.session.SetOutlet(c)
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		session.Deliver(c.session, &proxy.Exchange{Msg: done, Own: true}, r.member.Do)
+		session.Deliver(c.session, &proxy.Exchange{Msg: done, Own: true}, r.server.Do)
 	}
-	return &connection{asker: c, caps: caps, gone: gone}, nil
+	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, nil
 }
 
-func (c *legacyConnection) ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
-	return askIn(ctx, c.session, c.r.member, proxy.Caller{}, method, params)
-}
-
-// askIn sends a request of Dragoman's own in a legacy session at a member, on behalf of a caller, and waits for its response until ctx ends.
-func askIn(ctx context.Context, s *proxy.Session, member *member, caller proxy.Caller, method string, params []wire.Change) (wire.Message, error) {
-	m, err := wire.Scan(request(method, params))
-	if err != nil {
-		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
-	}
-	inner := &proxy.Exchange{Msg: m, Caller: caller, Own: true}
-	defer inner.Release()
-	defer inner.Follow(ctx)()
-	replies, err := session.Run(s, inner, member.Do)
-	if err == nil {
-		until, _ := ctx.Deadline()
-		m, err = proxy.Response(session.Handshake(replies), until)
-	}
-	if err != nil {
-		return m, inner.Why(err)
-	}
-	return m, nil
-}
-
-// request returns a request of Dragoman's own.
-func request(method string, params []wire.Change) []byte {
-	raw := append([]byte(`{"jsonrpc":"2.0","id":"dragoman-`+method+`","method":"`+method+`","params":`), wire.Object(params)...)
-	return append(raw, '}')
+func (c *legacyConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
+	return Ask(ctx, c.session, c.r.server.Do, proxy.Caller{}, method, params)
 }
 
 func (c *legacyConnection) close() { c.session.End(proxy.Closed) }
@@ -119,13 +88,13 @@ func (c *legacyConnection) End() {}
 
 // modernConnection is a connection to a modern member: a listen, and requests beside it.
 type modernConnection struct {
-	r  *refresher
+	r  *Refresher
 	ex *proxy.Exchange // the listen; nil: the member announces nothing
 }
 
-func (r *refresher) connectModern(ctx context.Context) (*connection, error) {
+func (r *Refresher) connectModern(ctx context.Context) (*connection, error) {
 	c := &modernConnection{r: r}
-	m, err := c.ask(ctx, "server/discover", nil)
+	m, err := c.Ask(ctx, "server/discover", nil)
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses server/discover: %d %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
@@ -133,20 +102,20 @@ func (r *refresher) connectModern(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.u.opt.Catalogue.Describe(r.member.Name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
+	r.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
 		Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
 	gone := make(chan struct{})
-	return &connection{asker: c, caps: caps, gone: gone}, c.listen(caps, gone)
+	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, c.listen(caps, gone)
 }
 
-func (c *modernConnection) ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
+func (c *modernConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
 	ex, err := c.exchange(method, params)
 	if err != nil {
 		return wire.Message{}, err
 	}
 	defer ex.Release()
 	defer ex.Follow(ctx)()
-	replies, err := c.r.member.Do(ex)
+	replies, err := c.r.server.Do(ex)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -156,13 +125,13 @@ func (c *modernConnection) ask(ctx context.Context, method string, params []wire
 
 // exchange returns a modern request of Dragoman's own.
 func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy.Exchange, error) {
-	meta := wire.Object(rules.ModernMeta(c.r.u.opt.Info, []byte("{}")))
-	m, err := wire.Scan(request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
+	meta := wire.Object(rules.ModernMeta(c.r.opt.Info, []byte("{}")))
+	m, err := wire.Scan(Request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
 	if err != nil {
 		return nil, err
 	}
-	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.u.opt.Info, Caps: []byte("{}")}
-	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.member.Name, Target: c.r.member.Name}, nil
+	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.opt.Info, Caps: []byte("{}")}
+	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 
 // listen asks for the changes of the lists that the member announces, and closes gone when it is told no more.
@@ -180,7 +149,7 @@ func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 	if err != nil {
 		return err
 	}
-	replies, err := c.r.member.Do(ex)
+	replies, err := c.r.server.Do(ex)
 	if err != nil {
 		return err
 	}
@@ -196,7 +165,7 @@ func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 			c.r.heard(m)
 		}
 	}
-	if !c.r.u.work.Spawn(listens) {
+	if !c.r.opt.Work.Spawn(listens) {
 		_ = replies.Close()
 		return work.ErrClosing()
 	}
