@@ -217,14 +217,14 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, lost(err)
 		}
 		k := &seatCall{s: s, v: v, ex: ex}
-		k.inner = &proxy.Exchange{Caller: ex.Caller, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
+		k.inner = &proxy.Exchange{Caller: ex.Caller, Target: member.Name, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
 		if k.inner.Msg, err = own.Clone(); err != nil {
 			return nil, proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
 		}
 		k.inner.Inherit(ex)
 		ex.Attach(k)
 		replies, err := session.Run(s.session, k.inner, member.Do)
-		ex.UpstreamEra = k.inner.UpstreamEra
+		k.learn()
 		if err == nil {
 			k.Replies = replies
 			return k, nil

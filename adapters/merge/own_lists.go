@@ -65,7 +65,7 @@ type seatAsker struct {
 }
 
 func (a seatAsker) Ask(_ context.Context, method string, params []wire.Change) (wire.Message, error) {
-	return a.s.ask(a.ex, method, params)
+	return a.s.ask(a.ex, a.s.member.Do, method, params)
 }
 
 // view returns what the client sees: as others with its rights, but for lists of its own.

@@ -21,6 +21,7 @@ type seat struct {
 	session *proxy.Session
 	ready   chan struct{} // closed when the handshake is over
 	err     error         // of the handshake
+	refused string        // the policy that has refused the handshake
 
 	mu        sync.Mutex
 	questions map[string][]byte                // ids of open questions at the client, by the member's
@@ -48,7 +49,7 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 		c.mu.Unlock()
 		s.session.OnEnd(s.end)
 		s.open(ex)
-		return s, s.err
+		return s, s.opened(ex)
 	}
 	c.mu.Unlock()
 	if s == nil {
@@ -56,10 +57,18 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 	}
 	select {
 	case <-s.ready:
-		return s, s.err
+		return s, s.opened(ex)
 	case <-ex.Done():
 		return nil, ex.Err()
 	}
+}
+
+// opened returns the error of the handshake, for a request that needs the session.
+func (s *seat) opened(ex *proxy.Exchange) error {
+	if s.err != nil {
+		ex.RefusedBy = s.refused
+	}
+	return s.err
 }
 
 // end takes the session from the client, whose next request to the member opens another.
@@ -84,7 +93,12 @@ func (s *seat) end() {
 func (s *seat) open(ex *proxy.Exchange) {
 	defer close(s.ready)
 	of := s.c.session.Client()
-	m, err := s.ask(ex, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
+	do := func(inner *proxy.Exchange) (proxy.Replies, error) {
+		replies, err := s.member.Do(inner)
+		s.refused = inner.RefusedBy
+		return replies, err
+	}
+	m, err := s.ask(ex, do, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
 	switch {
 	case err != nil:
 		s.err = err
@@ -114,10 +128,10 @@ func (s *seat) open(ex *proxy.Exchange) {
 }
 
 // ask sends a request of Dragoman's own in the session, on behalf of a request, and waits for its response.
-func (s *seat) ask(ex *proxy.Exchange, method string, params []wire.Change) (wire.Message, error) {
+func (s *seat) ask(ex *proxy.Exchange, do proxy.Handler, method string, params []wire.Change) (wire.Message, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ex), openTime)
 	defer cancel()
-	return lists.Ask(ctx, s.session, s.member.Do, ex.Caller, method, params)
+	return lists.Ask(ctx, s.session, do, ex.Caller, method, params)
 }
 
 // openTime bounds a handshake with a member (seed 004, BR-002).
@@ -125,12 +139,12 @@ const openTime = 30 * time.Second
 
 // setLevel sets the log level in the session. A member without logs refuses it, which is no failure of the client's.
 func (s *seat) setLevel(ex *proxy.Exchange, level string) {
-	_, _ = s.ask(ex, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
+	_, _ = s.ask(ex, s.member.Do, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
 }
 
 // deliver passes a notification or an answer of the client on. It takes the message over.
 func (s *seat) deliver(m wire.Message) {
-	session.Deliver(s.session, &proxy.Exchange{Msg: m, Caller: s.c.session.Reader()}, s.member.Do)
+	session.Deliver(s.session, &proxy.Exchange{Msg: m, Caller: s.c.session.Reader(), Target: s.member.Name}, s.member.Do)
 }
 
 // seatCall is a legacy client's request in its session at a member.
@@ -146,6 +160,14 @@ type seatCall struct {
 // Abort implements proxy.Aborter.
 func (k *seatCall) Abort() { k.inner.Cancel(k.ex.Err()) }
 
+// learn gives the client's request what was found out at the member, where policies that record it look.
+func (k *seatCall) learn() {
+	ex, inner := k.ex, k.inner
+	ex.Target, ex.UpstreamEra, ex.RefusedBy, ex.Replayed, ex.Allowance = inner.Target, inner.UpstreamEra, inner.RefusedBy, inner.Replayed, inner.Allowance
+	ex.Polled.Store(inner.Polled.Load())
+	ex.Lasting.Store(inner.Lasting.Load())
+}
+
 // why returns the reason of a failure.
 func (k *seatCall) why(err error) error {
 	if k.ex.Err() != nil { // the request is cancelled, or the client's session has ended
@@ -157,10 +179,9 @@ func (k *seatCall) why(err error) error {
 // Next implements proxy.Replies.
 func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 	for {
+		k.inner.Polled.Store(k.ex.Polled.Load()) // whoever polls has seen to it
 		m, err := k.Replies.Next(until)
-		if k.inner.Polled.Load() {
-			k.ex.Polled.Store(true)
-		}
+		k.learn()
 		if err != nil {
 			k.ex.NotProcessed = false // the client's session goes on
 			return m, k.why(err)

@@ -64,7 +64,7 @@ func (r *Refresher) connectLegacy(ctx context.Context) (*connection, error) {
 		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
 	c.session.SetOutlet(c)
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		session.Deliver(c.session, &proxy.Exchange{Msg: done, Own: true}, r.server.Do)
+		session.Deliver(c.session, &proxy.Exchange{Msg: done, Target: r.name, Own: true}, r.server.Do)
 	}
 	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, nil
 }

@@ -33,7 +33,7 @@ func Ask(ctx context.Context, s *proxy.Session, do proxy.Handler, caller proxy.C
 	if err != nil {
 		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
 	}
-	inner := &proxy.Exchange{Msg: m, Caller: caller, Own: true}
+	inner := &proxy.Exchange{Msg: m, Caller: caller, Target: s.Server, Own: true}
 	defer inner.Release()
 	defer inner.Follow(ctx)()
 	replies, err := session.Run(s, inner, do)
