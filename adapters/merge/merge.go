@@ -180,14 +180,14 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 	seen := make([]view.Member, len(members))
 	for i := range members {
 		is := &members[i]
-		m := before.members[is.Name]
-		if m == nil {
+		m, stays := before.members[is.Name]
+		if !stays {
 			m = u.newMember(is.Name)
-			if next.started {
-				m.refresher.Start(m.ctx, before.leaving[is.Name])
-			}
 		}
 		m.now.Store(is)
+		if !stays && next.started {
+			m.refresher.Start(m.ctx, before.leaving[is.Name])
+		}
 		next.members[is.Name], next.order, seen[i] = m, append(next.order, is.Name), is.Member
 	}
 	slices.Sort(next.order)
