@@ -7,6 +7,7 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -27,8 +28,15 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.forward(ex)
 	case "subscriptions/listen":
 		return u.listen(ex)
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return u.modernTask(ex, method)
 	}
-	return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for several servers at once; send it to /servers/NAME/mcp", method)
+	return nil, notOffered(method)
+}
+
+// notOffered is the error for methods that no member is known to have.
+func notOffered(method string) *proxy.Error {
+	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered for several servers at once; send it to /servers/NAME/mcp", method)
 }
 
 // discover answers server/discover.
@@ -41,7 +49,7 @@ func (u *Upstream) discover(ex *proxy.Exchange) proxy.Replies {
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']')},
-		{Key: "capabilities", Value: v.Capabilities()},
+		{Key: "capabilities", Value: v.Capabilities("")},
 		{Key: "instructions", Value: instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.opt.Info}})},
@@ -103,12 +111,20 @@ func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	return u.send(ex, v, d)
+}
+
+// send sends a request to a member.
+func (u *Upstream) send(ex *proxy.Exchange, v *view.View, d view.Destination) (proxy.Replies, error) {
 	member, err := u.member(d.Server)
 	if err != nil {
 		return nil, err
 	}
 	c := proxy.Lend[call](ex, slot)
 	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, member, ex.Msg
+	if d.At == ex.Msg.TaskID {
+		c.task = d.Original
+	}
 	if err := c.address(&d); err != nil {
 		return nil, err
 	}
@@ -131,6 +147,7 @@ type call struct {
 	ex     *proxy.Exchange
 	member *member
 	asked  wire.Message // the request as the client has sent it
+	task   string       // the member's id of the task that the request is about; empty: it is about none
 	own    []byte       // the request as the member gets it
 	reply  []byte       // memory of edited replies
 }
@@ -199,7 +216,7 @@ func (c *call) public(m *wire.Message) (err error) {
 	uris := m.Kind == wire.Result && bytes.Contains(m.Raw, []byte(`"uri"`))
 	state := m.Kind == wire.Result && m.ResultType.Is(m.Raw, "input_required")
 	log := m.Is("notifications/message")
-	if !uris && !state && !log {
+	if !uris && !state && !log && handles.TaskPlaces(nil, m, &c.asked) == nil {
 		return nil
 	}
 	if c.reply, err = m.Settle(c.reply); err != nil {
@@ -210,9 +227,12 @@ func (c *call) public(m *wire.Message) (err error) {
 		nameLogger(m, c.member.Name)
 	case state:
 		c.sealState(m)
+	case c.task != "":
+		c.v.ResultURIs(m, wire.Get(m.Raw, m.Result, "result"), c.member.Name)
 	default:
-		c.v.ResultURIs(m, c.member.Name)
+		c.v.ResultURIs(m, m.Result, c.member.Name)
 	}
+	handles.PublicTasks(m, &c.asked, c.handle)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -131,8 +132,12 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.client(ex.Session).setLevel(ex)
 	case "tools/call", "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe":
 		return u.client(ex.Session).forward(ex)
+	case "tasks/get", "tasks/result", "tasks/cancel":
+		return u.client(ex.Session).legacyTask(ex)
+	case "tasks/list":
+		return u.client(ex.Session).listTasks(ex)
 	}
-	return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for several servers at once; send it to /servers/NAME/mcp", method)
+	return nil, notOffered(method)
 }
 
 // initialize answers initialize.
@@ -145,7 +150,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) proxy.Replies {
 	}
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "protocolVersion", Value: wire.AppendText(nil, rules.Settle(ex.Client.Version))},
-		{Key: "capabilities", Value: translate.ServerCaps(v.Capabilities(), true)},
+		{Key: "capabilities", Value: v.Capabilities(rules.Settle(ex.Client.Version))},
 		{Key: "serverInfo", Value: u.opt.Info},
 		{Key: "instructions", Value: instructions},
 	})))
@@ -188,6 +193,7 @@ func (c *client) notify(ex *proxy.Exchange) {
 		own := *m
 		own.Edits = nil
 		own.Replace(m.ProgressToken, []byte(token))
+		handles.OwnTask(&own, server)
 		if own, err := own.Clone(); err == nil {
 			seats[i].deliver(own)
 		}
@@ -201,6 +207,11 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.send(ex, v, d)
+}
+
+// send sends a request to a member.
+func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (proxy.Replies, error) {
 	member, err := c.u.member(d.Server)
 	if err != nil {
 		return nil, err
@@ -211,6 +222,7 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if string(own.Text(d.At)) != d.Original {
 		own.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
+	handles.OwnTask(&own, member.Name)
 	for again := false; ; again = true {
 		s, err := c.seat(ex, member)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
@@ -82,8 +83,10 @@ type branch struct {
 	uris   []string // the member's own
 	ready  chan struct{}
 	once   sync.Once // of ready
-	// refused are the URIs that the member did not acknowledge. They are set before ready is closed.
-	refused []string
+	// refused are the URIs that the member did not acknowledge, and refusedTasks its ids of tasks. They are set before ready is closed.
+	refused      []string
+	refusedTasks []string
+	tasks        map[string]string // handles of the client's tasks, by the member's ids
 }
 
 // listen answers subscriptions/listen.
@@ -102,6 +105,9 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.subscribeTasks(m); err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(u.work.Context())
 	l.stop = stop
 	if !l.start(ctx) {
@@ -118,7 +124,6 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err error) {
 	v := l.u.view(l.caller)
 	public = map[string]*branch{}
-	of := map[string]*branch{}
 	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		uri := string(at.Text(m.Raw))
 		switch {
@@ -134,14 +139,22 @@ func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err erro
 		if unknown != nil || err != nil {
 			continue // it is not acknowledged
 		}
-		b := of[at.Server]
-		if b == nil {
-			b = &branch{l: l, member: m, ready: make(chan struct{})}
-			of[at.Server], l.branches = b, append(l.branches, b)
-		}
+		b := l.branch(m)
 		b.uris, public[uri] = append(b.uris, at.Original), b
 	}
 	return public, nil
+}
+
+// branch returns the branch at a member, which it makes.
+func (l *listen) branch(m *member) *branch {
+	for _, b := range l.branches {
+		if b.member == m {
+			return b
+		}
+	}
+	b := &branch{l: l, member: m, ready: make(chan struct{})}
+	l.branches = append(l.branches, b)
+	return b
 }
 
 // start starts the goroutines of a listen, which its end stops.
@@ -186,7 +199,13 @@ func (l *listen) acknowledge(public map[string]*branch) {
 		uris = append(uris, uri)
 	}
 	slices.Sort(uris)
-	params := wire.Object([]wire.Change{{Key: "_meta", Value: l.tag()}, {Key: "notifications", Value: wire.Object(rules.SubscriptionFilter(l.lists, uris))}})
+	var tasks []string
+	for _, b := range l.branches {
+		tasks = append(tasks, b.honouredTasks()...)
+	}
+	slices.Sort(tasks)
+	filter := append(rules.SubscriptionFilter(l.lists, uris), handles.TaskFilter(tasks)...)
+	params := wire.Object([]wire.Change{{Key: "_meta", Value: l.tag()}, {Key: "notifications", Value: wire.Object(filter)}})
 	l.mu.Lock()
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
 	l.queue = append([]rules.Notice{{Msg: append(ack, '}')}}, l.queue...)
@@ -200,9 +219,12 @@ func (l *listen) tag() []byte {
 	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
 }
 
-// add queues a notice. Of several about one thing that wait one is kept.
+// add queues a notice. Of several about one thing that wait the newest is kept.
 func (l *listen) add(m *wire.Message) {
 	key := rules.NoticeKey(m)
+	if key == "" {
+		key = string(m.Text(m.Method)) + " " + string(m.Text(m.TaskID))
+	}
 	if m.Meta.IsObject(m.Raw) {
 		m.EditObject(m.Meta, []wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})
 	} else {
@@ -211,7 +233,8 @@ func (l *listen) add(m *wire.Message) {
 	msg := m.Append(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if slices.ContainsFunc(l.queue, func(n rules.Notice) bool { return n.Key == key }) {
+	if i := slices.IndexFunc(l.queue, func(n rules.Notice) bool { return n.Key == key }); i >= 0 {
+		l.queue[i].Msg = msg
 		return
 	}
 	if len(l.queue) >= maxNotices {
@@ -249,7 +272,7 @@ func (b *branch) run(ctx context.Context) {
 	defer stop()
 	defer context.AfterFunc(b.member.ctx, stop)()
 	defer b.once.Do(func() {
-		b.refused = b.uris
+		b.refused, b.refusedTasks = b.uris, b.ownTasks()
 		close(b.ready)
 	})
 	pause := pauseFirst
@@ -275,7 +298,7 @@ func (b *branch) run(ctx context.Context) {
 // attend opens one listen at the member and queues what it delivers, until it ends.
 func (b *branch) attend(ctx context.Context, again bool) error {
 	of := &b.l.ex.Client
-	filter := wire.Object(rules.SubscriptionFilter(nil, b.uris))
+	filter := wire.Object(append(rules.SubscriptionFilter(nil, b.uris), handles.TaskFilter(b.ownTasks())...))
 	m, err := wire.Scan(lists.Request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
 	if err != nil {
 		return err
@@ -300,6 +323,8 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 			b.acknowledged(m, again)
 		case m.Is(rules.ResourceUpdated):
 			b.updated(m)
+		case m.Is(handles.TaskStatus):
+			b.taskChanged(m)
 		}
 	}
 }
@@ -312,6 +337,7 @@ func (b *branch) acknowledged(m *wire.Message, again bool) {
 	}
 	b.once.Do(func() {
 		b.refused = slices.DeleteFunc(slices.Clone(b.uris), func(uri string) bool { return honoured[uri] })
+		b.noteTasks(m)
 		close(b.ready)
 	})
 	if !again {
@@ -334,6 +360,77 @@ func (b *branch) updated(m *wire.Message) {
 		}
 	}
 	b.l.add(m)
+}
+
+// subscribeTasks adds the tasks that a listen names (SEP-2663, Task Status Notifications) to the branches of their members. A task that
+// is not the caller's is not acknowledged.
+func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
+	ids := wire.Get(m.Raw, m.Notifications, "taskIds")
+	if !ids.Present() {
+		return nil
+	}
+	if err := tasksDeclared(l.u.view(l.caller), &l.ex.Client, "subscriptions/listen"); err != nil {
+		return err
+	}
+	n := 0
+	for _, at := range wire.Items(m.Raw, ids) {
+		if n++; n > maxSubscribed {
+			return proxy.Errf(proxy.InvalidParams, "more than %d taskIds in one listen", maxSubscribed)
+		}
+		handle := string(at.Text(m.Raw))
+		server, own, ok := handles.OpenTask(l.u.opt.Sealer, &l.caller, handle)
+		member, gone := l.u.member(server)
+		if !ok || gone != nil {
+			continue
+		}
+		b := l.branch(member)
+		if b.tasks == nil {
+			b.tasks = map[string]string{}
+		}
+		b.tasks[own] = handle
+	}
+	return nil
+}
+
+// ownTasks returns the ids that the tasks of the branch have at the member.
+func (b *branch) ownTasks() []string { return slices.Sorted(maps.Keys(b.tasks)) }
+
+// honouredTasks returns the handles of tasks that the member honours, or may honour once it is back.
+func (b *branch) honouredTasks() (handles []string) {
+	refused := []string(nil)
+	select {
+	case <-b.ready:
+		refused = b.refusedTasks
+	default:
+	}
+	for own, handle := range b.tasks {
+		if !slices.Contains(refused, own) {
+			handles = append(handles, handle)
+		}
+	}
+	return handles
+}
+
+// noteTasks notes which tasks the member does not honour.
+func (b *branch) noteTasks(ack *wire.Message) {
+	b.refusedTasks = b.ownTasks()
+	for _, at := range wire.Items(ack.Raw, wire.Path(ack.Raw, ack.Params, "notifications", "taskIds")) {
+		own := string(at.Text(ack.Raw))
+		b.refusedTasks = slices.DeleteFunc(b.refusedTasks, func(id string) bool { return id == own })
+	}
+}
+
+// taskChanged queues the state of a task, with the handle by which the client knows it.
+func (b *branch) taskChanged(m *wire.Message) {
+	handle, ok := b.tasks[string(m.Text(m.TaskID))]
+	if !ok {
+		return
+	}
+	m.Replace(m.TaskID, wire.AppendText(nil, handle))
+	b.l.u.view(b.l.caller).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
+	if _, err := m.Settle(nil); err == nil {
+		b.l.add(m)
+	}
 }
 
 // Next implements proxy.Replies.

@@ -1,11 +1,13 @@
 package merge
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
@@ -22,6 +24,7 @@ type seat struct {
 	ready   chan struct{} // closed when the handshake is over
 	err     error         // of the handshake
 	refused string        // the policy that has refused the handshake
+	caps    []byte        // what the member has declared in it, a JSON object
 
 	mu        sync.Mutex
 	questions map[string][]byte                // ids of open questions at the client, by the member's
@@ -109,6 +112,7 @@ func (s *seat) open(ex *proxy.Exchange) {
 		s.session.End(proxy.Closed)
 		return
 	}
+	s.caps = bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
 		s.deliver(done)
 	}
@@ -189,7 +193,7 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 		if k.reply, err = m.Settle(k.reply); err != nil {
 			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
 		}
-		if k.s.public(k.v, m) {
+		if k.s.public(k.v, m, &k.ex.Msg) {
 			return m, nil
 		}
 	}
@@ -203,13 +207,14 @@ func (k *seatCall) Close() error {
 	return err
 }
 
-// public makes a message of the member one for the client; false if it is not for the client.
-func (s *seat) public(v *view.View, m *wire.Message) bool {
+// public makes a message of the member one for the client; false if it is not for the client. asked is the request that a result answers.
+func (s *seat) public(v *view.View, m, asked *wire.Message) bool {
+	handles.PublicTasks(m, asked, s.publicTask)
 	switch m.Kind {
 	case wire.Request:
 		return s.question(m)
 	case wire.Result:
-		v.ResultURIs(m, s.member.Name)
+		v.ResultURIs(m, m.Result, s.member.Name)
 	case wire.Notification:
 		switch {
 		case m.Is("notifications/message"):
@@ -240,6 +245,7 @@ func (s *seat) question(m *wire.Message) bool {
 		back := *answer
 		back.Edits = nil
 		back.Replace(answer.ID, []byte(own))
+		handles.OwnTask(&back, s.member.Name)
 		if back, err := back.Clone(); err == nil {
 			s.deliver(back)
 		}
@@ -285,7 +291,7 @@ func (o *outlet) Push(msg []byte) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is none for a client
 	}
-	if !o.s.public(o.s.c.view(o.s.c.session.Reader()), &m) {
+	if !o.s.public(o.s.c.view(o.s.c.session.Reader()), &m, nil) {
 		return nil
 	}
 	return o.s.c.session.Push(m.Append(nil))

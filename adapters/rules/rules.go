@@ -92,6 +92,7 @@ var (
 	StructuredContent = Feature{since: Version20250618} // structuredContent, outputSchema
 	ResourceLinks     = Feature{since: Version20250618} // content block resource_link
 	AudioContent      = Feature{since: Version20250326} // content block audio
+	Tasks             = Feature{since: Version20251125} // tasks of that revision, which 2026-07-28 removed
 	// Questions of a server.
 	Elicitation   = Feature{since: Version20250618}
 	URLMode       = Feature{since: Version20251125} // elicitation mode, elicitationId, notifications/elicitation/complete

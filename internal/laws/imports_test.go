@@ -49,6 +49,7 @@ var layers = map[string]int{
 	"adapters/merge":                   6,
 	"adapters/merge/lists":             5,
 	"adapters/merge/view":              4,
+	"adapters/merge/handles":           3,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,

@@ -32,6 +32,7 @@ const (
 	State       byte = 3 // a server's own requestState, wrapped
 	Page        byte = 4 // a cursor, and the session in which it counts
 	Member      byte = 5 // the requestState of one of several servers, wrapped
+	Task        byte = 6 // the id of a task of one of several servers, wrapped
 )
 
 const prefix = "v1."

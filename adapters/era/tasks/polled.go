@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"time"
 
@@ -73,6 +74,9 @@ func (t *Polled) Answer(answers []byte) { t.answers, t.due = answers, time.Now()
 
 // Next implements proxy.Replies.
 func (t *Polled) Next(until time.Time) (m *wire.Message, err error) {
+	if t.over {
+		return nil, io.EOF
+	}
 	for t.asks = false; ; {
 		if t.inner == nil {
 			if err := t.request(until); err != nil {

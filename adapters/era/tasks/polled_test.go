@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,9 @@ func TestPollInterval(t *testing.T) {
 			began := time.Now()
 			p := r.poll(more)
 			r.reads(p, `{"jsonrpc":"2.0","id":"k","result":{"a":1}}`)
+			if m, err := p.Next(time.Time{}); err != io.EOF {
+				t.Errorf("after the response: %v, %v", m, err)
+			}
 			if d := time.Since(began); d != 2*want+200*time.Millisecond {
 				t.Errorf("%s: %s, want 2 * %s and 200ms", more, d, want)
 			}

@@ -47,9 +47,9 @@ func Ask(ctx context.Context, s *proxy.Session, do proxy.Handler, caller proxy.C
 	return m, nil
 }
 
-// Request returns a request of Dragoman's own.
+// Request returns a request of Dragoman's own. Its id is unlike all others, since several may be under way in one session.
 func Request(method string, params []wire.Change) []byte {
-	raw := append([]byte(`{"jsonrpc":"2.0","id":"dragoman-`+method+`","method":"`+method+`","params":`), wire.Object(params)...)
+	raw := append([]byte(`{"jsonrpc":"2.0","id":"dragoman-`+proxy.NewRequestID()+`","method":"`+method+`","params":`), wire.Object(params)...)
 	return append(raw, '}')
 }
 

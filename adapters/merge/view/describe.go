@@ -4,36 +4,69 @@ import (
 	"slices"
 	"strings"
 
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
-// Capabilities returns the union of the capabilities of all members: of objects the union of their members, of truth values their
-// disjunction, of others the first.
-func (v *View) Capabilities() []byte {
+// Capabilities returns the union of what all members offer clients of a legacy revision, or modern ones if version is empty. Within a
+// capability of the protocol a truth value is true if one member says so. Of everything else, such as extensions, objects are joined
+// member by member, and of other values the first counts, by the names of the servers.
+func (v *View) Capabilities(version string) []byte {
 	all := []byte("{}")
 	for _, s := range v.snap.Servers {
-		if v.of.members[s.Name] != nil && len(s.Capabilities) > 0 {
-			all = union(all, s.Capabilities, 0)
+		if v.of.members[s.Name] != nil {
+			all = union(all, offered(s, version), 0, false)
 		}
 	}
 	return all
 }
 
+// offered returns the capabilities of a server for clients of a legacy revision, or modern ones if version is empty.
+func offered(s *catalogue.Server, version string) []byte {
+	caps := s.Capabilities
+	if len(caps) == 0 {
+		return []byte("{}")
+	}
+	if rules.Supported(s.Revision) != (version == "") {
+		return translate.ServerCaps(caps, true)
+	}
+	if version != "" && !rules.Tasks.In(version) {
+		return wire.Without(caps, "tasks")
+	}
+	return caps
+}
+
+// Offer returns the servers that offer clients of a legacy revision, or modern ones if version is empty, the capability at a path.
+func (v *View) Offer(version string, path ...string) (servers []string) {
+	for _, s := range v.snap.Servers {
+		if caps := offered(s, version); v.of.members[s.Name] != nil && wire.Path(caps, wire.Whole(caps), path...).Present() {
+			servers = append(servers, s.Name)
+		}
+	}
+	return servers
+}
+
+// ofProtocol are the server capabilities of the protocol, of all revisions.
+var ofProtocol = []string{"tools", "prompts", "resources", "completions", "logging", "tasks"}
+
 // maxUnion bounds the depth to which union looks.
 const maxUnion = 4
 
-// union joins two JSON objects.
-func union(a, b []byte, depth int) []byte {
+// union joins two JSON objects: the capabilities of a server, or, at a depth, what is in one of them. either means that truth values are
+// joined, too.
+func union(a, b []byte, depth int, either bool) []byte {
 	var changes []wire.Change
 	for key, value := range wire.Members(b, wire.Whole(b)) {
 		name := string(key.Of(b))
 		name = name[1 : len(name)-1]
 		before := wire.Get(a, wire.Whole(a), string(key.Text(b)))
 		switch {
-		case !before.Present(), string(before.Of(a)) == "false" && string(value.Of(b)) == "true":
+		case !before.Present(), either && string(before.Of(a)) == "false" && string(value.Of(b)) == "true":
 			changes = append(changes, wire.Change{Key: name, Value: value.Of(b)})
 		case before.IsObject(a) && value.IsObject(b) && depth < maxUnion:
-			changes = append(changes, wire.Change{Key: name, Value: union(before.Of(a), value.Of(b), depth+1)})
+			changes = append(changes, wire.Change{Key: name, Value: union(before.Of(a), value.Of(b), depth+1, either || depth == 0 && slices.Contains(ofProtocol, name))})
 		}
 	}
 	for part := range slices.Chunk(changes, maxChanges) {

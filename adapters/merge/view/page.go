@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ func (v *View) page(kind catalogue.Kind, l *list, start int, version string) []b
 	if p := l.pages[key]; p != nil {
 		return p
 	}
-	p, next := v.render(kind, l, start)
+	p, next := v.render(kind, l, start, version)
 	p = translated(p, kind, version)
 	if l.begins[start] { // a forged cursor may begin one anywhere
 		l.pages[key], l.begins[next] = p, true
@@ -96,12 +97,15 @@ func translated(page []byte, kind catalogue.Kind, version string) []byte {
 }
 
 // render makes a page. next is where the following one begins; 0: there is none.
-func (v *View) render(kind catalogue.Kind, l *list, start int) (result []byte, next int) {
+func (v *View) render(kind catalogue.Kind, l *list, start int, version string) (result []byte, next int) {
 	b := append([]byte(`{"`), kind.Member()...)
 	b = append(b, `":[`...)
 	empty := len(b)
 	i := start
 	for ; i < len(l.entries) && (i == start || len(b) < v.of.opt.PageBytes); i++ {
+		if version == "" && kind == catalogue.Tools && v.onlyAsTask(&l.entries[i]) {
+			continue
+		}
 		before := len(b)
 		if before > empty {
 			b = append(b, ',')
@@ -129,6 +133,12 @@ func (v *View) render(kind catalogue.Kind, l *list, start int) (result []byte, n
 	}
 	b = append(append(b, `,"_meta":`...), wire.Object(meta)...)
 	return append(b, '}'), next
+}
+
+// onlyAsTask reports whether modern clients cannot call a tool: it runs only as a task of 2025-11-25, and nobody drives that.
+func (v *View) onlyAsTask(e *entry) bool {
+	return !v.of.members[e.Server].Drives && bytes.Contains(e.raw, []byte(`"execution"`)) &&
+		wire.Path(e.raw, wire.Whole(e.raw), "execution", "taskSupport").Is(e.raw, "required")
 }
 
 // partsKey is the member of _meta of a list's first page that tells which parts of it are not up to date.
@@ -160,7 +170,7 @@ func (v *View) stale(kind catalogue.Kind) []byte {
 		case of != nil:
 			state, since = "last known", of.Fetched
 		}
-		one := []wire.Change{{Key: "name", Value: wire.AppendText(nil, s.Name)}, {Key: "list", Value: wire.AppendText(nil, state)}}
+		one := part(s.Name, state)
 		if !since.IsZero() {
 			one = append(one, wire.Change{Key: "since", Value: wire.AppendText(nil, since.UTC().Format(time.RFC3339))})
 		}
@@ -173,4 +183,18 @@ func (v *View) stale(kind catalogue.Kind) []byte {
 		return nil
 	}
 	return append(all, ']')
+}
+
+// part describes a server whose part of a list is not up to date.
+func part(server, state string) []wire.Change {
+	return []wire.Change{{Key: "name", Value: wire.AppendText(nil, server)}, {Key: "list", Value: wire.AppendText(nil, state)}}
+}
+
+// LeftOut returns the _meta of a list in which the parts of these servers are missing.
+func LeftOut(servers []string) []byte {
+	all := []byte{'['}
+	for _, server := range servers {
+		all = wire.AppendItem(all, wire.Object(part(server, "left out")))
+	}
+	return wire.Object([]wire.Change{{Key: partsKey, Value: append(all, ']')}})
 }

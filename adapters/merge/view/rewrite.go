@@ -2,8 +2,8 @@ package view
 
 import "dragoman/proxy/wire"
 
-// ResultURIs makes the URIs in a result lead to the server that has given it.
-func (v *View) ResultURIs(m *wire.Message, server string) {
+// ResultURIs makes the URIs in the result at a place of a message lead to the server that has given it.
+func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
 	replace := func(at wire.Span) {
 		if !at.IsString(m.Raw) {
 			return
@@ -19,13 +19,13 @@ func (v *View) ResultURIs(m *wire.Message, server string) {
 		}
 		replace(wire.Path(m.Raw, at, "resource", "uri"))
 	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "contents")) {
+	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, result, "contents")) {
 		replace(wire.Get(m.Raw, item, "uri"))
 	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content")) {
+	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, result, "content")) {
 		block(item)
 	}
-	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "messages")) {
+	for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, result, "messages")) {
 		content := wire.Get(m.Raw, item, "content")
 		if content.IsObject(m.Raw) {
 			block(content)

@@ -28,6 +28,8 @@ type Member struct {
 	Shown proxy.Policy
 	// Apart means that Shown does not show all callers the same.
 	Apart bool
+	// Drives means that the server's tasks are driven for clients of the other era: what runs only as a task is shown to all.
+	Drives bool
 }
 
 // Options configure a Maker.

@@ -56,8 +56,10 @@ func TestUnion(t *testing.T) {
 		{`{"tools":{"listChanged":true}}`, `{"tools":{"listChanged":false}}`, `{"tools":{"listChanged":true}}`},
 		{`{"x":1}`, `{"x":2,"y":{"z":[]}}`, `{"x":1,"y":{"z":[]}}`},
 		{`{"extensions":{"a":{}}}`, `{"extensions":{"b":{}},"logging":{}}`, `{"extensions":{"a":{},"b":{}},"logging":{}}`},
+		{`{"extensions":{"a":{"x":false,"y":{"z":1}}}}`, `{"extensions":{"a":{"x":true,"y":{"z":2,"w":3},"v":4}}}`, `{"extensions":{"a":{"x":false,"y":{"z":1,"w":3},"v":4}}}`},
+		{`{"experimental":{"a":false},"new":false}`, `{"experimental":{"a":true},"new":true}`, `{"experimental":{"a":false},"new":false}`},
 	} {
-		if got := string(union([]byte(test.a), []byte(test.b), 0)); got != test.want {
+		if got := string(union([]byte(test.a), []byte(test.b), 0, false)); got != test.want {
 			t.Errorf("%s and %s: %s, want %s", test.a, test.b, got, test.want)
 		}
 	}
@@ -65,7 +67,7 @@ func TestUnion(t *testing.T) {
 	for i := range 200 {
 		many = wire.With(many, wire.Change{Key: fmt.Sprint("k", i), Value: []byte("1")})
 	}
-	if got := wire.Count(union([]byte(`{"a":1}`), many, 0), wire.Whole(union([]byte(`{"a":1}`), many, 0))); got != 201 {
+	if got := wire.Count(union([]byte(`{"a":1}`), many, 0, false), wire.Whole(union([]byte(`{"a":1}`), many, 0, false))); got != 201 {
 		t.Errorf("%d members", got)
 	}
 }
@@ -157,7 +159,7 @@ func TestOtherServers(t *testing.T) {
 	c.SetList("b", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "own", Raw: []byte(`{"name":"own"}`)}}})
 	c.SetPresence("a", catalogue.There)
 	v := NewMaker(Options{Members: []Member{{Name: "a"}}}).Of(c.Snapshot(), proxy.Caller{})
-	if got := v.Instructions() + string(v.Capabilities()); got != "# a\n\nI am a"+`{"a":{}}` {
+	if got := v.Instructions() + string(v.Capabilities("2025-11-25")); got != "# a\n\nI am a"+`{"a":{}}` {
 		t.Errorf("described as %s", got)
 	}
 	for kind := range catalogue.Kinds {
