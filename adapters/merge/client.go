@@ -25,10 +25,11 @@ type client struct {
 	mu    sync.Mutex
 	seats map[string]*seat // by member
 	ended bool
-	level string     // of logging/setLevel; empty: none was set
-	own   *view.View // of a client that sees lists of its own at a member; nil: there is none
-	base  *view.View // of which own was made
-	told  shown      // the lists that the client knows of, or was told of
+	level string          // of logging/setLevel; empty: none was set
+	own   *view.View      // of a client that sees lists of its own at a member; nil: there is none
+	base  *view.View      // of which own was made
+	told  shown           // the lists that the client knows of, or was told of
+	apps  map[string]bool // members of which it has read an app
 }
 
 // clients holds the legacy clients by their sessions.
@@ -52,7 +53,7 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}, told: u.shown()}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, told: u.shown()}
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}
 	}
@@ -205,9 +206,38 @@ func (c *client) notify(ex *proxy.Exchange) {
 func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	v, d, err := c.u.resolve(ex, c.view)
 	if err != nil {
-		return nil, err
+		var known bool
+		v = c.view(ex.Caller)
+		if d, known = c.ofApp(v, &ex.Msg); !known {
+			return nil, err
+		}
+	}
+	if ex.Msg.Is("resources/read") && strings.HasPrefix(d.Original, "ui://") {
+		c.mu.Lock()
+		c.apps[d.Server] = true
+		c.mu.Unlock()
 	}
 	return c.send(ex, v, d)
+}
+
+// ofApp finds the member of a call whose tool has the name at several. The client was told public names, so that the call is of an app,
+// which knows the names of its server (SEP-1865): the member is the one of which the client has read an app, if that is only one.
+func (c *client) ofApp(v *view.View, m *wire.Message) (d view.Destination, known bool) {
+	if !m.Is("tools/call") {
+		return d, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for server := range c.apps {
+		at, has := v.At(m, server)
+		switch {
+		case has && known:
+			return d, false
+		case has:
+			d, known = at, true
+		}
+	}
+	return d, known
 }
 
 // send sends a request to a member.

@@ -29,6 +29,7 @@ type script struct {
 
 	mu    sync.Mutex
 	on    map[string][]string
+	last  map[string]string // the last request of each method
 	sinks []transport.Sink
 }
 
@@ -41,7 +42,7 @@ func (s *script) set(method string, messages ...string) {
 
 // newScript returns a server with the given capabilities, an object.
 func newScript(modern bool, caps string) *script {
-	s := &script{modern: modern, caps: caps, heard: make(chan string, 100), answer: make(chan struct{}, 10), on: map[string][]string{}}
+	s := &script{modern: modern, caps: caps, heard: make(chan string, 100), answer: make(chan struct{}, 10), on: map[string][]string{}, last: map[string]string{}}
 	s.set("server/discover", `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+caps+`,"ttlMs":0,"cacheScope":"private"}}`)
 	s.set("initialize", `{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"serverInfo":{"name":"s","version":"1"}}}`)
 	if modern {
@@ -93,6 +94,7 @@ func (s *script) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	method := string(m.Text(m.Method))
 	s.mu.Lock()
 	messages, known := s.on[method]
+	s.last[method] = string(m.Raw)
 	s.mu.Unlock()
 	if !slices.Contains(unheard, method) {
 		s.heard <- string(m.Raw)

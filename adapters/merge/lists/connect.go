@@ -41,6 +41,10 @@ func (r *Refresher) connect(ctx context.Context) (*connection, error) {
 	return r.connectLegacy(ctx)
 }
 
+// declared are the capabilities of Dragoman's own sessions. Servers name the resources of their apps only to clients that declare MCP Apps
+// (SEP-1865, Capability Negotiation); those that do not pass over them.
+const declared = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+
 // legacyConnection is a connection to a legacy member: a session as a client has it.
 type legacyConnection struct {
 	r       *Refresher
@@ -51,7 +55,7 @@ func (r *Refresher) connectLegacy(ctx context.Context) (*connection, error) {
 	c, gone := &legacyConnection{r: r}, make(chan struct{})
 	c.session = proxy.NewSession(r.opt.NewID()+"/"+r.name, "merge", r.name, proxy.Caller{}, time.Now())
 	c.session.OnEnd(func() { close(gone) })
-	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte("{}")}, {Key: "clientInfo", Value: r.opt.Info}})
+	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte(declared)}, {Key: "clientInfo", Value: r.opt.Info}})
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses the session: %d %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
@@ -125,12 +129,12 @@ func (c *modernConnection) Ask(ctx context.Context, method string, params []wire
 
 // exchange returns a modern request of Dragoman's own.
 func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy.Exchange, error) {
-	meta := wire.Object(rules.ModernMeta(c.r.opt.Info, []byte("{}")))
+	meta := wire.Object(rules.ModernMeta(c.r.opt.Info, []byte(declared)))
 	m, err := wire.Scan(Request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
 	if err != nil {
 		return nil, err
 	}
-	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.opt.Info, Caps: []byte("{}")}
+	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.opt.Info, Caps: []byte(declared)}
 	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 

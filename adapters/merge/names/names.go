@@ -211,6 +211,14 @@ func (t *Table) Find(name string) (Name, error) {
 	return Name{}, e
 }
 
+// Servers returns the servers that have a name of their own, in the order of the entries.
+func (t *Table) Servers(name string) (all []string) {
+	for _, i := range t.plain[name] {
+		all = append(all, t.entries[i].Server)
+	}
+	return all
+}
+
 // Certain reports whether Find gives the same server for a name whatever entries are added: the name begins with that of a server.
 func (t *Table) Certain(name string) bool {
 	server, original, ok := strings.Cut(name, t.style.Separator)

@@ -6,11 +6,19 @@ import "strings"
 // §3.1, §3.2.2), so that the URI of a resource stays one when it is written below it.
 const scheme = "dragoman+"
 
+// app begins the URIs of MCP Apps (SEP-1865). Hosts refuse a reference that begins otherwise, so that theirs names the server in the place of
+// the host.
+const app = "ui://"
+
 // PublicURI returns the URI by which clients reach a resource of a server, where the plain one belongs to another server. It is also made of
 // URI templates (RFC 6570): an expansion of the result is the result of an expansion. server is a name of letters, digits, - and _.
 //
 //	demo://x/{id} of docs    dragoman+docs://demo///x/{id}
+//	ui://chart/{id} of docs  ui://dragoman+docs/chart/{id}
 func PublicURI(server, uri string) string {
+	if rest, ok := strings.CutPrefix(uri, app); ok {
+		return app + scheme + server + "/" + rest
+	}
 	head := scheme + strings.ReplaceAll(server, "_", ".") + "://" // no _ in a scheme, no . in a server's name
 	if at, rest, ok := strings.Cut(uri, ":"); ok && isScheme(at) {
 		return head + at + "/" + rest
@@ -20,6 +28,10 @@ func PublicURI(server, uri string) string {
 
 // SplitURI reverses PublicURI; ok is false if the URI is none of its results. Schemes are compared as RFC 3986 §6.2.2.1 says.
 func SplitURI(public string) (server, uri string, ok bool) {
+	if rest, ok := cutFold(public, app+scheme); ok {
+		server, rest, ok = strings.Cut(rest, "/")
+		return strings.ToLower(server), app + rest, ok && server != ""
+	}
 	at, rest, found := strings.Cut(public, "://")
 	if !found || len(at) <= len(scheme) || !strings.EqualFold(at[:len(scheme)], scheme) {
 		return "", "", false
@@ -33,6 +45,14 @@ func SplitURI(public string) (server, uri string, ok bool) {
 		return server, rest, true
 	}
 	return server, inner + ":" + rest, true
+}
+
+// cutFold is strings.CutPrefix for a prefix of which capitals do not matter.
+func cutFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return "", false
+	}
+	return s[len(prefix):], true
 }
 
 // Scheme returns the scheme of a URI or template in lower case; empty if it has none.

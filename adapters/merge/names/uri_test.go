@@ -2,6 +2,7 @@ package names
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -18,7 +19,13 @@ func TestPublicURI(t *testing.T) {
 		{"docs", "demo://x/{id}", "dragoman+docs://demo///x/{id}"},
 		{"docs", "1demo:x", "dragoman+docs:///1demo:x"},
 		{"docs", "", "dragoman+docs:///"},
-		{"docs", "dragoman+other://demo///x", "dragoman+docs://dragoman+other///demo///x"}, // another Dragoman's
+		{"docs", "dragoman+other://demo///x", "dragoman+docs://dragoman+other///demo///x"},       // another Dragoman's
+		{"my_docs-2", "ui://chart/view.html?a#b", "ui://dragoman+my_docs-2/chart/view.html?a#b"}, // hosts take no other scheme
+		{"docs", "ui://{chart}", "ui://dragoman+docs/{chart}"},
+		{"docs", "ui://", "ui://dragoman+docs/"},
+		{"docs", "ui:x", "dragoman+docs://ui/x"},
+		{"docs", "UI://x", "dragoman+docs://UI///x"},
+		{"docs", "ui://dragoman+other/x", "ui://dragoman+docs/dragoman+other/x"},
 	} {
 		got := PublicURI(test.server, test.uri)
 		if got != test.want {
@@ -31,13 +38,17 @@ func TestPublicURI(t *testing.T) {
 }
 
 func TestSplitURI(t *testing.T) {
-	for _, uri := range []string{"", "demo://x", "dragoman://docs/demo/x", "dragoman+://demo/x", "dragoman+docs:demo/x", "dragoman+docs://demo", "dragoman+docs://d_m/x", "dragoman+docs://1demo/x"} {
+	for _, uri := range []string{"", "demo://x", "dragoman://docs/demo/x", "dragoman+://demo/x", "dragoman+docs:demo/x", "dragoman+docs://demo", "dragoman+docs://d_m/x", "dragoman+docs://1demo/x",
+		"ui://docs/x", "ui://dragoman+/x", "ui://dragoman+docs", "ui:dragoman+docs/x"} {
 		if server, inner, ok := SplitURI(uri); ok {
 			t.Errorf("%q is %q of %q", uri, inner, server)
 		}
 	}
 	if server, uri, ok := SplitURI("DRAGOMAN+Docs://demo///x"); !ok || server != "docs" || uri != "demo://x" {
 		t.Errorf("in capitals: %q of %q, %v", uri, server, ok)
+	}
+	if server, uri, ok := SplitURI("UI://Dragoman+Docs/X"); !ok || server != "docs" || uri != "ui://X" {
+		t.Errorf("an app in capitals: %q of %q, %v", uri, server, ok)
 	}
 }
 
@@ -51,7 +62,7 @@ func TestScheme(t *testing.T) {
 
 // A public URI leads back, and it is a URI to others if the server's is one.
 func FuzzPublicURI(f *testing.F) {
-	for _, uri := range []string{"demo://x/1", "file:///a?b#c", "urn:a:b", "a b", "{+x}", "http://[::1]:80/"} {
+	for _, uri := range []string{"demo://x/1", "file:///a?b#c", "urn:a:b", "a b", "{+x}", "http://[::1]:80/", "ui://x/y"} {
 		f.Add(uri)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
@@ -62,7 +73,7 @@ func FuzzPublicURI(f *testing.F) {
 		if u, err := url.Parse(uri); err != nil || !u.IsAbs() || u.Opaque != "" { // package url does not look into opaque parts
 			return
 		}
-		if u, err := url.Parse(public); err != nil || u.Scheme != "dragoman+my.docs" {
+		if u, err := url.Parse(public); err != nil || u.Scheme != "dragoman+my.docs" && !strings.HasPrefix(public, "ui://dragoman+my_docs/") {
 			t.Errorf("%q of %q: %v", public, uri, err)
 		}
 	})

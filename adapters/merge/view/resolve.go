@@ -89,7 +89,7 @@ func (v *View) server(uri string) (string, *proxy.Error) {
 			found = append(found, t.server)
 		}
 	}
-	if len(found) == 0 {
+	if _, _, long := names.SplitURI(uri); len(found) == 0 && !long {
 		found = v.uris.schemes[names.Scheme(uri)]
 	}
 	switch len(found) {
@@ -181,6 +181,12 @@ func (v *View) located(uri, server string) (names.Name, *proxy.Error) {
 	return names.Name{Server: server, Original: uri}, err
 }
 
+// names reports whether a URI names one of the servers.
+func (v *View) names(uri string) bool {
+	of, _, ok := names.SplitURI(uri)
+	return ok && v.of.members[of] != nil
+}
+
 // Locate returns the server that a URI means, and its own URI there; an error if it means none, or several.
 func (v *View) Locate(uri string) (names.Name, *proxy.Error) { return v.located(uri, "") }
 
@@ -221,6 +227,13 @@ func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
 		d.Name, err = v.located(name, server)
 	}
 	return d, err
+}
+
+// At returns the destination of a call of a tool at one of several servers that have it under the name in the request.
+func (v *View) At(m *wire.Message, server string) (d Destination, ok bool) {
+	name := string(m.Text(m.Name))
+	d = Destination{Name: names.Name{Server: server, Original: name}, At: m.Name}
+	return d, slices.Contains(v.list(catalogue.Tools).table.Servers(name), server)
 }
 
 // Certain reports whether the server of a request does not depend on lists that are not known yet, and of which kind these are.

@@ -13,6 +13,7 @@ func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
 			m.Replace(at, wire.AppendText(nil, public))
 		}
 	}
+	v.appURIs(m, wire.Get(m.Raw, result, "_meta"), server)
 	block := func(at wire.Span) { // a resource link, or an embedded resource
 		if wire.Get(m.Raw, at, "type").Is(m.Raw, "resource_link") {
 			replace(wire.Get(m.Raw, at, "uri"))
@@ -37,10 +38,20 @@ func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
 	}
 }
 
-// appURIs makes the references of a tool to the resources that show it lead to its server (MCP Apps, SEP-1865).
-func (v *View) appURIs(m *wire.Message, server string) {
-	meta := wire.Get(m.Raw, m.Whole(), "_meta")
-	for _, at := range [...]wire.Span{wire.Path(m.Raw, meta, "ui", "resourceUri"), wire.Get(m.Raw, meta, "ui/resourceUri")} {
+// appPlaces returns where the _meta of a tool, or of its result, refers to a resource that shows it: as SEP-1865 has it, as its drafts
+// had it, and as ChatGPT's apps do.
+func appPlaces(raw []byte, meta wire.Span) [3]wire.Span {
+	return [...]wire.Span{wire.Path(raw, meta, "ui", "resourceUri"), wire.Get(raw, meta, "ui/resourceUri"), wire.Get(raw, meta, "openai/outputTemplate")}
+}
+
+// RefersToApp reports whether a message refers to the resource of an app.
+func RefersToApp(m *wire.Message) bool {
+	return m.Meta.Present() && appPlaces(m.Raw, m.Meta) != [3]wire.Span{}
+}
+
+// appURIs makes the references in the _meta of a tool, or of its result, to the resources that show it lead to its server (MCP Apps).
+func (v *View) appURIs(m *wire.Message, meta wire.Span, server string) {
+	for _, at := range appPlaces(m.Raw, meta) {
 		if !at.IsString(m.Raw) {
 			continue
 		}

@@ -191,7 +191,7 @@ func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 	switch {
 	case l.table != nil:
 		return l.table.Public(i)
-	case kind == catalogue.Templates && v.snap.Owner(e.Original) == e.Server:
+	case kind == catalogue.Templates && v.snap.Owner(e.Original) == e.Server && !v.names(e.Original):
 		return e.Original
 	case kind == catalogue.Templates:
 		return names.PublicURI(e.Server, e.Original)
@@ -199,9 +199,10 @@ func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 	return v.PublicURI(e.Server, e.Original)
 }
 
-// PublicURI returns the URI by which clients reach a resource of a member: the plain one, if that leads to the member.
+// PublicURI returns the URI by which clients reach a resource of a member: the plain one, if that leads to the member. One that looks like
+// a long one of this endpoint, as those of another Dragoman may, does not.
 func (v *View) PublicURI(server, uri string) string {
-	if to, err := v.server(uri); err == nil && to == server {
+	if to, err := v.server(uri); err == nil && to == server && !v.names(uri) {
 		return uri
 	}
 	return names.PublicURI(server, uri)
@@ -219,7 +220,7 @@ func (v *View) rendered(dst []byte, kind catalogue.Kind, l *list, i int) []byte 
 		m.Replace(wire.Get(e.raw, m.Whole(), kind.Key()), wire.AppendText(nil, public))
 	}
 	if kind == catalogue.Tools {
-		v.appURIs(&m, e.Server)
+		v.appURIs(&m, wire.Get(m.Raw, m.Whole(), "_meta"), e.Server)
 	}
 	return m.Append(dst)
 }
