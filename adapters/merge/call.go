@@ -8,6 +8,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/merge/handles"
+	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -31,7 +32,32 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return u.modernTask(ex, method)
 	}
-	return nil, notOffered(method)
+	return u.beyond(ex, u.view, u.send)
+}
+
+// beyond sends a request whose method is none of the protocol to the member that alone can answer it.
+func (u *Upstream) beyond(ex *proxy.Exchange, sees func(proxy.Caller) *view.View, send sender) (proxy.Replies, error) {
+	m, v := &ex.Msg, sees(ex.Caller)
+	method := string(m.Text(m.Method))
+	if ofProtocol(method) {
+		return nil, notOffered(method)
+	}
+	server, err := v.Beyond(m, legacyVersion(ex))
+	if err != nil {
+		return nil, err
+	}
+	if server == "" {
+		return nil, notOffered(method)
+	}
+	return send(ex, v, view.Destination{Name: names.Name{Server: server}})
+}
+
+// sender sends a request to a member.
+type sender func(ex *proxy.Exchange, v *view.View, d view.Destination) (proxy.Replies, error)
+
+// ofProtocol reports whether a method is one of the protocol, or of the tasks extension.
+func ofProtocol(method string) bool {
+	return rules.Known(method) || strings.HasPrefix(method, "tasks/")
 }
 
 // notOffered is the error for methods that no member is known to have.
@@ -122,7 +148,10 @@ func (u *Upstream) send(ex *proxy.Exchange, v *view.View, d view.Destination) (p
 	}
 	c := proxy.Lend[call](ex, slot)
 	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, member, ex.Msg
-	if d.At == ex.Msg.TaskID {
+	switch d.At {
+	case wire.Span{}:
+		c.beyond = true
+	case ex.Msg.TaskID:
 		c.task = d.Original
 	}
 	if err := c.address(&d); err != nil {
@@ -147,6 +176,7 @@ type call struct {
 	ex     *proxy.Exchange
 	member *member
 	asked  wire.Message // the request as the client has sent it
+	beyond bool         // its method is none of the protocol: nobody looks into its result
 	task   string       // the member's id of the task that the request is about; empty: it is about none
 	own    []byte       // the request as the member gets it
 	reply  []byte       // memory of edited replies
@@ -161,6 +191,7 @@ func (c *call) address(d *view.Destination) error {
 	if err := c.openState(); err != nil {
 		return err
 	}
+	view.DropServer(m)
 	if string(m.Text(d.At)) != d.Original {
 		m.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
@@ -213,7 +244,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 
 // public puts the names of the merged endpoint into a reply.
 func (c *call) public(m *wire.Message) (err error) {
-	uris := m.Kind == wire.Result && (bytes.Contains(m.Raw, []byte(`"uri"`)) || view.RefersToApp(m))
+	uris := m.Kind == wire.Result && !c.beyond && (bytes.Contains(m.Raw, []byte(`"uri"`)) || view.RefersToApp(m))
 	state := m.Kind == wire.Result && m.ResultType.Is(m.Raw, "input_required")
 	log := m.Is("notifications/message")
 	if !uris && !state && !log && handles.TaskPlaces(nil, m, &c.asked) == nil {
@@ -229,7 +260,7 @@ func (c *call) public(m *wire.Message) (err error) {
 		c.sealState(m)
 	case c.task != "":
 		c.v.ResultURIs(m, wire.Get(m.Raw, m.Result, "result"), c.member.Name)
-	default:
+	case uris:
 		c.v.ResultURIs(m, m.Result, c.member.Name)
 	}
 	handles.PublicTasks(m, &c.asked, c.handle)

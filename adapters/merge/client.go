@@ -138,7 +138,8 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	case "tasks/list":
 		return u.client(ex.Session).listTasks(ex)
 	}
-	return nil, notOffered(method)
+	c := u.client(ex.Session)
+	return u.beyond(ex, c.view, c.send)
 }
 
 // initialize answers initialize.
@@ -176,7 +177,8 @@ func (c *client) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 }
 
-// notify passes on a notification of the client: of progress to the member whose question it is about, of changed roots to all.
+// notify passes on a notification of the client: of progress to the member whose question it is about, of changed roots to all, and one that
+// is none of the protocol to the member that alone may know it.
 func (c *client) notify(ex *proxy.Exchange) {
 	m := &ex.Msg
 	switch {
@@ -186,18 +188,29 @@ func (c *client) notify(ex *proxy.Exchange) {
 		}
 	case m.Is("notifications/progress"):
 		server, token, ok := strings.Cut(string(m.Text(m.ProgressToken)), "/")
-		seats := c.all()
-		i := slices.IndexFunc(seats, func(s *seat) bool { return s.member.Name == server })
-		if !ok || i < 0 {
-			return
+		if ok {
+			c.pass(m, server, func(own *wire.Message) { own.Replace(m.ProgressToken, []byte(token)) })
 		}
-		own := *m
-		own.Edits = nil
-		own.Replace(m.ProgressToken, []byte(token))
-		handles.OwnTask(&own, server)
-		if own, err := own.Clone(); err == nil {
-			seats[i].deliver(own)
+	case m.Kind == wire.Notification && !m.Is("notifications/initialized"):
+		if server, err := c.view(ex.Caller).Beyond(m, ex.Client.Version); err == nil {
+			c.pass(m, server, view.DropServer)
 		}
+	}
+}
+
+// pass passes a notification of the client, edited, on to a member at which the client has a session.
+func (c *client) pass(m *wire.Message, server string, edit func(own *wire.Message)) {
+	seats := c.all()
+	i := slices.IndexFunc(seats, func(s *seat) bool { return s.member.Name == server })
+	if i < 0 {
+		return
+	}
+	own := *m
+	own.Edits = nil
+	edit(&own)
+	handles.OwnTask(&own, server)
+	if own, err := own.Clone(); err == nil {
+		seats[i].deliver(own)
 	}
 }
 
@@ -252,6 +265,7 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 	if string(own.Text(d.At)) != d.Original {
 		own.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
+	view.DropServer(&own)
 	handles.OwnTask(&own, member.Name)
 	for again := false; ; again = true {
 		s, err := c.seat(ex, member)

@@ -87,6 +87,11 @@ func (u *Upstream) note(level, server, msg string, err error) {
 
 // Do implements proxy.Upstream.
 func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
+	if len(ex.Msg.Edits) > 0 { // of policies of the endpoint: what they have written counts
+		if _, err := ex.Msg.Settle(nil); err != nil {
+			return nil, proxy.Errf(proxy.Internal, "an edited request is no message: %w", err)
+		}
+	}
 	if ex.Client.Era == proxy.Legacy {
 		return u.legacy(ex)
 	}

@@ -210,11 +210,14 @@ func (k *seatCall) Close() error {
 // public makes a message of the member one for the client; false if it is not for the client. asked is the request that a result answers.
 func (s *seat) public(v *view.View, m, asked *wire.Message) bool {
 	handles.PublicTasks(m, asked, s.publicTask)
+	handles.PublicElicitations(m, s.member.Name)
 	switch m.Kind {
 	case wire.Request:
 		return s.question(m)
 	case wire.Result:
-		v.ResultURIs(m, m.Result, s.member.Name)
+		if asked == nil || ofProtocol(string(asked.Text(asked.Method))) {
+			v.ResultURIs(m, m.Result, s.member.Name)
+		}
 	case wire.Notification:
 		switch {
 		case m.Is("notifications/message"):

@@ -1,5 +1,5 @@
-// Package handles translates what the servers of a merge give a client to bring back, which two servers may choose alike: ids of tasks. A
-// modern client gets a sealed handle, which opens for that client alone. A legacy client, whose session nobody else has, gets the id behind
+// Package handles translates what the servers of a merge give a client to bring back, which two servers may choose alike: ids of tasks, and of
+// questions. A modern client gets a sealed handle, which opens for that client alone. A legacy client, whose session nobody else has, gets the id behind
 // the name of the server.
 package handles
 

@@ -48,6 +48,27 @@ func (v *View) Offer(version string, path ...string) (servers []string) {
 	return servers
 }
 
+// extends reports whether capabilities have something that is none of the protocol, and that may have methods. MCP Apps have none.
+func extends(caps []byte) bool {
+	all := wire.Whole(caps)
+	for key := range wire.Members(caps, all) {
+		if name := string(key.Text(caps)); name != "extensions" && name != "experimental" && !slices.Contains(ofProtocol, name) {
+			return true
+		}
+	}
+	for _, group := range [...]string{"extensions", "experimental"} {
+		for key := range wire.Members(caps, wire.Get(caps, all, group)) {
+			if !key.Is(caps, translate.TasksExtension) && !key.Is(caps, appsExtension) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// appsExtension is the name of MCP Apps (SEP-1865).
+const appsExtension = "io.modelcontextprotocol/ui"
+
 // ofProtocol are the server capabilities of the protocol, of all revisions.
 var ofProtocol = []string{"tools", "prompts", "resources", "completions", "logging", "tasks"}
 

@@ -16,15 +16,48 @@ import (
 const serverKey = "io.dragoman/server"
 
 // explicit returns the server that a request names in its _meta; empty if it names none.
-func explicit(m *wire.Message) string {
-	return string(wire.Get(m.Raw, m.Meta, serverKey).Text(m.Raw))
+func (k *Maker) explicit(m *wire.Message) (string, *proxy.Error) {
+	at := wire.Get(m.Raw, m.Meta, serverKey)
+	switch {
+	case !at.Present():
+		return "", nil
+	case !at.IsString(m.Raw):
+		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", serverKey)
+	}
+	server := string(at.Text(m.Raw))
+	return server, k.member(server)
+}
+
+// DropServer drops the member of _meta that names a server, which is for Dragoman alone.
+func DropServer(m *wire.Message) {
+	if m.Meta.IsObject(m.Raw) && wire.Get(m.Raw, m.Meta, serverKey).Present() {
+		m.EditObject(m.Meta, []wire.Change{{Key: serverKey}})
+	}
+}
+
+// Beyond finds out for which server a message is whose method is none of the protocol: the one that it names, else the only one that
+// offers clients of a legacy revision, or modern ones if version is empty, what is none of the protocol. Empty: it is for none.
+func (v *View) Beyond(m *wire.Message, version string) (server string, err *proxy.Error) {
+	if server, err = v.of.explicit(m); server != "" || err != nil {
+		return server, err
+	}
+	for _, s := range v.snap.Servers {
+		switch {
+		case v.of.members[s.Name] == nil || !extends(offered(s, version)):
+		case server != "":
+			return "", nil
+		default:
+			server = s.Name
+		}
+	}
+	return server, nil
 }
 
 // named returns the server that a name of a tool or prompt means, and its own name there (seed 004, Routing Resolution Algorithm).
 func (v *View) named(kind catalogue.Kind, name, server string) (names.Name, *proxy.Error) {
 	table := v.list(kind).table
 	if server != "" {
-		return table.At(server, name), v.of.member(server)
+		return table.At(server, name), nil
 	}
 	at, err := table.Find(name)
 	if err != nil {
@@ -175,7 +208,7 @@ func (v *View) located(uri, server string) (names.Name, *proxy.Error) {
 		return names.Name{Server: of, Original: plain}, nil
 	}
 	if server != "" {
-		return names.Name{Server: server, Original: uri}, v.of.member(server)
+		return names.Name{Server: server, Original: uri}, nil
 	}
 	server, err := v.server(uri)
 	return names.Name{Server: server, Original: uri}, err
@@ -220,7 +253,11 @@ func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
 	if !d.At.IsString(m.Raw) {
 		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
 	}
-	name, server := string(m.Text(d.At)), explicit(m)
+	name := string(m.Text(d.At))
+	server, err := v.of.explicit(m)
+	if err != nil {
+		return d, err
+	}
 	if kind == catalogue.Tools || kind == catalogue.Prompts {
 		d.Name, err = v.named(kind, name, server)
 	} else {
@@ -241,7 +278,7 @@ func (v *View) Certain(m *wire.Message) (catalogue.Kind, bool) {
 	at, kind := about(m)
 	name := string(m.Text(at))
 	switch {
-	case explicit(m) != "":
+	case wire.Get(m.Raw, m.Meta, serverKey).Present():
 		return kind, true
 	case kind == catalogue.Tools || kind == catalogue.Prompts:
 		return kind, v.list(kind).table.Certain(name)
