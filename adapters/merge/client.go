@@ -21,6 +21,7 @@ import (
 type client struct {
 	u       *Upstream
 	session *proxy.Session
+	hosted  handles.Hosted // tasks that it runs for members
 
 	mu    sync.Mutex
 	seats map[string]*seat // by member
@@ -191,6 +192,8 @@ func (c *client) notify(ex *proxy.Exchange) {
 		if ok {
 			c.pass(m, server, func(own *wire.Message) { own.Replace(m.ProgressToken, []byte(token)) })
 		}
+	case m.Is("notifications/tasks/status"):
+		c.pass(m, c.hosted.Server(string(m.Text(m.TaskID))), func(*wire.Message) {})
 	case m.Kind == wire.Notification && !m.Is("notifications/initialized"):
 		if server, err := c.view(ex.Caller).Beyond(m, ex.Client.Version); err == nil {
 			c.pass(m, server, view.DropServer)

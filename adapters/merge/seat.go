@@ -240,6 +240,11 @@ func (s *seat) public(v *view.View, m, asked *wire.Message) bool {
 // many open, and the member was told so.
 func (s *seat) question(m *wire.Message) bool {
 	own := string(m.Of(m.ID))
+	if !s.c.hosted.Allows(m, s.member.Name) {
+		s.deliver(proxy.ErrorMessage([]byte(own), errTask()))
+		return false
+	}
+	method, begins := string(m.Text(m.Method)), m.Task.Present()
 	s.mu.Lock()
 	id, err := s.c.session.Expect(func(answer *wire.Message) {
 		s.mu.Lock()
@@ -249,6 +254,7 @@ func (s *seat) question(m *wire.Message) bool {
 		back.Edits = nil
 		back.Replace(answer.ID, []byte(own))
 		handles.OwnTask(&back, s.member.Name)
+		s.c.hosted.Answered(&back, method, begins, s.member.Name)
 		if back, err := back.Clone(); err == nil {
 			s.deliver(back)
 		}

@@ -145,5 +145,10 @@ func (s *seat) can(path ...string) bool {
 	}
 }
 
-// publicTask returns the id by which a legacy client knows a task of the member.
-func (s *seat) publicTask(own string) string { return handles.Join(s.member.Name, own) }
+// publicTask returns the id by which a legacy client knows a task of the member; for one that it runs itself its own.
+func (s *seat) publicTask(own string) string {
+	if s.c.hosted.Server(own) == s.member.Name {
+		return own
+	}
+	return handles.Join(s.member.Name, own)
+}

@@ -325,3 +325,58 @@ func TestToolsThatRunOnlyAsTasks(t *testing.T) {
 		}
 	}
 }
+
+// Tasks that the client runs for its servers are known to the member that has begun them, and to no other.
+func TestTasksOfTheClient(t *testing.T) {
+	_, p, servers, sessions := talkers(t, true)
+	ask := func(i int, method, params string) string {
+		t.Helper()
+		if err := sessions[i].Push([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case asked := <-p.pushed:
+			return asked
+		case refused := <-servers[i].heard:
+			return refused
+		}
+	}
+	answer := func(i int, asked, result string) string {
+		t.Helper()
+		m, err := wire.Scan([]byte(asked))
+		if err != nil || m.Kind != wire.Request {
+			t.Fatalf("the client received %s", asked)
+		}
+		p.notify(`{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"result":` + result + `}`)
+		return <-servers[i].heard
+	}
+	for i, id := range []string{"x", "y"} {
+		asked := ask(i, "sampling/createMessage", `"task":{"ttl":1}`)
+		has(t, answer(i, asked, `{"task":{"taskId":"`+id+`","status":"working"}}`), `"task":{"taskId":"`+id+`"`)
+	}
+	asked := ask(0, "sampling/createMessage", `"messages":[]`)
+	answer(0, asked, `{"task":{"taskId":"z"}}`) // it has not asked for a task
+	for i, own := range []string{"x", "y"} {
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel"} {
+			for _, id := range []string{"x", "y", "z", "a/x"} {
+				got := ask(i, method, `"taskId":"`+id+`","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}`)
+				if id != own {
+					has(t, got, `"id":1,"error":{"code":-32602`)
+					continue
+				}
+				has(t, got, `"method":"`+method+`"`, `"params":{"taskId":"`+id+`","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}}`)
+				has(t, answer(i, got, `{"taskId":"`+id+`"}`), `"result":{"taskId":"`+id+`"}`)
+			}
+		}
+		list := ask(i, "tasks/list", "")
+		has(t, answer(i, list, `{"tasks":[{"taskId":"x"},{"taskId":"y"},{"taskId":"z"}],"nextCursor":"c"}`), `"result":{"tasks":[{"taskId":"`+own+`"}],"nextCursor":"c"}`)
+		p.notify(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"` + own + `","status":"completed"}}`)
+		has(t, <-servers[i].heard, `"notifications/tasks/status"`, `"taskId":"`+own+`"`)
+	}
+	p.notify(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"z","status":"completed"}}`)
+	for i := range servers {
+		if n := len(servers[i].heard); n > 0 {
+			t.Errorf("server %d has heard %s", i, <-servers[i].heard)
+		}
+	}
+}
