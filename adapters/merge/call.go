@@ -24,7 +24,7 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	switch method {
 	case "server/discover":
-		return u.discover(ex), nil
+		return u.discover(ex)
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
 		return u.forward(ex)
 	case "subscriptions/listen":
@@ -65,8 +65,11 @@ func notOffered(method string) *proxy.Error {
 	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered for several servers at once; send it to /servers/NAME/mcp", method)
 }
 
-// discover answers server/discover.
-func (u *Upstream) discover(ex *proxy.Exchange) proxy.Replies {
+// discover answers server/discover, once it is known what the members offer.
+func (u *Upstream) discover(ex *proxy.Exchange) (proxy.Replies, error) {
+	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
+		return nil, err
+	}
 	v := u.view(ex.Caller)
 	var instructions []byte
 	if text := v.Instructions(); text != "" {
@@ -79,7 +82,7 @@ func (u *Upstream) discover(ex *proxy.Exchange) proxy.Replies {
 		{Key: "instructions", Value: instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.opt.Info}})},
-	})))
+	}))), nil
 }
 
 // answerList answers a request for a list, of which sees returns what a caller sees.

@@ -113,7 +113,7 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	method := proxy.Method(m.Text(m.Method))
 	if method == "initialize" {
-		return u.initialize(ex), nil
+		return u.initialize(ex)
 	}
 	if ex.Session.State() == proxy.Created {
 		answer, err := rules.Early(m)
@@ -143,8 +143,11 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	return u.beyond(ex, c.view, c.send)
 }
 
-// initialize answers initialize.
-func (u *Upstream) initialize(ex *proxy.Exchange) proxy.Replies {
+// initialize answers initialize, once it is known what the members offer.
+func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
+	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
+		return nil, err
+	}
 	v := u.view(ex.Caller)
 	u.client(ex.Session)
 	var instructions []byte
@@ -156,7 +159,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) proxy.Replies {
 		{Key: "capabilities", Value: v.Capabilities(rules.Settle(ex.Client.Version))},
 		{Key: "serverInfo", Value: u.opt.Info},
 		{Key: "instructions", Value: instructions},
-	})))
+	}))), nil
 }
 
 // setLevel answers logging/setLevel. The level counts at all members, those that are used later included.

@@ -68,6 +68,24 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
+// A handshake before the members were asked waits for them: a client asks for nothing that it was not offered.
+func TestHandshakesWaitForMembers(t *testing.T) {
+	for what, ask := range map[string]func(r *rig) reply{
+		"modern": func(r *rig) reply { return r.call("server/discover", "") },
+		"legacy": func(r *rig) reply {
+			p := &peer{r: r, session: proxy.NewSession("s", "streamable-http", "", proxy.Caller{}, time.Now())}
+			t.Cleanup(func() { p.session.End(proxy.Closed) })
+			return p.call("initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}`)
+		},
+	} {
+		r := newRig(t, Options{}, "b legacy", "a modern")
+		r.Start()
+		if got := ask(r); got.at("capabilities", "tools", "listChanged") != "true" || got.at("instructions") != "# a\n\nThis is a.\n\n# b\n\nThis is b." {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
 func TestCallsOfAll(t *testing.T) {
 	r := newRig(t, Options{}, "a modern", "b legacy", "c modern")
 	r.Start()

@@ -57,6 +57,8 @@ func TestFetch(t *testing.T) {
 		"the same cursor":       {[]string{`{"tools":[{"name":"a"}],"nextCursor":"c"}`, `{"tools":[{"name":"b"}],"nextCursor":"c"}`}, "a b", 0, false, ""},
 		"a cursor that is none": {[]string{`{"tools":[{"name":"a"}],"nextCursor":7}`}, "a", 0, false, ""},
 		"an error":              {[]string{`{"code":-32603,"message":"no"}`}, "", 0, false, "tools/list with the error -32603 no"},
+		"no such method":        {[]string{`{"code":-32601,"message":"no"}`}, "", 0, false, ""},
+		"a page that is none":   {[]string{`{"tools":[{"name":"a"}],"nextCursor":"c"}`, `{"code":-32601,"message":"no"}`}, "", 0, false, "tools/list with the error -32601 no"},
 		"lost":                  {[]string{`{"tools":[{"name":"a"}],"nextCursor":"c"}`, "gone"}, "", 0, false, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {

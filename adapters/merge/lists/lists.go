@@ -66,6 +66,9 @@ func Fetch(ctx context.Context, own Asker, kind catalogue.Kind) (l catalogue.Lis
 		if err != nil {
 			return l, err
 		}
+		if m.Kind == wire.Failure && m.ErrorCode == proxy.CodeMethodNotFound && cursor == nil {
+			return catalogue.List{}, nil // such as templates, which not all servers of resources have
+		}
 		if m.Kind == wire.Failure {
 			return l, proxy.Errf(proxy.BadAnswer, "the server answers %s with the error %d %s", kind.Method(), m.ErrorCode, m.Text(m.ErrorText))
 		}
