@@ -19,7 +19,6 @@ const (
 	AnonymousLoopback = "loopback"
 	keysFileKey       = "security.api_keys_file"
 	jwtTable          = "security.jwt."
-	maxScope          = 256 // bytes of one scope, and scopes of one list
 )
 
 func newAPIKey(name string) (*APIKey, error) {
@@ -43,15 +42,6 @@ func checkHash(item string) error {
 	digits, ok := strings.CutPrefix(item, "sha256:")
 	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != 32 { // not repeated: it may be the key itself
 		return &value.Problem{What: "is not a hash (it is not shown)", Fix: "write \"sha256:\" and 64 hexadecimal digits; `dragoman key hash` makes it of a key"}
-	}
-	return nil
-}
-
-// checkScope accepts a scope-token (RFC 6749 §3.3).
-func checkScope(item string) error {
-	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
-	if item == "" || len(item) > maxScope || strings.ContainsFunc(item, bad) {
-		return value.Problemf("%q is not a scope", value.Shorten(item))
 	}
 	return nil
 }
@@ -81,14 +71,6 @@ func newGrant(principal string) (*GrantConfig, error) {
 		return nil, &value.Problem{What: "has no name", Fix: "write the principal's, or * for everybody who has no entry of his own"}
 	}
 	return &GrantConfig{Principal: principal}, nil
-}
-
-// checkPattern accepts a name, or the beginning of names followed by a *.
-func checkPattern(name, what string) error {
-	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 4096 || value.HasControl(name) || star >= 0 && star < len(name)-1 {
-		return &value.Problem{What: value.Quote(value.Shorten(name)) + " is not " + what, Fix: "write " + what + ", or the beginning of some with a * behind"}
-	}
-	return nil
 }
 
 // renameField returns the field for what clients call something of the server's.

@@ -33,6 +33,7 @@ func (l *loader) check() {
 		upstreamCheck{l, u, UpstreamsKey + "." + u.Name, standard}.check()
 	}
 	l.checkFallbacks()
+	l.cfg.checkGroups(l.fail)
 }
 
 // checkAuth reports settings that would let in nobody, or everybody.

@@ -88,6 +88,17 @@ type Config struct {
 	Cache CacheConfig
 	// Reload says when the configuration is read again.
 	Reload ReloadConfig
+	// Merge says when several servers are one at /mcp and the paths beside it: "auto" (default) with more than one
+	// server, "always" also with one. See [Config.Merged].
+	Merge string
+	// Names says how tools and prompts of several servers are called.
+	Names NamesConfig
+	// Lists says how lists of several servers deal with a server that is away.
+	Listing ListingConfig
+	// Catalogue says where what servers offer is kept over a restart.
+	Catalogue CatalogueConfig
+	// Groups are named subsets of the servers, in the order in which they were named.
+	Groups []*Group
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
 	Upstreams []*Upstream

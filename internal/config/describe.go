@@ -93,9 +93,9 @@ func AsWritten(text string) value.Literal {
 	return value.Word(text)
 }
 
-// entries describes a table whose names the user chooses. Of two sample names, every such table accepts one.
+// entries describes a table whose names the user chooses. Of these sample names, every such table accepts one.
 func (d Described) entries(t *table) []Described {
-	for _, name := range []string{AnyName, "tool:" + AnyName} {
+	for _, name := range []string{AnyName, strings.ToLower(AnyName), "tool:" + AnyName} {
 		if t.parts != nil {
 			if parts, err := t.parts(name); err == nil {
 				d.Kind = "table"

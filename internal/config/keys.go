@@ -40,7 +40,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
 	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
-		c.securityKeys(), c.reloadKeys())
+		c.securityKeys(), c.mergeKeys(), c.reloadKeys())
 }
 
 func (c *Config) serviceKeys() []setting {
@@ -315,10 +315,6 @@ func erasField(at *[]string, least int) field.Field {
 func bytesField(at *int) field.Field { return field.Size{At: at, Least: field.Kib, Most: field.Gib} }
 
 func pemFile(at *string) field.Field { return field.Text{At: at, What: "a PEM file", Empty: true} }
-
-func scopeList(at *[]string) field.Field {
-	return field.List{At: at, Check: checkScope, What: "a list of scopes", Most: maxScope, Commas: true}
-}
 
 func checkMethod(entry string) error {
 	if entry == "" || len(entry) > maxName || value.HasControl(entry) {

@@ -212,7 +212,7 @@ func (l *loader) pick(name string) {
 		l.fail("", value.Source{Kind: value.FromFlag, Name: "--upstream"}, fmt.Sprintf("there is no upstream %q", value.Shorten(name)), fix)
 		return
 	}
-	l.cfg.Upstreams = []*Upstream{u}
+	l.cfg.Upstreams, l.cfg.Groups = []*Upstream{u}, nil
 }
 
 // fixedKey is a key, or a table of keys, that cannot change while the process runs: listeners, and state that clients
@@ -243,6 +243,7 @@ func (c *Config) fixedKeys() []fixedKey {
 		{"limits.answer_rate", &c.Limits.AnswerRate},
 		{"questions", &c.Questions},
 		{"resume", &c.Resume},
+		{"catalogue", &c.Catalogue},
 		{"monitoring.metrics_enabled", &c.Monitoring.MetricsEnabled},
 	}
 }

@@ -190,6 +190,8 @@ const (
 	toolsKey          = "tools"
 	tlsTable          = "tls."
 	TracingHeadersKey = "tracing.headers"
+	groupsKey         = "groups"
+	cataloguePathKey  = "catalogue.path"
 )
 
 // Values that the code refers to.

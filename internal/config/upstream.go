@@ -284,8 +284,7 @@ func (u *Upstream) AccessOptions() access.FilterOptions {
 	opt := access.FilterOptions{Server: u.Name, Grants: make(map[string]access.Grant), Renamed: u.renames(),
 		Versions: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Version, t.Version != "" })}
 	for _, g := range u.Access {
-		opt.Grants[g.Principal] = access.Grant{Tools: access.Names{Allow: g.Tools, Deny: g.DenyTools},
-			Prompts: access.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: access.Names{Allow: g.Resources, Deny: g.DenyResources}}
+		opt.Grants[g.Principal] = g.Grant()
 	}
 	off := func(list []*ThingConfig) (names []string) {
 		for _, t := range list {
@@ -302,6 +301,12 @@ func (u *Upstream) AccessOptions() access.FilterOptions {
 	}
 	opt.Disabled.Prompts, opt.Disabled.Resources = off(u.Prompts), off(u.Resources)
 	return opt
+}
+
+// Grant returns the grant as a filter takes it.
+func (g *GrantConfig) Grant() access.Grant {
+	return access.Grant{Tools: access.Names{Allow: g.Tools, Deny: g.DenyTools},
+		Prompts: access.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: access.Names{Allow: g.Resources, Deny: g.DenyResources}}
 }
 
 // ForwardHeader is a header of clients that is passed on to an upstream: clients send it as From, the upstream gets it

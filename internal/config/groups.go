@@ -1,0 +1,75 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// NamesConfig says how clients call the tools and prompts of several servers at one endpoint.
+type NamesConfig struct {
+	// Prefix says when a name begins with that of its server: "always" (default), "conflict" if several servers use the
+	// name, or "never". In a group "" is as elsewhere.
+	Prefix string
+	// Separator stands between the server's name and the tool's: 1 to 3 of the characters . _ -; default ".". In a group
+	// "" is as elsewhere.
+	Separator string
+	// Length is the most bytes of a name; longer ones are shortened. 24 to 128, default 64. In a group 0 is as elsewhere.
+	Length int
+}
+
+// ListingConfig says how lists of several servers deal with a server that is away.
+type ListingConfig struct {
+	// Strict makes a list an error while a part of it is not up to date; default false.
+	Strict bool
+	// Grace is how long the part of a server that was lost is shown as it was known last, up to 24 h, default 5 min; 0 leaves it
+	// out at once.
+	Grace time.Duration
+}
+
+// CatalogueConfig says where what servers offer is kept.
+type CatalogueConfig struct {
+	// Path is a file, "memory" for none, or "" (default): a file in the state directory.
+	Path string
+}
+
+// Group is a named subset of the servers, and of what they offer. It is served at /groups/NAME/… under the names that
+// several servers have at /mcp.
+type Group struct {
+	// Name matches [UpstreamName], at most 64 characters.
+	Name string
+	// Servers are its servers, in any order; empty (default): all [Config.Members].
+	Servers []string
+	// What limits what clients see and may use. Its patterns are SERVER.NAME, with the server's own name or URI of the
+	// thing; a trailing * matches any ending.
+	What GrantConfig
+	// Scopes are needed for every request to the group.
+	Scopes []string
+	Names  NamesConfig
+	// Strict is as in [ListingConfig]; it holds besides that.
+	Strict bool
+}
+
+// At returns the group's patterns for a server, as a grant of that server has them. A list of what is allowed that has
+// nothing of the server allows nothing there.
+func (g *Group) At(server string) GrantConfig {
+	own := func(list []string) (of []string) {
+		for _, pattern := range list {
+			if at, rest, _ := strings.Cut(pattern, "."); at == server {
+				of = append(of, rest)
+			}
+		}
+		return of
+	}
+	allowed := func(list []string) []string {
+		if of := own(list); of != nil || len(list) == 0 {
+			return of
+		}
+		return []string{nothing}
+	}
+	w := &g.What
+	return GrantConfig{Principal: "*", Tools: allowed(w.Tools), Prompts: allowed(w.Prompts), Resources: allowed(w.Resources),
+		DenyTools: own(w.DenyTools), DenyPrompts: own(w.DenyPrompts), DenyResources: own(w.DenyResources)}
+}
+
+// nothing is a pattern that no name and no URI matches: names have no control characters.
+const nothing = "\x00"

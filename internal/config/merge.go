@@ -1,0 +1,155 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/adapters/merge/names"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
+)
+
+// Values of merge, names.prefix and catalogue.path.
+const (
+	always     = "always"
+	onConflict = "conflict"
+	never      = "never"
+	InMemory   = "memory"
+)
+
+// Members returns the servers that are behind the merged endpoint: all but those that are a fallback of another.
+func (c *Config) Members() (members []*Upstream) {
+	for _, u := range c.Upstreams {
+		if !slices.ContainsFunc(c.Upstreams, func(other *Upstream) bool { return other.Health.Fallback == u.Name }) {
+			members = append(members, u)
+		}
+	}
+	return members
+}
+
+// Merged reports whether /mcp and the paths beside it serve several servers as one.
+func (c *Config) Merged() bool {
+	members := len(c.Members())
+	return members > 1 || members == 1 && c.Merge == always
+}
+
+// Unnamed returns the only server that is behind /mcp and the paths beside it; nil: there is none, or several are merged.
+func (c *Config) Unnamed() *Upstream {
+	if all := c.Members(); len(all) == 1 && !c.Merged() {
+		return all[0]
+	}
+	return nil
+}
+
+// Style returns how names look; group is the group's, nil is the endpoint of all servers.
+func (c *Config) Style(group *Group) names.Style {
+	n := c.Names
+	if group != nil {
+		n = NamesConfig{cmp.Or(group.Names.Prefix, n.Prefix), cmp.Or(group.Names.Separator, n.Separator), cmp.Or(group.Names.Length, n.Length)}
+	}
+	return names.Style{When: map[string]names.When{always: names.Always, onConflict: names.OnConflict, never: names.Never}[n.Prefix], Separator: n.Separator, Budget: n.Length}
+}
+
+func (c *Config) mergeKeys() []setting {
+	return []setting{
+		{key: "merge", std: Auto, doc: "when the servers are one at /mcp: auto, if there are several; always, also if there is one",
+			field: field.Enum{At: &c.Merge, Values: []string{Auto, always}}},
+		{key: "names.prefix", std: always, doc: "when the name of a tool or prompt of several servers begins with that of its server: always, on a conflict, or never",
+			field: field.Enum{At: &c.Names.Prefix, Values: []string{always, onConflict, never}}},
+		{key: "names.separator", std: names.DefaultSeparator, doc: "what stands between the name of a server and that of its tool", field: separatorField(&c.Names.Separator, false)},
+		{key: "names.length", std: "64", doc: "most bytes of such a name; longer ones are shortened", field: field.Int{At: &c.Names.Length, Least: names.MinBudget, Most: names.MaxBudget}},
+		{key: "listing.strict", std: "false", doc: "a list of several servers of which a part is not up to date is an error", field: field.Bool{At: &c.Listing.Strict}},
+		{key: "listing.grace", std: "5m", doc: "how long the part of a lost server stays in lists, as it was known last",
+			field: field.Duration{At: &c.Listing.Grace, Least: time.Second, Most: day, Zero: "it is left out at once"}},
+		{key: cataloguePathKey, std: "", doc: "file in which what several servers offer is kept over a restart, or memory; empty: a file in the state directory",
+			field: field.Text{At: &c.Catalogue.Path, What: "a file, or memory", Empty: true}},
+		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict",
+			open: entries[Group]{&c.Groups, func(g *Group) string { return g.Name }, newGroup}.table(groupParts)},
+	}
+}
+
+var separator = regexp.MustCompile(`^[._-]{1,3}$`)
+
+func separatorField(at *string, empty bool) field.Field {
+	return field.Text{At: at, Pattern: separator, Empty: empty, What: `1 to 3 of the characters . _ -, such as "." or "__"`}
+}
+
+// newGroup makes a group.
+func newGroup(name string) (*Group, error) {
+	if !UpstreamName.MatchString(name) || len(name) > maxName {
+		return nil, &value.Problem{What: fmt.Sprintf("%q is not a name for a group", value.Shorten(name)), Fix: "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first"}
+	}
+	return &Group{Name: name}, nil
+}
+
+// groupParts returns the keys of a group.
+func groupParts(g *Group) []setting {
+	list := func(key, doc, what string, at *[]string) setting {
+		return setting{key: key, doc: doc, field: field.List{At: at, Check: func(item string) error { return checkOfServer(item, what) },
+			What: `a list of SERVER.NAME such as ["github.create_issue", "files.read_*"]`, Most: maxList}}
+	}
+	return []setting{
+		{key: "servers", doc: "servers of the group; empty: all", field: field.List{At: &g.Servers, Check: checkServerName, What: "a list of the NAMEs of upstreams", Most: maxList, Commas: true}},
+		list("tools", "tools of the group, as SERVER.NAME; empty: all that are not denied", "a name", &g.What.Tools),
+		list("prompts", "prompts of the group", "a name", &g.What.Prompts),
+		list("resources", "resources of the group, as SERVER.URI", "a URI", &g.What.Resources),
+		list("deny_tools", "tools that the group lacks", "a name", &g.What.DenyTools),
+		list("deny_prompts", "prompts that the group lacks", "a name", &g.What.DenyPrompts),
+		list("deny_resources", "resources that the group lacks", "a URI", &g.What.DenyResources),
+		{key: "scopes", doc: "scopes that a caller needs for the group", field: scopeList(&g.Scopes)},
+		{key: "prefix", doc: "names.prefix of the group", field: field.Enum{At: &g.Names.Prefix, Values: []string{"", always, onConflict, never}}},
+		{key: "separator", doc: "names.separator of the group", field: separatorField(&g.Names.Separator, true)},
+		{key: "length", doc: "names.length of the group", field: field.Int{At: &g.Names.Length, Least: names.MinBudget, Most: names.MaxBudget, Zero: "as elsewhere"}},
+		{key: "strict", doc: "listing.strict of the group", field: field.Bool{At: &g.Strict}},
+	}
+}
+
+func checkServerName(name string) error {
+	if !UpstreamName.MatchString(name) {
+		return value.Problemf("%q is no NAME of an upstream", value.Shorten(name))
+	}
+	return nil
+}
+
+// checkOfServer checks a pattern SERVER.NAME.
+func checkOfServer(item, what string) error {
+	server, rest, ok := strings.Cut(item, ".")
+	if !ok || !UpstreamName.MatchString(server) {
+		return value.Problemf("%q does not begin with the NAME of an upstream and a dot", value.Shorten(item))
+	}
+	return checkPattern(rest, what)
+}
+
+// checkGroups reports groups of servers that there are not, and names of them that lead nowhere.
+func (c *Config) checkGroups(fail func(key string, from value.Source, what, fix string)) {
+	for _, g := range c.Groups {
+		table := groupsKey + "." + g.Name + "."
+		in := func(server string) bool {
+			return c.Upstream(server) != nil && (len(g.Servers) == 0 || slices.Contains(g.Servers, server))
+		}
+		for _, server := range g.Servers {
+			if c.Upstream(server) == nil {
+				fail(table+"servers", c.sources[table+"servers"], fmt.Sprintf("%q is no upstream", value.Shorten(server)), "choose from "+value.OneOf(c.names()))
+			}
+		}
+		for _, part := range groupParts(g) {
+			list, ok := part.field.(field.List)
+			if !ok || list.At == &g.Servers || list.At == &g.Scopes {
+				continue
+			}
+			for _, item := range *list.At {
+				if server, _, _ := strings.Cut(item, "."); !in(server) {
+					fail(table+part.key, c.sources[table+part.key], fmt.Sprintf("%q is about a server that is not in the group", value.Shorten(item)), "begin it with the NAME of a server of the group")
+				}
+			}
+		}
+		if len(g.Scopes) > 0 && !c.Authenticates() {
+			fail(table+"scopes", c.sources[table+"scopes"], "needs scopes, but nobody is asked who he is: everybody would get in without",
+				"ask for credentials, such as with "+apiKeysKey+", or remove it")
+		}
+	}
+}
