@@ -107,6 +107,7 @@ type Server struct {
 	ID         string // given when it was seen first
 	Name       string
 	Transport  string // STDIO, SSE or HTTP
+	Origin     []byte // see SetOrigin
 	Registered time.Time
 	Description
 	Status   Status
@@ -287,7 +288,7 @@ func (c *Catalogue) update(name string, f func(s *Server) Parts) bool {
 	servers[i] = &next
 	change := Change{Server: &next, Parts: parts &^ memory}
 	for _, kind := range [...]Kind{Resources, Templates} {
-		if parts&(1<<kind) != 0 {
+		if parts&(1<<kind) != 0 && next.Lists[kind] != nil {
 			change.Owned = append(change.Owned, c.claim(&next, kind)...)
 		}
 	}
@@ -322,6 +323,22 @@ func (c *Catalogue) claim(s *Server, kind Kind) (owned []string) {
 	}
 	c.owners = owners
 	return owned
+}
+
+// SetOrigin says which server has a name, by a hash of its address or command. If it is another one than before, it has listed nothing and
+// said nothing of itself; the URIs of the name stay.
+func (c *Catalogue) SetOrigin(name string, origin []byte) {
+	c.update(name, func(s *Server) Parts {
+		if bytes.Equal(s.Origin, origin) {
+			return 0
+		}
+		if s.Origin == nil {
+			s.Origin = origin
+			return Head
+		}
+		*s = Server{ID: s.ID, Name: s.Name, Transport: s.Transport, Registered: s.Registered, Origin: origin, Presence: s.Presence, Since: s.Since}
+		return Head | Health | lists
+	})
 }
 
 // Describe sets what a server says of itself. It reports whether that is new.

@@ -14,6 +14,8 @@ const (
 	Head   Parts = 1 << (iota + Kinds) // all but the lists and the status
 	Health                             // the status
 	memory                             // what is not stored: the presence
+
+	lists Parts = 1<<Kinds - 1
 )
 
 // Change names a server and the parts of it that a Store must write.

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,15 +44,14 @@ func (k *talker) do(ex *proxy.Exchange) (proxy.Replies, error) {
 // talkers merges talkers a and b, and returns a client's sessions at both.
 func talkers(t *testing.T, stream bool) (r *rig, p *peer, servers [2]*talker, sessions [2]*proxy.Session) {
 	t.Helper()
-	legacy := func(context.Context) (bool, error) { return false, nil }
 	var members []Member
 	transports := map[string]string{}
 	for i, name := range []string{"a", "b"} {
 		servers[i], transports[name] = newTalker(), "HTTP"
-		members = append(members, Member{Member: view.Member{Name: name}, Do: servers[i].do, Modern: legacy})
+		members = append(members, Member{Member: view.Member{Name: name}, Do: servers[i].do})
 	}
 	r = newRig(t, Options{Members: members})
-	r.opt.Catalogue.Keep(transports)
+	r.catalogue.Keep(transports)
 	p = r.newPeer(stream)
 	for i, name := range []string{"a", "b"} {
 		p.call("tools/call", `"name":"`+name+`.x","arguments":{}`)
@@ -166,8 +164,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestMembersThatRefuseASession(t *testing.T) {
 	k := newTalker()
 	k.refuses = true
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do, Modern: func(context.Context) (bool, error) { return false, nil }}}})
-	r.opt.Catalogue.Keep(map[string]string{"k": "HTTP"})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
+	r.catalogue.Keep(map[string]string{"k": "HTTP"})
 	p := r.newPeer(false)
 	for range 2 {
 		if got := p.call("tools/call", `"name":"k.x","arguments":{}`); got.err == nil || !strings.Contains(got.err.Error(), `the server "k" refuses the session: go away`) {
@@ -222,8 +220,8 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 		}
 		return k.do(ex)
 	}
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do, Modern: func(context.Context) (bool, error) { return false, nil }}}})
-	r.opt.Catalogue.Keep(map[string]string{"k": "HTTP"})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
+	r.catalogue.Keep(map[string]string{"k": "HTTP"})
 	p := r.newPeer(false)
 	c, done := r.client(p.session), make(chan error, 3)
 	ex := exchange(t, "tools/list", "")

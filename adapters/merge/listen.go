@@ -160,7 +160,7 @@ func (l *listen) branch(m *member) *branch {
 // start starts the goroutines of a listen, which its end stops.
 func (l *listen) start(ctx context.Context) bool {
 	at := l.u.now.Load()
-	before := at.view(l.u.opt.Catalogue, l.caller) // what changes after the acknowledgement is told
+	before := at.view(l.u.catalogue(), l.caller) // what changes after the acknowledgement is told
 	if len(l.lists) > 0 && !l.u.work.Spawn(func() { l.watch(ctx, at, before) }) {
 		return false
 	}
@@ -251,10 +251,10 @@ func (l *listen) watch(ctx context.Context, at *membership, before *view.View) {
 		case <-ctx.Done():
 			return
 		case <-at.replaced:
-		case <-l.u.opt.Catalogue.Changed(before.Snapshot().Version):
+		case <-l.u.catalogue().Changed(before.Snapshot().Version):
 		}
 		at = l.u.now.Load()
-		now := at.view(l.u.opt.Catalogue, l.caller)
+		now := at.view(l.u.catalogue(), l.caller)
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {

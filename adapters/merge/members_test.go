@@ -153,7 +153,7 @@ func TestSessionBeingOpenedAtAMemberThatGoes(t *testing.T) {
 		<-ex.Done()
 		return nil, errors.New("the connection was closed")
 	}
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do, Modern: never}}})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
 	p, done := r.newPeer(false), make(chan reply)
 	go func() { done <- p.call("tools/call", `"name":"k.x","arguments":{}`) }()
 	<-opening
@@ -172,7 +172,6 @@ func TestSessionBeingOpenedAtAMemberThatGoes(t *testing.T) {
 }
 
 // never answers for legacy members.
-func never(context.Context) (bool, error) { return false, nil }
 
 // A member that stays keeps its sessions, and serves later requests as it is then.
 func TestMembersAreReplaced(t *testing.T) {
@@ -241,26 +240,25 @@ func TestMembersChangeUnderCalls(t *testing.T) {
 	group.Wait()
 }
 
-// The session of Dragoman's own at a member that goes ends. The member's lists are the last known ones if it comes again, until it was
-// asked.
+// The session of Dragoman's own at a server that goes ends, and it is asked anew if it comes again.
 func TestRefreshersEndWithTheirMembers(t *testing.T) {
 	k := newTalker()
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do, Modern: never}}})
-	r.opt.Catalogue.Keep(map[string]string{"k": "HTTP"})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
+	r.catalogue.Keep(map[string]string{"k": "HTTP"})
 	r.Start()
 	r.settled()
 	first, ended := <-k.opened, make(chan struct{})
 	first.OnEnd(func() { close(ended) })
 	proceed := make(chan struct{})
 	again := r.only("k")
-	again[0].Modern = func(context.Context) (bool, error) { <-proceed; return false, nil }
+	r.modern = func(context.Context, string) (bool, error) { <-proceed; return false, nil }
 	r.SetMembers(nil)
 	<-ended
-	for r.opt.Catalogue.Snapshot().Server("k").Presence != catalogue.Away {
-		<-r.opt.Catalogue.Changed(r.opt.Catalogue.Snapshot().Version)
+	if s := r.catalogue.Snapshot().Server("k"); s != nil {
+		t.Errorf("the catalogue still has %v", s)
 	}
 	r.SetMembers(again)
-	if got := r.opt.Catalogue.Snapshot().Server("k").Presence; got != catalogue.Away {
+	if got := r.catalogue.Snapshot().Server("k").Presence; got != catalogue.Away {
 		t.Errorf("before it was asked again it is %v", got)
 	}
 	close(proceed)
@@ -283,9 +281,9 @@ func TestListensAtAMemberThatGoes(t *testing.T) {
 				}
 				return &lasting{ex: ex, ended: ended}, nil
 			}
-			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do, Modern: func(context.Context) (bool, error) { return true, nil }}}})
-			r.opt.Catalogue.Keep(map[string]string{"k": "HTTP"})
-			r.opt.Catalogue.SetList("k", catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: []byte(`{"uri":"demo://x"}`)}}})
+			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
+			r.catalogue.Keep(map[string]string{"k": "HTTP"})
+			r.catalogue.SetList("k", catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: []byte(`{"uri":"demo://x"}`)}}})
 			if acknowledges {
 				r.listens(`"demo://x"`)
 				r.SetMembers(nil)

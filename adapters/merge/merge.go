@@ -8,7 +8,6 @@ package merge
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,25 +28,18 @@ type Member struct {
 	view.Member
 	// Do serves an exchange at the member, with all policies of the member.
 	Do proxy.Handler
-	// Modern finds out whether the member is modern.
-	Modern func(ctx context.Context) (bool, error)
 }
 
 // Options configure an Upstream.
 type Options struct {
-	Members   []Member // at first, see SetMembers
-	Catalogue *catalogue.Catalogue
+	Members   []Member         // at first, see SetMembers
+	Lists     *lists.Refresher // keeps the catalogue of the members
 	Names     names.Style
 	Own       []string // names that belong to tools of Dragoman
 	Info      []byte   // serverInfo, a JSON object
 	Sealer    *seal.Sealer
 	StateTTL  time.Duration // of what is sealed into a requestState
 	PageBytes int           // the size from which a list has a further page; 0: 8 MiB
-	NewID     func() string // makes unguessable ids of sessions
-	// EmptyAgain is how long an empty list after a full one is not believed; 0: 5 s.
-	EmptyAgain time.Duration
-	// Grace is how long the lists of a member that is away are shown; 0: 5 minutes.
-	Grace time.Duration
 	// Strict makes lists of which a part is not up to date an error.
 	Strict bool
 	Note   func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
@@ -63,10 +55,11 @@ type Upstream struct {
 	work     *work.Group
 }
 
-// New returns the Upstream of its members. It sends them nothing.
+// New returns the Upstream of its members, which the caller must close. It sends them nothing.
 func New(opt Options) *Upstream {
 	u := &Upstream{opt: opt, work: work.New(nil)}
 	u.now.Store(u.following(&membership{}, opt.Members))
+	u.work.Spawn(func() { u.announce(u.work.Context()) })
 	return u
 }
 
@@ -77,6 +70,8 @@ func (u *Upstream) Close() error {
 	u.work.Wait()
 	return nil
 }
+
+func (u *Upstream) catalogue() *catalogue.Catalogue { return u.opt.Lists.Catalogue() }
 
 // note logs what an operator should know.
 func (u *Upstream) note(level, server, msg string, err error) {
@@ -103,18 +98,14 @@ func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // member is one of the servers, from when it comes until it goes. The Member behind it may be replaced meanwhile.
 type member struct {
-	Name      string
-	refresher *lists.Refresher
-	now       atomic.Pointer[Member]
-	ctx       context.Context // ends with the member, for the reason that clients are told, and with the Upstream
-	end       context.CancelCauseFunc
+	Name string
+	now  atomic.Pointer[Member]
+	ctx  context.Context // ends with the member, for the reason that clients are told, and with the Upstream
+	end  context.CancelCauseFunc
 }
 
 // Do serves an exchange at the member as it is now.
 func (m *member) Do(ex *proxy.Exchange) (proxy.Replies, error) { return m.now.Load().Do(ex) }
-
-// Modern finds out whether the member is modern now.
-func (m *member) Modern(ctx context.Context) (bool, error) { return m.now.Load().Modern(ctx) }
 
 // gone returns why the member is one no longer; nil if it still is.
 func (m *member) gone() error {
@@ -134,9 +125,7 @@ type membership struct {
 	members  map[string]*member
 	order    []string // their names, ordered
 	views    *view.Maker
-	started  bool                        // their lists are refreshed
-	leaving  map[string]*lists.Refresher // of former members; they may not have ended
-	replaced chan struct{}               // closed when there is another membership
+	replaced chan struct{} // closed when there is another membership
 }
 
 // member returns the member of a name.
@@ -149,7 +138,7 @@ func (u *Upstream) member(name string) (*member, error) {
 
 // view returns what a caller sees now.
 func (u *Upstream) view(caller proxy.Caller) *view.View {
-	return u.now.Load().view(u.opt.Catalogue, caller)
+	return u.now.Load().view(u.catalogue(), caller)
 }
 
 // view returns what a caller sees of the members.
@@ -161,7 +150,7 @@ func (at *membership) view(c *catalogue.Catalogue, caller proxy.Caller) *view.Vi
 // later requests as it is now. The part of one that is no longer a member is left out of all lists at once. Legacy clients' sessions there
 // end, as do listens at it; a call of a modern client that runs there goes on. Clients are told that lists have changed.
 //
-// The catalogue, which must hold all members, keeps what it knows of former ones until Keep removes it.
+// The catalogue must hold all members.
 func (u *Upstream) SetMembers(members []Member) {
 	u.changing.Lock()
 	defer u.changing.Unlock()
@@ -181,38 +170,21 @@ func (u *Upstream) SetMembers(members []Member) {
 
 // following returns the membership that follows another.
 func (u *Upstream) following(before *membership, members []Member) *membership {
-	next := &membership{members: make(map[string]*member, len(members)), started: before.started, leaving: map[string]*lists.Refresher{}, replaced: make(chan struct{})}
+	next := &membership{members: make(map[string]*member, len(members)), replaced: make(chan struct{})}
 	seen := make([]view.Member, len(members))
 	for i := range members {
 		is := &members[i]
-		m, stays := before.members[is.Name]
-		if !stays {
-			m = u.newMember(is.Name)
+		m := before.members[is.Name]
+		if m == nil {
+			m = &member{Name: is.Name}
+			m.ctx, m.end = context.WithCancelCause(u.work.Context())
 		}
 		m.now.Store(is)
-		if !stays && next.started {
-			m.refresher.Start(m.ctx, before.leaving[is.Name])
-		}
 		next.members[is.Name], next.order, seen[i] = m, append(next.order, is.Name), is.Member
 	}
 	slices.Sort(next.order)
 	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
-	if next.started {
-		maps.Copy(next.leaving, before.leaving)
-		for name, m := range before.members {
-			next.leaving[name] = m.refresher
-		}
-		maps.DeleteFunc(next.leaving, func(name string, r *lists.Refresher) bool { return next.members[name] != nil || r.Ended() })
-	}
 	return next
-}
-
-func (u *Upstream) newMember(name string) *member {
-	m := &member{Name: name}
-	m.ctx, m.end = context.WithCancelCause(u.work.Context())
-	m.refresher = lists.New(lists.Options{Catalogue: u.opt.Catalogue, Work: u.work, Info: u.opt.Info, NewID: u.opt.NewID, EmptyAgain: u.opt.EmptyAgain,
-		Grace: u.opt.Grace, Note: u.note}, name, m)
-	return m
 }
 
 // leave ends the client's sessions at servers that are members no longer.
@@ -233,53 +205,7 @@ func (u *Upstream) Dismiss(why *proxy.Error) {
 	u.listens.end()
 }
 
-// Start begins to keep the catalogue, until Close. Of several Upstreams with one catalogue one only may be started.
-func (u *Upstream) Start() {
-	u.changing.Lock()
-	defer u.changing.Unlock()
-	before := u.now.Load()
-	next := *before
-	next.started, next.replaced = true, make(chan struct{})
-	for _, m := range next.members {
-		m.refresher.Start(m.ctx, nil)
-	}
-	u.now.Store(&next)
-	close(before.replaced)
-	u.work.Spawn(func() { u.announce(u.work.Context()) })
-}
-
-// firstTime is how long the first list waits for members of which nothing is known.
-const firstTime = 5 * time.Second
-
-// awaitFirst waits until each member of which no list of a kind was known at the start was asked once, for firstTime at most.
+// awaitFirst waits until each member of which no list of a kind was known was asked once, for a time.
 func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
-	var limit <-chan time.Time
-	at := u.now.Load()
-	if !at.started {
-		return nil
-	}
-	for _, name := range at.order {
-		tried := at.members[name].refresher.Tried(kind)
-		if tried == nil {
-			continue
-		}
-		select {
-		case <-tried:
-			continue
-		default:
-		}
-		if limit == nil {
-			timer := time.NewTimer(firstTime)
-			defer timer.Stop()
-			limit = timer.C
-		}
-		select {
-		case <-tried:
-		case <-limit:
-			return nil
-		case <-ex.Done():
-			return ex.Err()
-		}
-	}
-	return nil
+	return u.opt.Lists.Await(ex, u.now.Load().order, kind)
 }

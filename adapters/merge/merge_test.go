@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -333,7 +332,7 @@ func TestListen(t *testing.T) {
 	r.call("tools/list", "")
 	r.call("resources/list", "")
 	first, second := "a", "b"
-	if r.opt.Catalogue.Snapshot().Owner("demo://counter") == "b" {
+	if r.catalogue.Snapshot().Owner("demo://counter") == "b" {
 		first, second = "b", "a"
 	}
 	theirs := names.PublicURI(second, "demo://counter")
@@ -358,7 +357,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("updated at %s: %s", server, got)
 		}
 	}
-	r.opt.Catalogue.SetList("b", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "new", Raw: []byte(`{"name":"new"}`)}}})
+	r.catalogue.SetList("b", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "new", Raw: []byte(`{"name":"new"}`)}}})
 	if got := next(); !strings.Contains(got, "notifications/tools/list_changed") || !strings.Contains(got, `subscriptionId":7`) {
 		t.Errorf("changed: %s", got)
 	}
@@ -379,7 +378,7 @@ func TestListsFollowTheMembers(t *testing.T) {
 			t.Fatalf("%s: %v", server, got)
 		}
 		for now := 0; now != before+1; {
-			changed := r.opt.Catalogue.Changed(r.opt.Catalogue.Snapshot().Version)
+			changed := r.catalogue.Changed(r.catalogue.Snapshot().Version)
 			if now = len(r.call("tools/list", "").keysOf("tools", "name")); now == before {
 				<-changed
 			} else if now != before+1 {
@@ -392,13 +391,10 @@ func TestListsFollowTheMembers(t *testing.T) {
 
 // A member that cannot be reached hides nothing of the others, and what is missing is said.
 func TestPartsThatAreNotUpToDate(t *testing.T) {
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
-	if err != nil {
-		t.Fatal(err)
-	}
 	down := errors.New("down")
-	failing := Member{Member: view.Member{Name: "x"}, Do: func(*proxy.Exchange) (proxy.Replies, error) { return nil, down }, Modern: func(context.Context) (bool, error) { return true, nil }}
-	r := newRig(t, Options{Catalogue: c, Members: []Member{failing}}, "a modern")
+	failing := Member{Member: view.Member{Name: "x"}, Do: func(*proxy.Exchange) (proxy.Replies, error) { return nil, down }}
+	r := newRig(t, Options{Members: []Member{failing}}, "a modern")
+	c := r.catalogue
 	c.Keep(map[string]string{"a": "HTTP", "x": "HTTP"})
 	r.Start()
 	got := r.call("tools/list", "")
@@ -461,10 +457,10 @@ func TestCallersSeeWhatTheyMay(t *testing.T) {
 		}
 	}
 	r := newRig(t, Options{}, "a modern")
-	r.opt.Catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
-	u := New(r.defaults(Options{Catalogue: r.opt.Catalogue, Members: []Member{{Member: view.Member{Name: "s", Shown: hide, Apart: true}}}}, map[string]string{"s": "HTTP"}))
+	r.catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	u := New(r.defaults(Options{Members: []Member{{Member: view.Member{Name: "s", Shown: hide, Apart: true}}}}, map[string]string{"s": "HTTP"}))
 	defer u.Close()
-	r.opt.Catalogue.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "secret", Raw: []byte(`{"name":"secret"}`)}, {Key: "own", Raw: []byte(`{"name":"own"}`)}}})
+	r.catalogue.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "secret", Raw: []byte(`{"name":"secret"}`)}, {Key: "own", Raw: []byte(`{"name":"own"}`)}}})
 	for who, want := range map[string][]string{"ann": {"s.secret", "s.own"}, "bob": nil, "": {"s.renamed"}} {
 		ex := exchange(t, "tools/list", "")
 		ex.Caller.Principal = who

@@ -45,7 +45,7 @@ func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
 		return false
 	}
 	own := &l
-	if of := s.c.u.opt.Catalogue.Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
+	if of := s.c.u.catalogue().Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
 		own = nil
 	}
 	l.Private = true
@@ -100,7 +100,7 @@ type shown struct {
 }
 
 // shown returns what members list now.
-func (u *Upstream) shown() shown { return shown{u.now.Load(), u.opt.Catalogue.Snapshot()} }
+func (u *Upstream) shown() shown { return shown{u.now.Load(), u.catalogue().Snapshot()} }
 
 // list returns the list that a server shows; nil: none, or an empty one.
 func (s shown) list(server string, kind catalogue.Kind) *catalogue.List {
@@ -122,7 +122,7 @@ func (u *Upstream) announce(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-now.at.replaced:
-		case <-u.opt.Catalogue.Changed(now.snap.Version):
+		case <-u.catalogue().Changed(now.snap.Version):
 		}
 	}
 }

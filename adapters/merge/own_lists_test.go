@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -47,9 +48,8 @@ func (s *scripted) do(ex *proxy.Exchange) (proxy.Replies, error) {
 // A list that differs in a client's session belongs to that client.
 func TestListsOfOneSession(t *testing.T) {
 	s := &scripted{tools: map[*proxy.Session][]string{}}
-	legacy := func(context.Context) (bool, error) { return false, nil }
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do, Modern: legacy}}}, "a modern")
-	r.opt.Catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do}}}, "a modern")
+	r.catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
 	r.Start()
 	r.settled()
 	p, other := r.newPeer(true), r.newPeer(true)
@@ -81,7 +81,7 @@ func TestChangesReachLegacyClients(t *testing.T) {
 	r.settled()
 	p, late := r.newPeer(true), r.newPeer(false)
 	set := func(server string, kind catalogue.Kind, key string) {
-		r.opt.Catalogue.SetList(server, kind, catalogue.List{Items: []catalogue.Item{{Key: key, Raw: []byte(`{"name":"` + key + `"}`)}}})
+		r.catalogue.SetList(server, kind, catalogue.List{Items: []catalogue.Item{{Key: key, Raw: []byte(`{"name":"` + key + `"}`)}}})
 	}
 	set("b", catalogue.Prompts, "new")
 	if got := <-p.pushed; got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
@@ -103,14 +103,14 @@ func TestChangesReachLegacyClients(t *testing.T) {
 func TestGrace(t *testing.T) {
 	up := make(chan bool, 1)
 	s := &scripted{tools: map[*proxy.Session][]string{}}
-	legacy := func(context.Context) (bool, error) {
-		if !<-up {
+	r := newRigOf(t, lists.Options{Grace: time.Nanosecond}, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do}}}, "a modern")
+	r.modern = func(_ context.Context, server string) (bool, error) {
+		if server == "s" && !<-up {
 			return false, errors.New("down")
 		}
-		return false, nil
+		return server == "a", nil
 	}
-	r := newRig(t, Options{Grace: time.Nanosecond, Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do, Modern: legacy}}}, "a modern")
-	c := r.opt.Catalogue
+	c := r.catalogue
 	c.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
 	c.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "old", Raw: []byte(`{"name":"old"}`)}}})
 	until := func(want catalogue.Presence) {
@@ -138,11 +138,11 @@ func TestGrace(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	r := newRig(t, Options{Strict: true}, "a modern")
-	r.opt.Catalogue.SetList("a", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}})
+	r.catalogue.SetList("a", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}})
 	if got := r.call("tools/list", ""); got.err == nil || !strings.Contains(got.err.Error(), "not up to date: a") {
 		t.Errorf("away: %v", got)
 	}
-	r.opt.Catalogue.SetPresence("a", catalogue.There)
+	r.catalogue.SetPresence("a", catalogue.There)
 	if got := r.call("tools/list", ""); got.err != nil {
 		t.Errorf("there: %v", got)
 	}

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -13,8 +12,8 @@ import (
 // A connection that is lost is opened again, and lists are last known meanwhile.
 func TestLostConnections(t *testing.T) {
 	k := newTalker()
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do, Modern: func(context.Context) (bool, error) { return false, nil }}}})
-	c := r.opt.Catalogue
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
+	c := r.catalogue
 	c.Keep(map[string]string{"k": "HTTP"})
 	until := func(want catalogue.Presence) {
 		t.Helper()
@@ -36,8 +35,9 @@ func TestLostConnections(t *testing.T) {
 	if first == second || second.State() != proxy.Initialized {
 		t.Errorf("the second session is %v", second.State())
 	}
-	if err := r.Close(); err != nil || second.State() != proxy.Closed {
-		t.Errorf("after Close: %v, the session is %v", err, second.State())
+	r.lists.Close()
+	if second.State() != proxy.Closed {
+		t.Errorf("after Close the session is %v", second.State())
 	}
 }
 
@@ -47,7 +47,7 @@ func TestDescriptions(t *testing.T) {
 	r.Start()
 	r.settled()
 	for name, revision := range map[string]string{"a": "2026-07-28", "b": "2025-11-25"} {
-		s := r.opt.Catalogue.Snapshot().Server(name)
+		s := r.catalogue.Snapshot().Server(name)
 		if s.Revision != revision || !strings.Contains(string(s.Info), `"name":"`+name+`"`) || s.Instructions != "This is "+name+"." || !strings.Contains(string(s.Capabilities), `"completions"`) {
 			t.Errorf("%s: %s %s %s %q", name, s.Revision, s.Info, s.Capabilities, s.Instructions)
 		}

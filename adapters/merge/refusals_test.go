@@ -35,9 +35,9 @@ func TestRefusalsOfMembersAreAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := Member{Member: view.Member{Name: "a", Shown: filter.Policy()}, Do: proxy.Chain(everything.Only("legacy", server.Do), filter.Policy()), Modern: never}
+	a := Member{Member: view.Member{Name: "a", Shown: filter.Policy()}, Do: proxy.Chain(everything.Only("legacy", server.Do), filter.Policy())}
 	r := newRig(t, Options{Members: []Member{a}}, "b modern")
-	r.opt.Catalogue.Keep(map[string]string{"a": "HTTP", "b": "HTTP"})
+	r.catalogue.Keep(map[string]string{"a": "HTTP", "b": "HTTP"})
 	r.Start()
 	r.settled()
 	p := r.newPeer(false)
@@ -88,7 +88,7 @@ func TestFindingsReachTheClientsRequest(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			k := newTalker()
 			k.call = call
-			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do, Modern: never}}})
+			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
 			p := r.newPeer(false)
 			m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"k.x"}}`))
 			if err != nil {
@@ -128,7 +128,7 @@ func TestPollingIsToldOnce(t *testing.T) {
 			return proxy.ErrNotYet
 		}}, nil
 	}
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do, Modern: never}}})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
 	p := r.newPeer(false)
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"k.x"}}`))
 	if err != nil {
@@ -154,7 +154,7 @@ func TestRefusedHandshakes(t *testing.T) {
 		ex.RefusedBy = "strict"
 		return nil, proxy.Errf(proxy.InsufficientScope, "no")
 	}
-	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do, Modern: never}}})
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
 	p := r.newPeer(false)
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"k.x"}}`))
 	if err != nil {

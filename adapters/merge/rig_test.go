@@ -16,6 +16,7 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/conformance/everything"
@@ -29,22 +30,36 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is an Upstream of demonstration servers.
 type rig struct {
 	*Upstream
-	t       *testing.T
-	servers map[string]*everything.Server
-	notes   chan string
+	lists     *lists.Refresher
+	catalogue *catalogue.Catalogue
+	modern    func(ctx context.Context, server string) (bool, error)
+	started   bool
+	t         *testing.T
+	servers   map[string]*everything.Server
+	notes     chan string
 }
 
 // newRig merges servers "name era", such as "a modern".
 func newRig(t *testing.T, opt Options, servers ...string) *rig {
 	t.Helper()
+	return newRigOf(t, lists.Options{}, opt, servers...)
+}
+
+// newRigOf is newRig with options of what keeps the lists.
+func newRigOf(t *testing.T, kept lists.Options, opt Options, servers ...string) *rig {
+	t.Helper()
 	r := &rig{t: t, servers: map[string]*everything.Server{}, notes: make(chan string, 100)}
+	eras := map[string]string{}
+	r.modern = func(_ context.Context, server string) (bool, error) { return eras[server] == "modern", nil }
+	r.keep(kept)
 	transports := map[string]string{}
 	for _, text := range servers {
 		name, era, _ := strings.Cut(text, " ")
 		server := everything.New(everything.Options{Name: name, PageSize: 3, Instructions: "This is " + name + "."})
 		t.Cleanup(func() { _ = server.Close() })
 		r.servers[name], transports[name] = server, "HTTP"
-		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name}, Do: everything.Only(era, server.Do), Modern: func(context.Context) (bool, error) { return era == "modern", nil }})
+		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name}, Do: everything.Only(era, server.Do)})
+		eras[name] = era
 	}
 	r.Upstream = New(r.defaults(opt, transports))
 	t.Cleanup(func() { _ = r.Close() })
@@ -52,35 +67,65 @@ func newRig(t *testing.T, opt Options, servers ...string) *rig {
 }
 
 func (r *rig) defaults(opt Options, transports map[string]string) Options {
-	if opt.Catalogue == nil {
-		ids := 0
-		c, err := catalogue.Open(r.t.Context(), catalogue.Options{NewID: func() string { ids++; return fmt.Sprint(ids) }})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		opt.Catalogue = c
-	}
-	opt.Catalogue.Keep(transports)
+	r.catalogue.Keep(transports)
+	opt.Lists = r.lists
 	opt.Info = []byte(`{"name":"dragoman","version":"1"}`)
 	opt.Sealer, _ = seal.New(nil)
-	opt.StateTTL, opt.NewID = time.Minute, rand.Text
-	opt.Note = func(level, server, msg string, err error) {
-		select {
-		case r.notes <- fmt.Sprint(level, " ", server, ": ", msg, ": ", err):
-		default:
-		}
-	}
+	opt.StateTTL = time.Minute
+	opt.Note = r.note
 	return opt
+}
+
+// keep makes what keeps the lists.
+func (r *rig) keep(opt lists.Options) {
+	ids := 0
+	c, err := catalogue.Open(r.t.Context(), catalogue.Options{NewID: func() string { ids++; return fmt.Sprint(ids) }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	opt.Catalogue, opt.Info, opt.NewID, opt.Note = c, []byte(`{"name":"dragoman","version":"1"}`), rand.Text, r.note
+	r.catalogue, r.lists = c, lists.New(opt)
+	r.t.Cleanup(r.lists.Close)
+}
+
+func (r *rig) note(level, server, msg string, err error) {
+	select {
+	case r.notes <- fmt.Sprint(level, " ", server, ": ", msg, ": ", err):
+	default:
+	}
+}
+
+// Start begins to ask the members for their lists.
+func (r *rig) Start() {
+	r.started = true
+	r.ask()
+}
+
+// ask asks those that are members now.
+func (r *rig) ask() {
+	var servers []lists.Server
+	for name, m := range r.now.Load().members {
+		servers = append(servers, lists.Server{Name: name, Transport: "HTTP", Do: m.now.Load().Do, Modern: func(ctx context.Context) (bool, error) { return r.modern(ctx, name) }})
+	}
+	r.lists.SetServers(servers)
+}
+
+// SetMembers replaces the members.
+func (r *rig) SetMembers(members []Member) {
+	r.Upstream.SetMembers(members)
+	if r.started {
+		r.ask()
+	}
 }
 
 // settled waits until all members are there.
 func (r *rig) settled() {
 	for {
-		now := r.opt.Catalogue.Snapshot()
+		now := r.catalogue.Snapshot()
 		if !slices.ContainsFunc(now.Servers, func(s *catalogue.Server) bool { return s.Presence != catalogue.There }) {
 			return
 		}
-		<-r.opt.Catalogue.Changed(now.Version)
+		<-r.catalogue.Changed(now.Version)
 	}
 }
 

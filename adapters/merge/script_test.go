@@ -162,7 +162,7 @@ func (r *scriptReplies) Close() error { return nil }
 // scriptRig merges scripts a, b, … behind an era.Upstream each, which drives tasks, and waits until their lists are known.
 func scriptRig(t *testing.T, opt Options, servers ...*script) *rig {
 	t.Helper()
-	transports := map[string]string{}
+	transports, eras := map[string]string{}, map[string]bool{}
 	for i, s := range servers {
 		name := string(rune('a' + i))
 		wires := transport.Wires{Legacy: s.dial}
@@ -172,14 +172,12 @@ func scriptRig(t *testing.T, opt Options, servers ...*script) *rig {
 		u := era.NewUpstream(era.Options{Server: transport.Server{Name: name, Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: wires, Timeout: 5 * time.Second},
 			Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: 10}, DriveTasks: true})
 		t.Cleanup(func() { _ = u.Close() })
-		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name, Drives: true}, Do: u.Do, Modern: func(ctx context.Context) (bool, error) {
-			p, err := u.Profile(ctx)
-			return err == nil && p.Modern, err
-		}})
-		transports[name] = "HTTP"
+		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name, Drives: true}, Do: u.Do})
+		transports[name], eras[name] = "HTTP", s.modern
 	}
 	r := newRig(t, opt)
-	r.opt.Catalogue.Keep(transports)
+	r.modern = func(_ context.Context, server string) (bool, error) { return eras[server], nil }
+	r.catalogue.Keep(transports)
 	r.Start()
 	r.settled()
 	return r

@@ -67,8 +67,11 @@ func (c *client) legacyTask(ex *proxy.Exchange) (proxy.Replies, error) {
 	return nil, errTask()
 }
 
+// tasksTime bounds how long the members may take to list tasks.
+const tasksTime = 5 * time.Second
+
 // listTasks answers tasks/list of a legacy client (2025-11-25 tasks) with the tasks of all members at which it has a session: a page is one
-// page of each. A member that fails, or takes longer than firstTime, is left out, and the result says so.
+// page of each. A member that fails, or takes longer than tasksTime, is left out, and the result says so.
 func (c *client) listTasks(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	cursors, err := c.taskCursors(m)
@@ -77,7 +80,7 @@ func (c *client) listTasks(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	seats := c.all()
 	pages := make([]handles.TaskPage, 0, len(seats))
-	ctx, cancel := context.WithTimeout(ex, firstTime)
+	ctx, cancel := context.WithTimeout(ex, tasksTime)
 	defer cancel()
 	var group sync.WaitGroup
 	for _, s := range seats {

@@ -40,7 +40,7 @@ func TestTasksOfModernMembers(t *testing.T) {
 	if got := r.newPeer(false); len(r.view(proxy.Caller{}).Offer("2025-11-25", "extensions", "io.modelcontextprotocol/tasks")) != 0 || got == nil {
 		t.Error("legacy clients are offered the extension")
 	}
-	owner := r.opt.Catalogue.Snapshot().Owner("demo://x")
+	owner := r.catalogue.Snapshot().Owner("demo://x")
 	var handles []string
 	for i, name := range []string{"a", "b"} {
 		got := r.as("ann", runsTasks, "tools/call", `"name":"`+name+`.long","arguments":{}`)
@@ -122,7 +122,7 @@ func TestListensForTasks(t *testing.T) {
 	}
 	sorted := slices.Sorted(slices.Values(handles))
 	has(t, next(), `"notifications":{"taskIds":["`+sorted[0]+`","`+sorted[1]+`"]}`)
-	owner := r.opt.Catalogue.Snapshot().Owner("demo://x")
+	owner := r.catalogue.Snapshot().Owner("demo://x")
 	seen := map[string]bool{}
 	for range handles {
 		got := next()
@@ -315,7 +315,7 @@ func TestToolsThatRunOnlyAsTasks(t *testing.T) {
 		r := scriptRig(t, Options{}, legacyTasker(), modernTasker())
 		members := slices.Clone(r.opt.Members)
 		members[0].Drives = drives
-		u := New(r.defaults(Options{Catalogue: r.opt.Catalogue, Members: members}, map[string]string{"a": "HTTP", "b": "HTTP"}))
+		u := New(r.defaults(Options{Members: members}, map[string]string{"a": "HTTP", "b": "HTTP"}))
 		if got := drain(u.Do(exchange(t, "tools/list", ""))); !slices.Equal(got.keysOf("tools", "name"), want) || strings.Contains(got.raw, "execution") {
 			t.Errorf("driven %v: %v", drives, got)
 		}

@@ -3,6 +3,7 @@ CREATE TABLE external_servers (
 	id                   TEXT PRIMARY KEY,
 	name                 TEXT NOT NULL UNIQUE,
 	transport_type       TEXT NOT NULL,
+	origin               BLOB, -- tells apart servers that have the name one after the other
 	registered_at        INTEGER NOT NULL,
 	revision             TEXT NOT NULL,
 	server_info          BLOB,

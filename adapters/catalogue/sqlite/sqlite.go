@@ -129,7 +129,7 @@ func saveServer(ctx context.Context, tx *sql.Tx, s *catalogue.Server) error {
 		tools = len(l.Items)
 	}
 	st := &s.Status
-	_, err := tx.ExecContext(ctx, upsertServer, s.ID, s.Name, s.Transport, stamp(s.Registered), s.Revision, s.Info, s.Capabilities, s.Instructions,
+	_, err := tx.ExecContext(ctx, upsertServer, s.ID, s.Name, s.Transport, s.Origin, stamp(s.Registered), s.Revision, s.Info, s.Capabilities, s.Instructions,
 		st.State, stamp(st.Since), stamp(st.ConnectedAt), stamp(st.CheckedAt), st.ResponseTime.Milliseconds(), st.ConsecutiveFailures, st.LastError, tools,
 		fetched(s, catalogue.Tools), fetched(s, catalogue.Prompts), fetched(s, catalogue.Resources), fetched(s, catalogue.Templates))
 	return err
@@ -138,10 +138,13 @@ func saveServer(ctx context.Context, tx *sql.Tx, s *catalogue.Server) error {
 //go:embed upsert_server.sql
 var upsertServer string
 
-// saveList replaces a list. Rows of what has not changed are replaced, too: a list is short, and changes seldom.
+// saveList replaces a list; nil: the server has listed nothing. Rows of what has not changed are replaced, too: a list is short, and changes seldom.
 func saveList(ctx context.Context, tx *sql.Tx, server string, kind catalogue.Kind, l *catalogue.List) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM "+tables[kind]+" WHERE source_server_id = ?", server); err != nil {
 		return err
+	}
+	if l == nil {
+		return nil
 	}
 	insert, err := tx.PrepareContext(ctx, "INSERT INTO "+tables[kind]+"(source_server_id, position, original_name, definition, hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
@@ -205,7 +208,7 @@ func (s *Store) each(ctx context.Context, query string, f func(*sql.Rows) error)
 	return rows.Err()
 }
 
-const selectServers = `SELECT id, name, transport_type, registered_at, revision, server_info, capabilities, instructions, status, status_since,
+const selectServers = `SELECT id, name, transport_type, origin, registered_at, revision, server_info, capabilities, instructions, status, status_since,
 	connected_at, last_health_check, response_time_ms, consecutive_failures, last_error, tools_at, prompts_at, resources_at, templates_at
 	FROM external_servers`
 
@@ -214,7 +217,7 @@ func scanServer(rows *sql.Rows) (*catalogue.Server, error) {
 	st := &s.Status
 	var registered, since, connected, checked, took int64
 	var at [catalogue.Kinds]sql.NullInt64
-	err := rows.Scan(&s.ID, &s.Name, &s.Transport, &registered, &s.Revision, &s.Info, &s.Capabilities, &s.Instructions, &st.State, &since,
+	err := rows.Scan(&s.ID, &s.Name, &s.Transport, &s.Origin, &registered, &s.Revision, &s.Info, &s.Capabilities, &s.Instructions, &st.State, &since,
 		&connected, &checked, &took, &st.ConsecutiveFailures, &st.LastError,
 		&at[catalogue.Tools], &at[catalogue.Prompts], &at[catalogue.Resources], &at[catalogue.Templates])
 	s.Registered, st.Since, st.ConnectedAt, st.CheckedAt = instant(registered), instant(since), instant(connected), instant(checked)

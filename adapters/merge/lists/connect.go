@@ -14,24 +14,30 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// connection is a session of Dragoman's own at a member.
+// connection is a session of Dragoman's own at a server.
 type connection struct {
 	Asker
 	close func()
-	caps  []byte          // capabilities of the member
+	caps  []byte          // capabilities of the server
 	gone  <-chan struct{} // closed when it is lost
 }
 
-// has reports whether the member has lists of a kind.
+// has reports whether the server has lists of a kind.
 func (c *connection) has(kind catalogue.Kind) bool {
 	return wire.Get(c.caps, wire.Whole(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)]).Present()
 }
 
-// connect opens a connection, and describes the member in the catalogue.
-func (r *Refresher) connect(ctx context.Context) (*connection, error) {
+// announces reports whether the server says when its list of a kind changes.
+func (c *connection) announces(kind catalogue.Kind) bool {
+	at := wire.Path(c.caps, wire.Whole(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)], "listChanged")
+	return string(at.Of(c.caps)) == "true"
+}
+
+// connect opens a connection, and describes the server in the catalogue.
+func (r *reader) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	modern, err := r.server.Modern(ctx)
+	modern, err := r.server.Load().Modern(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +53,15 @@ const declared = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["tex
 
 // legacyConnection is a connection to a legacy member: a session as a client has it.
 type legacyConnection struct {
-	r       *Refresher
+	r       *reader
 	session *proxy.Session
 }
 
-func (r *Refresher) connectLegacy(ctx context.Context) (*connection, error) {
+func (r *reader) connectLegacy(ctx context.Context) (*connection, error) {
 	c, gone := &legacyConnection{r: r}, make(chan struct{})
-	c.session = proxy.NewSession(r.opt.NewID()+"/"+r.name, "merge", r.name, proxy.Caller{}, time.Now())
+	c.session = proxy.NewSession(r.of.opt.NewID()+"/"+r.name, "merge", r.name, proxy.Caller{}, time.Now())
 	c.session.OnEnd(func() { close(gone) })
-	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte(declared)}, {Key: "clientInfo", Value: r.opt.Info}})
+	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte(declared)}, {Key: "clientInfo", Value: r.of.opt.Info}})
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses the session: %d %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
@@ -64,17 +70,17 @@ func (r *Refresher) connectLegacy(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
+	r.of.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
 		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
 	c.session.SetOutlet(c)
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		session.Deliver(c.session, &proxy.Exchange{Msg: done, Target: r.name, Own: true}, r.server.Do)
+		session.Deliver(c.session, &proxy.Exchange{Msg: done, Target: r.name, Own: true}, r.server.Load().Do)
 	}
 	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, nil
 }
 
 func (c *legacyConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
-	return Ask(ctx, c.session, c.r.server.Do, proxy.Caller{}, method, params)
+	return Ask(ctx, c.session, c.r.server.Load().Do, proxy.Caller{}, method, params)
 }
 
 func (c *legacyConnection) close() { c.session.End(proxy.Closed) }
@@ -92,11 +98,11 @@ func (c *legacyConnection) End() {}
 
 // modernConnection is a connection to a modern member: a listen, and requests beside it.
 type modernConnection struct {
-	r  *Refresher
-	ex *proxy.Exchange // the listen; nil: the member announces nothing
+	r  *reader
+	ex *proxy.Exchange // the listen; nil: the server announces nothing
 }
 
-func (r *Refresher) connectModern(ctx context.Context) (*connection, error) {
+func (r *reader) connectModern(ctx context.Context) (*connection, error) {
 	c := &modernConnection{r: r}
 	m, err := c.Ask(ctx, "server/discover", nil)
 	if err == nil && m.Kind == wire.Failure {
@@ -106,7 +112,7 @@ func (r *Refresher) connectModern(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
+	r.of.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
 		Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
 	gone := make(chan struct{})
 	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, c.listen(caps, gone)
@@ -119,7 +125,7 @@ func (c *modernConnection) Ask(ctx context.Context, method string, params []wire
 	}
 	defer ex.Release()
 	defer ex.Follow(ctx)()
-	replies, err := c.r.server.Do(ex)
+	replies, err := c.r.server.Load().Do(ex)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -129,16 +135,16 @@ func (c *modernConnection) Ask(ctx context.Context, method string, params []wire
 
 // exchange returns a modern request of Dragoman's own.
 func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy.Exchange, error) {
-	meta := wire.Object(rules.ModernMeta(c.r.opt.Info, []byte(declared)))
+	meta := wire.Object(rules.ModernMeta(c.r.of.opt.Info, []byte(declared)))
 	m, err := wire.Scan(Request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
 	if err != nil {
 		return nil, err
 	}
-	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.opt.Info, Caps: []byte(declared)}
+	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.of.opt.Info, Caps: []byte(declared)}
 	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 
-// listen asks for the changes of the lists that the member announces, and closes gone when it is told no more.
+// listen asks for the changes of the lists that the server announces, and closes gone when it is told no more.
 func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 	var lists []string
 	for _, list := range rules.NoticeLists {
@@ -153,7 +159,7 @@ func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 	if err != nil {
 		return err
 	}
-	replies, err := c.r.server.Do(ex)
+	replies, err := c.r.server.Load().Do(ex)
 	if err != nil {
 		return err
 	}
@@ -169,7 +175,7 @@ func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 			c.r.heard(m)
 		}
 	}
-	if !c.r.opt.Work.Spawn(listens) {
+	if !c.r.of.work.Spawn(listens) {
 		_ = replies.Close()
 		return work.ErrClosing()
 	}

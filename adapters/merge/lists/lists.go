@@ -31,7 +31,7 @@ type Asker interface {
 func Ask(ctx context.Context, s *proxy.Session, do proxy.Handler, caller proxy.Caller, method string, params []wire.Change) (wire.Message, error) {
 	m, err := wire.Scan(Request(method, params))
 	if err != nil {
-		return m, proxy.Errf(proxy.Internal, "a request to a member is no message: %w", err)
+		return m, proxy.Errf(proxy.Internal, "a request to a server is no message: %w", err)
 	}
 	inner := &proxy.Exchange{Msg: m, Caller: caller, Target: s.Server, Own: true}
 	defer inner.Release()
@@ -53,8 +53,14 @@ func Request(method string, params []wire.Change) []byte {
 	return append(raw, '}')
 }
 
-// errTooMuch means that a member lists more than is kept.
+// errTooMuch means that a server lists more than is kept.
 var errTooMuch = errors.New("the server lists too much")
+
+// refusedError is the error of a server that answers, but with an error.
+type refusedError struct{ error }
+
+// Unwrap returns the error that clients may see.
+func (e *refusedError) Unwrap() error { return e.error }
 
 // Fetch reads all pages of a list.
 func Fetch(ctx context.Context, own Asker, kind catalogue.Kind) (l catalogue.List, err error) {
@@ -70,7 +76,8 @@ func Fetch(ctx context.Context, own Asker, kind catalogue.Kind) (l catalogue.Lis
 			return catalogue.List{}, nil // such as templates, which not all servers of resources have
 		}
 		if m.Kind == wire.Failure {
-			return l, proxy.Errf(proxy.BadAnswer, "the server answers %s with the error %d %s", kind.Method(), m.ErrorCode, m.Text(m.ErrorText))
+			why := proxy.Errf(proxy.BadAnswer, "the server answers %s with the error %d %s", kind.Method(), m.ErrorCode, m.Text(m.ErrorText))
+			return l, &refusedError{why}
 		}
 		if size += len(m.Raw); size > maxBytes {
 			return l, errTooMuch

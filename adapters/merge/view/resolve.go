@@ -12,17 +12,14 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// serverKey is the member of a request's _meta that names the server for which the request is.
-const serverKey = "io.dragoman/server"
-
 // explicit returns the server that a request names in its _meta; empty if it names none.
 func (k *Maker) explicit(m *wire.Message) (string, *proxy.Error) {
-	at := wire.Get(m.Raw, m.Meta, serverKey)
+	at := wire.Get(m.Raw, m.Meta, proxy.MetaServer)
 	switch {
 	case !at.Present():
 		return "", nil
 	case !at.IsString(m.Raw):
-		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", serverKey)
+		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", proxy.MetaServer)
 	}
 	server := string(at.Text(m.Raw))
 	return server, k.member(server)
@@ -30,8 +27,8 @@ func (k *Maker) explicit(m *wire.Message) (string, *proxy.Error) {
 
 // DropServer drops the member of _meta that names a server, which is for Dragoman alone.
 func DropServer(m *wire.Message) {
-	if m.Meta.IsObject(m.Raw) && wire.Get(m.Raw, m.Meta, serverKey).Present() {
-		m.EditObject(m.Meta, []wire.Change{{Key: serverKey}})
+	if m.Meta.IsObject(m.Raw) && wire.Get(m.Raw, m.Meta, proxy.MetaServer).Present() {
+		m.EditObject(m.Meta, []wire.Change{{Key: proxy.MetaServer}})
 	}
 }
 
@@ -278,7 +275,7 @@ func (v *View) Certain(m *wire.Message) (catalogue.Kind, bool) {
 	at, kind := about(m)
 	name := string(m.Text(at))
 	switch {
-	case wire.Get(m.Raw, m.Meta, serverKey).Present():
+	case wire.Get(m.Raw, m.Meta, proxy.MetaServer).Present():
 		return kind, true
 	case kind == catalogue.Tools || kind == catalogue.Prompts:
 		return kind, v.list(kind).table.Certain(name)

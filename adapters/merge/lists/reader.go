@@ -1,0 +1,269 @@
+package lists
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/proxy/wire"
+)
+
+// reader reads the lists of one server.
+type reader struct {
+	of     *Refresher
+	name   string
+	server atomic.Pointer[Server]
+	known  [catalogue.Kinds]bool // lists that were known at the start
+	tried  chan struct{}         // closed after the first attempt
+	once   sync.Once             // of tried
+	wake   chan struct{}         // holds one: a list has changed
+	lost   chan struct{}         // holds one: the server does not answer
+	back   chan struct{}         // holds one: the server answers again
+	stop   context.CancelFunc
+	done   chan struct{}              // closed when it has ended
+	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
+	read   [catalogue.Kinds]time.Time // when each list was read last
+	gone   time.Time                  // since when the server is away; zero: it is there
+	out    bool                       // it was left out
+
+	mu      sync.Mutex
+	changed [catalogue.Kinds]bool // lists that the server says have changed
+}
+
+func (r *Refresher) newReader(s *Server) *reader {
+	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{})}
+	one.server.Store(s)
+	return one
+}
+
+// know notes which lists of the server the catalogue has.
+func (r *reader) know() {
+	s := r.of.opt.Catalogue.Snapshot().Server(r.name)
+	if s == nil {
+		return
+	}
+	for kind, l := range s.Lists {
+		r.known[kind] = l != nil
+	}
+}
+
+// start reads until ctx ends, once the former reader of a server of that name has ended; nil: there is none.
+func (r *reader) start(ctx context.Context, former *reader) {
+	defer close(r.done)
+	defer r.once.Do(func() { close(r.tried) })
+	defer r.stop()
+	if former != nil {
+		<-former.done
+	}
+	r.run(ctx)
+}
+
+// run refreshes the server's part of the catalogue until ctx ends. While the server cannot be reached, or is lost again at once, it is tried
+// again after 1, 2, 4 and 8 s, then every minute.
+func (r *reader) run(ctx context.Context) {
+	pause := pauseFirst
+	for {
+		began := time.Now()
+		err := r.attend(ctx)
+		r.once.Do(func() { close(r.tried) })
+		if ctx.Err() != nil {
+			return
+		}
+		r.away()
+		if err != nil {
+			r.of.opt.Note("warn", r.name, "the lists of a server cannot be refreshed", err)
+		}
+		if time.Since(began) > pauseLate {
+			pause = pauseFirst
+		}
+		if !r.rest(ctx, pause) {
+			return
+		}
+		if pause *= 2; pause > pauseSoon {
+			pause = pauseLate
+		}
+	}
+}
+
+// rest waits until the next attempt, which a server that answers again makes due, and leaves the server out when its grace period ends;
+// false if ctx has ended.
+func (r *reader) rest(ctx context.Context, pause time.Duration) bool {
+	grace := r.of.opt.Grace - time.Since(r.gone)
+	if r.out || grace > pause {
+		return r.sleep(ctx, pause)
+	}
+	if !r.sleep(ctx, grace) {
+		return false
+	}
+	if time.Since(r.gone) < r.of.opt.Grace {
+		return true // the server is back
+	}
+	r.out = true
+	r.of.opt.Catalogue.SetPresence(r.name, catalogue.Out)
+	r.of.opt.Note("warn", r.name, "a server has been away for longer than the grace period: its part of the lists is left out", nil)
+	return r.sleep(ctx, pause-grace)
+}
+
+// sleep waits for d, or until the server answers again; false if ctx has ended.
+func (r *reader) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.back:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// away marks the server's lists as last known.
+func (r *reader) away() {
+	if r.gone.IsZero() {
+		r.gone = time.Now()
+	}
+	if !r.out {
+		r.of.opt.Catalogue.SetPresence(r.name, catalogue.Away)
+	}
+}
+
+// attend opens a session of Dragoman's own at the server, reads its lists, and reads them again whenever they change. It returns when the
+// session is lost: with nil if the lists were read before, else with the reason.
+func (r *reader) attend(ctx context.Context) error {
+	drain(r.lost)
+	own, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer own.close()
+	defer drain(r.back)
+	if err := r.refresh(ctx, own, true); err != nil {
+		return err
+	}
+	r.gone, r.out = time.Time{}, false
+	r.of.opt.Catalogue.SetPresence(r.name, catalogue.There)
+	r.once.Do(func() { close(r.tried) })
+	for r.await(ctx, own) {
+		if err := r.refresh(ctx, own, false); err != nil {
+			r.of.opt.Note("warn", r.name, "the lists of a server cannot be refreshed", err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// await waits until a list is to be read again; false if the session is lost, or ctx has ended.
+func (r *reader) await(ctx context.Context, own *connection) bool {
+	again := time.NewTimer(time.Until(r.due(own)))
+	defer again.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-own.gone:
+		return false
+	case <-r.lost:
+		return false
+	case <-again.C:
+	case <-r.wake:
+	}
+	return true
+}
+
+// due returns when a list is to be asked for again although the server has not said that it has changed: one that has become empty, or one
+// whose changes the server does not announce.
+func (r *reader) due(own *connection) time.Time {
+	due := time.Now().Add(r.of.opt.Poll)
+	for kind, since := range r.empty {
+		switch {
+		case !since.IsZero():
+			due = earlier(due, since.Add(r.of.opt.EmptyAgain))
+		case own.has(catalogue.Kind(kind)) && !own.announces(catalogue.Kind(kind)):
+			due = earlier(due, r.read[kind].Add(r.of.opt.Poll))
+		}
+	}
+	return due
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// drain takes from a channel what waits there.
+func drain(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// refresh reads the lists that have changed, or all.
+func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	r.mu.Lock()
+	changed := r.changed
+	r.changed = [catalogue.Kinds]bool{}
+	r.mu.Unlock()
+	for kind := range catalogue.Kinds {
+		due := !r.empty[kind].IsZero() && time.Since(r.empty[kind]) >= r.of.opt.EmptyAgain ||
+			!own.announces(kind) && time.Since(r.read[kind]) >= r.of.opt.Poll
+		if !all && !changed[kind] && !due {
+			continue
+		}
+		r.read[kind] = time.Now()
+		if !own.has(kind) {
+			r.of.opt.Catalogue.SetList(r.name, kind, catalogue.List{})
+			continue
+		}
+		l, err := Fetch(ctx, own, kind)
+		var refused *refusedError
+		switch {
+		case err == nil:
+			r.set(kind, l)
+		case errors.As(err, &refused): // it answers, and may list other things
+			r.of.opt.Note("warn", r.name, "a list of a server cannot be read; it stays as it was", err)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// set puts a list into the catalogue. An empty list after a full one is asked for again before it is believed (seed 004, BR-003).
+func (r *reader) set(kind catalogue.Kind, l catalogue.List) {
+	c := r.of.opt.Catalogue
+	s := c.Snapshot().Server(r.name)
+	full := s != nil && s.Lists[kind] != nil && len(s.Lists[kind].Items) > 0
+	if len(l.Items) == 0 && full {
+		if r.empty[kind].IsZero() {
+			r.empty[kind] = time.Now()
+			return
+		}
+		if time.Since(r.empty[kind]) < r.of.opt.EmptyAgain {
+			return
+		}
+		r.of.opt.Note("warn", r.name, "the server has emptied its list of "+kind.String(), nil)
+	}
+	r.empty[kind] = time.Time{}
+	c.SetList(r.name, kind, l)
+}
+
+// heard notes a notification of the server.
+func (r *reader) heard(m *wire.Message) {
+	r.mu.Lock()
+	for _, kind := range Changed(m) {
+		r.changed[kind] = true
+	}
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
