@@ -17,7 +17,7 @@ type Exchange struct {
 	Client      Client
 	Session     *Session // the legacy client's session; nil for modern clients
 	Caller      Caller
-	Server      string      // the server that the path names; empty: the only one, or all
+	Server      string      // the server or group that the path names, see CutServer; empty: the only server, or all
 	Below       string      // the part of the path after /servers/NAME/, for errors; empty: mcp
 	Target      string      // the name of its target, set by the Router
 	UpstreamEra UpstreamEra // the era in which it was sent to the server, once that is known

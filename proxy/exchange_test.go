@@ -112,7 +112,7 @@ func TestRouter(t *testing.T) {
 	named := func(n string) *Target {
 		return &Target{Name: n, Upstream: upstreamFunc(func(*Exchange) (Replies, error) { return nil, errors.New(n) })}
 	}
-	r := NewRouter(NewTable(named("a")))
+	r := NewRouter(NewTable(named("a"), named("a")))
 	f := func(server, want string) {
 		t.Helper()
 		_, err := r.Do(&Exchange{Server: server})
@@ -123,9 +123,15 @@ func TestRouter(t *testing.T) {
 	f("", "a")
 	f("a", "a")
 	f("b", "server_unknown")
-	r.Swap(NewTable(named("a"), named("b")))
+	r.Swap(NewTable(named("all"), named("a"), named("b"), named("groups/g")))
 	f("b", "b")
-	f("", "/servers/NAME/mcp with NAME one of a, b")
+	f("", "all")
+	f("groups/g", "groups/g")
+	f("groups/a", `no group "a" is configured; there is g`)
+	f("g", `no server "g" is configured; there is a, b`)
+	r.Swap(NewTable(nil, named("a"), named("b")))
+	f("", "no server is configured")
+	f("groups/a", `no group "a" is configured; there is none`)
 	order := ""
 	policy := func(name string) Policy {
 		return func(next Handler) Handler {

@@ -108,7 +108,7 @@ const (
 	SlotDownstream
 	firstSlot
 
-	slots = firstSlot + 9 // of each exchange
+	slots = firstSlot + 10 // of each exchange
 )
 
 var nextSlot atomic.Uint32

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,35 +20,42 @@ type Target struct {
 // Table is one immutable state of the routes.
 type Table struct {
 	targets map[string]*Target
-	only    *Target // if there is no other
+	unnamed *Target // of requests that name no server; nil: there is none
 }
 
-// NewTable makes a table; later targets of one name replace earlier ones.
-func NewTable(targets ...*Target) *Table {
-	t := &Table{targets: make(map[string]*Target, len(targets))}
+// NewTable makes a table; later targets of one name replace earlier ones. unnamed is the target of requests that name no server: one of
+// the targets, or another one that stands for several; nil: they are refused.
+func NewTable(unnamed *Target, targets ...*Target) *Table {
+	t := &Table{targets: make(map[string]*Target, len(targets)), unnamed: unnamed}
 	for _, target := range targets {
 		t.targets[target.Name] = target
-	}
-	if len(t.targets) == 1 {
-		t.only = targets[len(targets)-1]
 	}
 	return t
 }
 
-// Find returns the target of a server name; the empty name finds the only target. below is the part of the path after the name, for
-// the error.
-func (t *Table) Find(server, below string) (*Target, *Error) {
-	if server == "" && t.only != nil {
-		return t.only, nil
+// Find returns the target of a server name.
+func (t *Table) Find(server string) (*Target, *Error) {
+	if server == "" && t.unnamed != nil {
+		return t.unnamed, nil
 	}
 	if target, ok := t.targets[server]; ok {
 		return target, nil
 	}
-	sorted := slices.Sorted(maps.Keys(t.targets))
+	group, isGroup := strings.CutPrefix(server, groupPrefix)
+	var sorted []string
+	for name := range t.targets {
+		if other, is := strings.CutPrefix(name, groupPrefix); is == isGroup {
+			sorted = append(sorted, other)
+		}
+	}
+	slices.Sort(sorted)
 	names := strings.Join(sorted, ", ")
 	err := Errf(ServerUnknown, "no server %q is configured; there is %s", server, names)
-	if server == "" {
-		err = Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, names)
+	switch {
+	case isGroup:
+		err = Errf(ServerUnknown, "no group %q is configured; there is %s", group, cmp.Or(names, "none"))
+	case server == "":
+		err = Errf(ServerUnknown, "no server is configured")
 	}
 	err.Data = fmt.Appendf(nil, `{"code":%q,"retryable":%t,"servers":[`, err.Name, err.Retryable)
 	for i, name := range sorted {
@@ -62,18 +68,42 @@ func (t *Table) Find(server, below string) (*Target, *Error) {
 	return nil, err
 }
 
+// groupPrefix begins the name of a group of servers, where a server is named. No server has such a name.
+const groupPrefix = "groups/"
+
+// MetaServer is the member of a request's _meta that names the server for which the request is, where several are one.
+const MetaServer = "io.dragoman/server"
+
+// GroupTarget returns the name that a group of servers has where a server is named.
+func GroupTarget(group string) string { return groupPrefix + group }
+
 // CutServer returns the server that the path of a request names, and the rest of the path, from the slash after the name: /servers/a/mcp
-// is a and /mcp. A path that names none is the rest. The path is taken as it was sent: no name has a character that is escaped, so an
-// escaped one is another name.
+// is a and /mcp, /groups/a/mcp is groups/a and /mcp. A path that names none is the rest. The path is taken as it was sent: no name has a
+// character that is escaped, so an escaped one is another name.
 func CutServer(path string) (name, rest string) {
+	prefix := ""
 	below, ok := strings.CutPrefix(path, "/servers/")
 	if !ok {
-		return "", path
+		if below, ok = strings.CutPrefix(path, "/"+groupPrefix); !ok {
+			return "", path
+		}
+		prefix = groupPrefix
 	}
 	if name, _, _ = strings.Cut(below, "/"); name == "" {
 		return "", path
 	}
-	return name, below[len(name):]
+	return prefix + name, below[len(name):]
+}
+
+// ServerPath returns what the paths of a server, or of a group, begin with; empty for the empty name. It is the reverse of CutServer.
+func ServerPath(server string) string {
+	switch {
+	case server == "":
+		return ""
+	case strings.HasPrefix(server, groupPrefix):
+		return "/" + server
+	}
+	return "/servers/" + server
 }
 
 // Router passes exchanges to the target of the current table.
@@ -89,9 +119,9 @@ func NewRouter(t *Table) *Router {
 // Swap sets a new table. Running exchanges keep theirs.
 func (r *Router) Swap(t *Table) { r.table.Store(t) }
 
-// Refuse returns the error of Do for a server name that leads to no target, or nil. below is the part of the path after the name.
-func (r *Router) Refuse(server, below string) *Error {
-	_, err := r.table.Load().Find(server, below)
+// Refuse returns the error of Do for a server name that leads to no target, or nil.
+func (r *Router) Refuse(server string) *Error {
+	_, err := r.table.Load().Find(server)
 	return err
 }
 
@@ -100,13 +130,16 @@ func (r *Router) Refuse(server, below string) *Error {
 var ErrRetired = Errf(ShuttingDown, "the configuration of this server has changed meanwhile; try again")
 
 // Do is the Handler at the end of the chain. A cancelled exchange goes to no server.
-func (r *Router) Do(ex *Exchange) (Replies, error) {
+func (r *Router) Do(ex *Exchange) (Replies, error) { return r.DoAt(ex.Server, ex) }
+
+// DoAt is Do for an exchange that goes to the given server, whatever its path names.
+func (r *Router) DoAt(server string, ex *Exchange) (Replies, error) {
 	for {
 		if cause := ex.Err(); cause != nil {
 			return nil, cause
 		}
 		table := r.table.Load()
-		target, err := table.Find(ex.Server, ex.Endpoint())
+		target, err := table.Find(server)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package mcphttp
 
 import (
 	"bytes"
+	"cmp"
 	"mime"
 	"strings"
 
@@ -98,10 +99,18 @@ func Unreadable(ctx *fasthttp.RequestCtx, m *wire.Message, err error) {
 	Fail(ctx, f.Status, m.Of(m.ID), proxy.Errf(f, "the body is no JSON-RPC message: %s", strings.TrimPrefix(err.Error(), "wire: ")))
 }
 
-// ServerOf returns the server that the path names; empty if it names none.
+// Bases are what the paths of all endpoints begin with: at the root, for each server, and for each group of servers.
+var Bases = [...]string{"", "/servers/{server}", "/groups/{group}"}
+
+// ServerOf returns the server or group that the path names, as proxy.CutServer does; empty if it names none.
 func ServerOf(ctx *fasthttp.RequestCtx) string {
-	name, _ := ctx.UserValue("server").(string)
-	return name
+	if name, ok := ctx.UserValue("server").(string); ok {
+		return cmp.Or(name, "/") // a name that no server has: the path names one, though an empty one
+	}
+	if name, ok := ctx.UserValue("group").(string); ok {
+		return proxy.GroupTarget(name)
+	}
+	return ""
 }
 
 // KeyOf returns the client's Idempotency-Key; empty if there is none. The quotes of a structured field, which not all
@@ -180,9 +189,9 @@ type Routes struct {
 	SSE      SSE
 }
 
-// Register adds the routes to a server: at the root, and for each server under /servers/{server}.
+// Register adds the routes to a server, below each of Bases.
 func Register(s httpserver.Registrar, r *Routes) {
-	for _, base := range []string{"", "/servers/{server}"} {
+	for _, base := range Bases {
 		s.Handle(fasthttp.MethodPost, base+"/mcp", r.Endpoint.Post)
 		s.Handle(fasthttp.MethodGet, base+"/mcp", r.Streams.Get)
 		s.Handle(fasthttp.MethodDelete, base+"/mcp", r.Streams.Delete)
@@ -238,7 +247,7 @@ func Unwritable(limit httpserver.AnswerLimit) *proxy.Error {
 // NotFound answers 404 for a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,
-		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse; with several servers, below /servers/NAME", ctx.Path()))
+		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse, also below /servers/NAME and /groups/NAME", ctx.Path()))
 }
 
 // MethodNotAllowed answers 405 for a method that the path does not have.

@@ -17,7 +17,7 @@ import (
 )
 
 // common are the members that the body of every call may have.
-var common = []string{"request_id", "input_responses", "request_state", "client_capabilities", "log_level"}
+var common = []string{"request_id", "input_responses", "request_state", "client_capabilities", "log_level", "server_id"}
 
 // open reads the body of a call. It returns the members named by keys, and as params those common members that go to the server.
 func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcall.Members, err *proxy.Error) {
@@ -28,7 +28,7 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcal
 	if err != nil {
 		return b, nil, nil, err
 	}
-	id, responses, state, caps, level := all[0], all[1], all[2], all[3], all[4]
+	id, responses, state, caps, level, server := all[0], all[1], all[2], all[3], all[4], all[5]
 	if !b.null(id) {
 		if !id.IsString(b.raw) || !envelope.ValidRequestID(b.text(id)) {
 			return b, nil, nil, wrong("request_id", "a UUID of version 4")
@@ -58,6 +58,12 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcal
 	if !b.null(level) && !level.IsString(b.raw) {
 		return b, nil, nil, wrong("log_level", "a string")
 	}
+	if !b.null(server) {
+		if !server.IsString(b.raw) {
+			return b, nil, nil, wrong("server_id", "the name of a server")
+		}
+		r.server = b.text(server)
+	}
 	return b, all[len(common):], params, r.accept(b.text(level))
 }
 
@@ -66,6 +72,9 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcal
 func (r *request) accept(level string) *proxy.Error {
 	if level == "" {
 		level = string(r.ctx.QueryArgs().Peek("log_level"))
+	}
+	if r.server == "" {
+		r.server = string(r.ctx.QueryArgs().Peek("server_id"))
 	}
 	if level != "" && !rules.ValidLevel(level) {
 		return wrong("log_level", "one of debug, info, notice, warning, error, critical, alert, emergency")

@@ -15,7 +15,7 @@ import (
 
 // Options configure a Downstream.
 type Options struct {
-	catalog.Options // Now may be nil
+	catalog.Options // Now and Behind may be nil
 
 	Service string // service of ToolsResponse (seed 000, ToolsResponse)
 	Info    []byte // clientInfo towards the servers, raw JSON: one for all callers, so that they can share sessions
@@ -48,6 +48,9 @@ type Downstream struct {
 func NewDownstream(handle proxy.Handler, opt Options) *Downstream {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.Behind == nil {
+		opt.Behind = func(server string) ([]string, bool) { return []string{server}, false }
 	}
 	client := &mcpcall.Client{Info: opt.Info, Cap: opt.Cap}
 	tools := catalog.New(client, opt.Options)

@@ -72,11 +72,8 @@ func (d *Downstream) toolsResponse(l *catalog.List, s selection) (*document, err
 func (d *Downstream) openapi(l *catalog.List, s selection) (*document, error) {
 	notes := map[string][]string{}
 	part, total := s.of(l)
-	info := openapi.Info{Title: d.opt.Service, Version: l.Version, Note: func(tool, what string) { notes[tool] = append(notes[tool], what) },
+	info := openapi.Info{Title: d.opt.Service, Version: l.Version, ServerURL: s.prefix + proxy.ServerPath(l.Server), Note: func(tool, what string) { notes[tool] = append(notes[tool], what) },
 		Part: openapi.Part{Offset: s.offset, Total: total, Match: s.match != "", Next: s.next}}
-	if info.ServerURL = s.prefix; l.Server != "" {
-		info.ServerURL += "/servers/" + l.Server
-	}
 	tools := make([]openapi.Tool, len(part))
 	for i := range part {
 		t := &part[i]

@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -32,6 +34,7 @@ type request struct {
 	zeroCopy bool   // a large result may be written without a copy
 	level    string // of log messages on the stream; empty: none
 	token    []byte // for progress on the stream, raw JSON
+	server   string // the server that the caller names beside the path; empty: none
 	key      string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave
 	replayed bool   // the answer is that of an earlier call
 	left     int    // proxy.Exchange.Allowance
@@ -87,6 +90,10 @@ func (r *request) forward(method string, call mcpcall.ToolCall, params, meta mcp
 			meta.AddText(wire.MetaPrefix+"logLevel", r.level)
 		}
 	}
+	if err := r.name(&meta); err != nil {
+		r.refused(method, err)
+		return
+	}
 	ex, err := r.Exchange(method, call, params, meta)
 	if err != nil {
 		r.refused(method, err)
@@ -121,6 +128,22 @@ func (r *request) forward(method string, call mcpcall.ToolCall, params, meta mcp
 		}
 	}()
 	later = r.whole(ex, replies, shape, end)
+}
+
+// name puts the server that the caller names into the _meta of the request, where several are one.
+func (r *request) name(meta *mcpcall.Members) *proxy.Error {
+	if r.server == "" {
+		return nil
+	}
+	behind, several := r.d.opt.Behind(r.Server)
+	if several {
+		meta.AddText(proxy.MetaServer, r.server)
+		return nil
+	}
+	if !slices.Contains(behind, r.server) {
+		return proxy.Errf(proxy.ServerUnknown, "no server %q is behind this endpoint; there is %s", r.server, strings.Join(behind, ", "))
+	}
+	return nil
 }
 
 // whole answers with the response as a whole. later reports that it is written after the handler has returned, and that end is

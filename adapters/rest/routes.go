@@ -12,10 +12,10 @@ import (
 	"dragoman/proxy"
 )
 
-// Register adds the endpoints to a server: at the root, and for each upstream server under /servers/{server}. Each GET has its
-// HEAD (RFC 9110, 9.3.2), of which the listener leaves out the body.
+// Register adds the endpoints to a server, below each of mcphttp.Bases. Each GET has its HEAD (RFC 9110, 9.3.2), of which the listener
+// leaves out the body.
 func (d *Downstream) Register(s httpserver.Registrar) {
-	for _, base := range []string{"", "/servers/{server}"} {
+	for _, base := range mcphttp.Bases {
 		read := func(path string, h fasthttp.RequestHandler) {
 			s.Handle(fasthttp.MethodGet, base+path, h)
 			s.Handle(fasthttp.MethodHead, base+path, h)
@@ -105,7 +105,7 @@ func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHand
 	refuse := d.Refuse(func(ctx *fasthttp.RequestCtx, _ *proxy.Error) { next(ctx) })
 	return func(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, proxy.Errf(proxy.PathUnknown,
-			"nothing is served at %s; tools are listed at /tools and called at /call-tool; with several servers, below /servers/NAME", ctx.Path()))
+			"nothing is served at %s; tools are listed at /tools and called at /call-tool, also below /servers/NAME and /groups/NAME", ctx.Path()))
 	}
 }
 

@@ -91,9 +91,9 @@ func (s *Service) Health() Health {
 	return h
 }
 
-// Only returns the health for callers of one upstream, without the other upstreams.
-func (h Health) Only(upstream string) Health {
-	h.Dependencies = slices.DeleteFunc(slices.Clone(h.Dependencies), func(d Dependency) bool { return d.Upstream && d.Name != upstream })
+// Only returns the health for callers of the given upstreams, without the others.
+func (h Health) Only(upstreams []string) Health {
+	h.Dependencies = slices.DeleteFunc(slices.Clone(h.Dependencies), func(d Dependency) bool { return d.Upstream && !slices.Contains(upstreams, d.Name) })
 	serves, whole := summarise(h.Dependencies)
 	h.Status = status(h.State, serves, whole)
 	return h

@@ -42,7 +42,7 @@ func TestStates(t *testing.T) {
 	f(Degraded, StatusUnavailable, false, false, true) // no server is left, but the service is not initializing again
 	f(Degraded, StatusDegraded, true, false, true)
 	for name, want := range map[string]Status{"up0": StatusHealthy, "up1": StatusUnavailable, "up9": StatusUnavailable} {
-		if h := s.Health().Only(name); h.Status != want || h.State != Degraded || len(h.Dependencies) != 2 && name != "up9" {
+		if h := s.Health().Only([]string{name}); h.Status != want || h.State != Degraded || len(h.Dependencies) != 2 && name != "up9" {
 			t.Errorf("%s alone: %+v", name, h)
 		}
 	}

@@ -21,14 +21,14 @@ type Downstream struct {
 	Store  *session.Store
 	Cap    time.Duration // time after which a request without a response is given up
 	// Refuse returns the error of a stream for a server name that leads nowhere, else nil. If it is nil, no stream is refused.
-	Refuse func(server, below string) *proxy.Error
+	Refuse func(server string) *proxy.Error
 }
 
 // Get opens a session and its stream. The first event names the path to post to, without a host: a proxy in front may use
 // another host. A prefix that the proxy has removed from the path is put before it.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	if d.Refuse != nil {
-		if err := d.Refuse(mcphttp.ServerOf(ctx), "sse"); err != nil {
+		if err := d.Refuse(mcphttp.ServerOf(ctx)); err != nil {
 			mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, err)
 			return
 		}

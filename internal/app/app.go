@@ -51,7 +51,7 @@ type App struct {
 func newApp(log zerolog.Logger, out *logging.Process) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	metrics := prometheus.NewRegistry()
-	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable()),
+	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
@@ -157,7 +157,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Tracing: g.telemetry.tracing, Current: a.target}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}

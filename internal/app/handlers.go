@@ -158,10 +158,14 @@ func (g *Generation) metadata(srv httpserver.Registrar) error {
 	scopes := slices.Clone(j.Scopes)
 	bases := []string{""}
 	for _, u := range g.Cfg.Upstreams {
-		bases = append(bases, "/servers/"+u.Name)
+		bases = append(bases, proxy.ServerPath(u.Name))
 		for _, r := range u.Scopes {
 			scopes = union(scopes, r.Scopes)
 		}
+	}
+	for _, group := range g.Cfg.Groups {
+		bases = append(bases, proxy.ServerPath(proxy.GroupTarget(group.Name)))
+		scopes = union(scopes, group.Scopes)
 	}
 	served := map[string]bool{}
 	for _, base := range bases {

@@ -58,11 +58,11 @@ func buildIdentity(set *component.Set, c *config.Config, log zerolog.Logger) (id
 		return id, err
 	}
 	id.auth = authenticator
-	only := ""
-	if len(c.Upstreams) == 1 {
-		only = c.Upstreams[0].Name
+	only := c.Unnamed()
+	if only == nil {
+		only = new(config.Upstream)
 	}
-	id.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: only, Metrics: set.Registerer(),
+	id.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: only.Name, Metrics: set.Registerer(),
 		Challenge: func(err *proxy.Error, path string, scopes []string) string {
 			return authenticator.Challenge(err, path, union(auth.JWT.Scopes, scopes))
 		}})
@@ -85,6 +85,11 @@ func scopeRules(c *config.Config) map[string][]access.ScopeRule {
 	for _, u := range c.Upstreams {
 		for _, r := range u.Scopes {
 			all[u.Name] = append(all[u.Name], access.ScopeRule{About: r.About, Scopes: r.Scopes})
+		}
+	}
+	for _, g := range c.Groups {
+		if len(g.Scopes) > 0 {
+			all[proxy.GroupTarget(g.Name)] = []access.ScopeRule{{About: "method:*", Scopes: g.Scopes}}
 		}
 	}
 	return all

@@ -191,6 +191,7 @@ const probeAgain = 2 * time.Second
 // Probe starts to probe the upstreams that are new in g, and repeats that until they answer or ctx ends. An error that
 // no later attempt can mend goes to fatal.
 func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
+	g.Targets.ReadLists()
 	for _, u := range g.Targets.Fresh {
 		go func() { // ends with ctx, with the upstream, or with the probe
 			ctx, cancel := context.WithCancel(ctx)
@@ -198,7 +199,7 @@ func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
 			defer context.AfterFunc(u.Ended(), cancel)()
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
 				err := g.App.probe(ctx, u)
-				if errors.Is(err, transport.ErrFatal) {
+				if errors.Is(err, transport.ErrFatal) && len(g.Targets.All) == 1 { // one of several hides no others
 					select {
 					case fatal <- err:
 					default:

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,8 +80,48 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	srv.SetHandler(handler)
 	warn(cfg, a.Log)
 	g.Probe(ctx, make(chan error, len(g.Targets.Fresh)))
+	moved := g.moved(before)
 	a.Retiring.Go(func() { a.retire(g.Cfg.DrainTimeout, left) })
+	a.Retiring.Go(func() { a.retireSessions(g.Cfg.DrainTimeout, moved) })
 	return held, nil
+}
+
+// moved returns the sessions of clients at endpoints that something else serves than before: one server instead of several, or the reverse.
+func (g *Generation) moved(before *Generation) (all []*proxy.Session) {
+	for name, by := range before.Targets.Serves {
+		if g.Targets.Serves[name] != by {
+			all = append(all, g.shared.sessions.Of(name)...)
+		}
+	}
+	return all
+}
+
+// endCheck is how often a session that is to end is asked whether it is idle.
+const endCheck = 50 * time.Millisecond
+
+// retireSessions ends sessions as soon as no request runs in them, and at the latest after limit, or when the proxy drains.
+func (a *App) retireSessions(limit time.Duration, all []*proxy.Session) {
+	ctx, cancel := context.WithTimeout(a.draining, limit)
+	defer cancel()
+	tick := time.NewTicker(endCheck)
+	defer tick.Stop()
+	for {
+		all = slices.DeleteFunc(all, func(s *proxy.Session) bool {
+			_, busy := s.Idle()
+			if busy && ctx.Err() == nil {
+				return false
+			}
+			s.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the servers behind this endpoint have changed; send initialize to open a new session"))
+			return true
+		})
+		if len(all) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // retire closes the components that a new generation does not use. It waits for the requests that run at replaced

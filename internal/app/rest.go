@@ -23,6 +23,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 		return nil
 	}
 	tools := catalog.Options{Version: c.Service.Version, TTL: c.Rest.ToolsTTL, SkipArguments: !c.Rest.Validate, CheckResults: c.Rest.ValidateResults, Log: logging.Notes(g.Log),
+		Behind: func(server string) ([]string, bool) { return g.Targets.Behind(server), g.Targets.Several(server) },
 		Refuse: func(ex *proxy.Exchange) error { return g.Targets.Named(ex.Target).Refuse(ex) }}
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		tools.Check = schema.NewCache()
@@ -62,7 +63,7 @@ func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 			if server == "" {
 				return all, nil
 			}
-			return all.Only(server), g.router.Refuse(server, "health")
+			return all.Only(g.Targets.Behind(server)), g.router.Refuse(server)
 		}})
 }
 

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/httpd/netpoll"
 	"dragoman/adapters/stdio/downstream"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/transport"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/tuning"
@@ -210,15 +211,17 @@ func (g *Generation) ShutDown(why error, servers []*httpserver.Server) error {
 	return userError(why)
 }
 
-// endpoints returns the addresses of a transport at the main listener: one, or one for each of several servers, which
-// have none together.
-func endpoints(base, path string, ups []*config.Upstream) []string {
-	if len(ups) == 1 {
-		return []string{base + path}
+// endpoints returns the addresses of a transport at the main listener: that of all servers, and if there are several
+// those of groups and of each.
+func endpoints(base, path string, c *config.Config) []string {
+	all := []string{base + path}
+	for _, g := range c.Groups {
+		all = append(all, base+proxy.ServerPath(proxy.GroupTarget(g.Name))+path)
 	}
-	all := make([]string, 0, len(ups))
-	for _, u := range ups {
-		all = append(all, base+"/servers/"+u.Name+path)
+	for _, u := range c.Upstreams {
+		if len(c.Upstreams) > 1 || c.Merged() {
+			all = append(all, base+proxy.ServerPath(u.Name)+path)
+		}
 	}
 	return all
 }
@@ -239,11 +242,11 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 		what = strings.Join(served.Versions(), ", ")
 	}
 	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n")
-	for _, at := range endpoints(base, "/mcp", cfg.Upstreams) {
+	for _, at := range endpoints(base, "/mcp", cfg) {
 		_, _ = fmt.Fprintf(w, "    %-28s streamable HTTP, %s\n", at, what)
 	}
 	if len(served.Legacy()) > 0 {
-		for _, at := range endpoints(base, "/sse", cfg.Upstreams) {
+		for _, at := range endpoints(base, "/sse", cfg) {
 			_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", at)
 		}
 	}
@@ -261,7 +264,7 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 func listening(e *zerolog.Event, cfg *config.Config, base string, admin net.Listener) {
 	e.Str("listen", base)
 	addresses := func(key, path string) {
-		all := endpoints(base, path, cfg.Upstreams)
+		all := endpoints(base, path, cfg)
 		if len(all) == 1 {
 			e.Str(key, all[0])
 			return
@@ -297,15 +300,13 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 		return err
 	}
 	defer out.Close()
-	up, err := cfg.Only()
-	if err != nil {
-		return err
-	}
 	attended := *cfg
 	attended.Attended = true
-	up = withClientEnv(cfg, up, os.Environ(), out.Logger)
-	attended.Upstreams = []*config.Upstream{up}
-	g, err := newApp(out.Logger, out).open(&attended, []*config.Upstream{up})
+	attended.Upstreams = nil
+	for _, up := range cfg.Upstreams {
+		attended.Upstreams = append(attended.Upstreams, withClientEnv(cfg, up, os.Environ(), out.Logger))
+	}
+	g, err := newApp(out.Logger, out).open(&attended, attended.Upstreams)
 	if err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fatal := make(chan error, 1)
-	if child := g.Targets.All[0].Dialer; child == nil {
+	if child := g.onlyChild(); child == nil {
 		g.Probe(ctx, fatal)
 	} else if err := child.Prepare(ctx); errors.Is(err, transport.ErrFatal) { // the client's first message shows which era it needs
 		return userError(err)
@@ -330,6 +331,14 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 		<-done
 		return userError(err)
 	}
+}
+
+// onlyChild returns the only upstream if it is a child process, else nil.
+func (g *Generation) onlyChild() *supervisor.Dialer {
+	if len(g.Targets.All) == 1 && !g.Cfg.Merged() {
+		return g.Targets.All[0].Dialer
+	}
+	return nil
 }
 
 // ServeStdio serves one client on std.In and std.Out until the client closes them or ctx ends.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,19 +16,19 @@ import (
 func TestDocumentedKeys(t *testing.T) {
 	known, first := map[string]bool{}, map[string]bool{}
 	for _, d := range config.DescribeConfig() {
-		path := d.Path()
-		first[path[0]] = len(path) > 1 || first[path[0]]
-		for i := range path {
-			known[strings.Join(path[:i+1], ".")] = true
+		parts := d.Path()
+		first[parts[0]] = len(parts) > 1 || first[parts[0]]
+		for i := range parts {
+			known[strings.Join(parts[:i+1], ".")] = true
 		}
 	}
-	dotted := regexp.MustCompile(`^[a-z_]+(\.[A-Za-z_]+)+$`)
+	dotted := regexp.MustCompile(`^[a-z_]+(\.([a-z_]+|[A-Z_]+))+$`) // and no Go name
 	chosen := regexp.MustCompile(`\.[A-Z]+`)
 	seen := 0
 	for _, file := range testkit.Documents(t) {
 		for _, m := range testkit.CodeSpan.FindAllStringSubmatch(testkit.ReadText(t, file), -1) {
 			table, _, _ := strings.Cut(m[1], ".")
-			if !dotted.MatchString(m[1]) || !first[table] || strings.HasSuffix(m[1], ".go") || strings.HasSuffix(m[1], ".md") {
+			if !dotted.MatchString(m[1]) || !first[table] || slices.Contains([]string{".go", ".md", ".mjs"}, path.Ext(m[1])) {
 				continue
 			}
 			seen++

@@ -9,8 +9,8 @@ import (
 const stdioLong = `Speak MCP on stdin and stdout, in the era of the client, and forward requests to
 the server: for clients that can only launch a process. Logs go to stderr.
 
-The server is a URL, a COMMAND after -- that is started without a shell, or one of
-the upstreams of a --config file.`
+The server is a URL, a COMMAND after -- that is started without a shell, or all
+the upstreams of a --config file as one; --upstream picks one of them.`
 
 const stdioExample = `  # let a client that launches processes use a remote server
   dragoman stdio https://example.com/mcp --header 'Authorization: env:MY_TOKEN'
@@ -18,7 +18,10 @@ const stdioExample = `  # let a client that launches processes use a remote serv
   # let an old client use a new stdio server, or the reverse
   dragoman stdio -- my-server --flag-of-my-server
 
-  # one of several upstreams of a file
+  # all upstreams of a file as one
+  dragoman stdio --config config.toml
+
+  # one of them
   dragoman stdio --config config.toml --upstream files`
 
 func newStdio(p *program) *cobra.Command {
@@ -34,7 +37,8 @@ func newStdio(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := cfg.Only(); err != nil {
+		if len(cfg.Members()) == 0 {
+			_, err := cfg.Only()
 			return err
 		}
 		p.serving = true

@@ -7,27 +7,27 @@ import (
 	"testing"
 )
 
-// Behind several servers, no path without a name hangs or answers 200: each is told at once where the servers are.
+// A path that names a server or a group that there is not is told at once which there are.
 func TestPathsOfSeveralServers(t *testing.T) {
 	t.Parallel()
-	const two = "[upstreams.a]\nurl = \"http://127.0.0.1:1/mcp\"\n[upstreams.b]\nurl = \"http://127.0.0.1:1/mcp\"\n"
+	const two = "[upstreams.a]\nurl = \"http://127.0.0.1:1/mcp\"\n[upstreams.b]\nurl = \"http://127.0.0.1:1/mcp\"\n[groups.g]\nservers = [\"a\"]\n"
 	r := startRig(t, two, false)
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	for _, x := range []struct{ verb, path, body, wants string }{
-		{"GET", "/sse", "", "/servers/NAME/sse"},
-		{"GET", "/mcp/sse", "", "/servers/NAME/"},
-		{"POST", "/mcp", initialize, "/servers/NAME/mcp"},
-		{"GET", "/openapi.json", "", "/servers/NAME/openapi.json"},
 		{"GET", "/servers/none/sse", "", `no server \"none\" is configured; there is a, b`},
 		{"POST", "/servers/none/mcp", initialize, `no server \"none\" is configured; there is a, b`},
+		{"GET", "/servers/g/openapi.json", "", `no server \"g\" is configured; there is a, b`},
+		{"GET", "/groups/none/sse", "", `no group \"none\" is configured; there is g`},
+		{"POST", "/groups/none/mcp", initialize, `no group \"none\" is configured; there is g`},
+		{"GET", "/groups/a/tools", "", `no group \"a\" is configured; there is g`},
 	} {
 		res := r.must(x.verb, x.path, x.body, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 		if res.status != 404 && x.verb == "GET" || res.status == 200 && x.verb == "GET" {
 			t.Errorf("%s %s: %d %s", x.verb, x.path, res.status, res.body)
 		}
-		mentions(t, res.body, x.wants, "server_unknown", `"servers":["a","b"]`)
+		mentions(t, res.body, x.wants, "server_unknown", `"servers":[`)
 	}
-	for _, path := range []string{"/", "/servers", "/message"} {
+	for _, path := range []string{"/", "/servers", "/groups", "/groups/g", "/message"} {
 		if res := r.must("GET", path, ""); res.status != 404 || !strings.Contains(res.body, "/servers/NAME") {
 			t.Errorf("%s: %d %s", path, res.status, res.body)
 		}
@@ -39,7 +39,8 @@ func TestPathsOfSeveralServers(t *testing.T) {
 func TestNamesOfServersInPaths(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "modern")
-	r := startRig(t, u.toml("")+strings.ReplaceAll(u.toml(""), "upstreams.default", "upstreams.other"), true)
+	r := startRig(t, u.toml("")+strings.ReplaceAll(u.toml(""), "upstreams.default", "upstreams.other"), false)
+	probeAll(t, r.h)
 	u.forget()
 	ways := [][3]string{{"POST", "/mcp", discoverBody}, {"GET", "/sse", ""}, {"GET", "/mcp/sse", ""}, {"GET", "/tools", ""}, {"POST", "/call-tool", `{"tool":"x","arguments":{}}`},
 		{"POST", "/tools/x", "{}"}, {"POST", "/mcp/tools/list", "{}"}, {"GET", "/resources", ""}, {"GET", "/openapi.json", ""}, {"GET", "/health", ""}}

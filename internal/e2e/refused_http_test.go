@@ -203,8 +203,8 @@ func TestRequestsThatAreNoneAreRecorded(t *testing.T) {
 	t.Run("several servers", func(t *testing.T) {
 		r, lines := auditedRig(t, auth+u.toml("")+strings.ReplaceAll(u.toml(""), "upstreams.default", "upstreams.other"))
 		r = r.as(key["ci"])
-		for _, p := range []poke{{verb: "GET", path: "/sse", policy: "router"}, {verb: "GET", path: "/tools", policy: "router"},
-			{verb: "POST", path: "/mcp", body: modernCall("1", "drop", ""), headers: modernHeaders("tools/call", "drop"), policy: "router"}} {
+		for _, p := range []poke{{verb: "GET", path: "/servers/none/sse", policy: "router"}, {verb: "GET", path: "/groups/none/tools", policy: "router"},
+			{verb: "POST", path: "/servers/none/mcp", body: modernCall("1", "drop", ""), headers: modernHeaders("tools/call", "drop"), policy: "router"}} {
 			p.refused(r, lines, "ci")
 		}
 	})

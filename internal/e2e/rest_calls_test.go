@@ -52,7 +52,7 @@ func TestRestPages(t *testing.T) {
 	}
 }
 
-// Several servers: each below its name, and an error that names them on a path without a name.
+// Several servers: each below its name, and all as one on a path without a name.
 func TestRestServers(t *testing.T) {
 	a, b := newUpstream(t, "modern"), newUpstream(t, "legacy")
 	restTools(a, 1)
@@ -66,10 +66,37 @@ func TestRestServers(t *testing.T) {
 	if status, e := r.post("/servers/b/tools/tool1", `{}`); status != 200 || !strings.Contains(string(e.Data), "tool1") {
 		t.Errorf("%d %+v", status, e)
 	}
-	for _, path := range []string{"/call-tool", "/servers/c/call-tool"} {
-		if status, e := r.post(path, `{"tool":"tool0","arguments":{}}`); status != 404 || e.Code != "TOOL_NOT_FOUND" || !strings.Contains(e.Error, "a, b") {
-			t.Errorf("%d %+v", status, e)
+	if status, e := r.post("/servers/c/call-tool", `{"tool":"tool0","arguments":{}}`); status != 404 || e.Code != "TOOL_NOT_FOUND" || !strings.Contains(e.Error, "a, b") {
+		t.Errorf("%d %+v", status, e)
+	}
+	if got := strings.Count(r.must("GET", "/tools", "").body, `"input_schema"`); got != 3 {
+		t.Errorf("%d tools of both", got)
+	}
+	for body, wants := range map[string]string{
+		`{"tool":"b.tool0","arguments":{}}`:                 "200 tool0",
+		`{"tool":"tool1","arguments":{}}`:                   "200 tool1",
+		`{"tool":"tool0","arguments":{}}`:                   "400 several servers have tool0; name one: a.tool0, b.tool0",
+		`{"tool":"tool9","arguments":{}}`:                   "404 Tool not found: tool9",
+		`{"tool":"a.tool0","arguments":{"n":1.5}}`:          "400 /n",
+		`{"tool":"tool0","server_id":"b","arguments":{}}`:   "200 tool0",
+		`{"tool":"b.tool0","server_id":"b","arguments":{}}`: "200 tool0",
+		`{"tool":"tool0","server_id":"c","arguments":{}}`:   `404 no server "c" is behind this endpoint; there is a, b`,
+		`{"tool":"tool0","server_id":["b"],"arguments":{}}`: `400 "server_id"`,
+	} {
+		status, e := r.post("/call-tool", body)
+		want, text, _ := strings.Cut(wants, " ")
+		if fmt.Sprint(status) != want || !strings.Contains(string(e.Data)+e.Error, text) {
+			t.Errorf("%s: %d %s %s, want %s", body, status, e.Data, e.Error, wants)
 		}
+	}
+	if status, e := r.post("/servers/a/call-tool", `{"tool":"tool0","server_id":"a","arguments":{}}`); status != 200 {
+		t.Errorf("the server of the path: %d %+v", status, e)
+	}
+	if status, e := r.post("/servers/a/call-tool", `{"tool":"tool0","server_id":"b","arguments":{}}`); status != 404 || !strings.Contains(e.Error, `no server "b" is behind this endpoint; there is a`) {
+		t.Errorf("another server than the path's: %d %+v", status, e)
+	}
+	if status, e := r.post("/tools/tool1?server_id=b", `{}`); status != 200 {
+		t.Errorf("in the query: %d %+v", status, e)
 	}
 }
 

@@ -147,23 +147,6 @@ func TestRestMethods(t *testing.T) {
 	}
 }
 
-// With several servers, an error names the right path for the request.
-func TestRestNamesItsPaths(t *testing.T) {
-	a, b := newUpstream(t, "modern"), newUpstream(t, "legacy")
-	restTools(a, 1)
-	restTools(b, 1)
-	r := startRig(t, strings.Replace(a.toml(""), "default", "a", 1)+strings.Replace(b.toml(""), "default", "b", 1), true)
-	for path, want := range map[string]string{"/call-tool": "call-tool", "/tools/tool0": "tools/TOOL", "/mcp/tools/call": "mcp/METHOD", "/mcp/prompts/get": "mcp/METHOD", "/read-resource": "read-resource"} {
-		_, e := r.post(path, `{"tool":"tool0","name":"tool0","uri":"x:y","arguments":{}}`)
-		mentions(t, e.Error, "/servers/NAME/"+want+" with NAME one of a, b")
-	}
-	for _, path := range []string{"tools", "resources", "prompts", "openapi.json"} {
-		mentions(t, r.must("GET", "/"+path, "").body, "/servers/NAME/"+path+" with NAME one of a, b")
-	}
-	res := r.must("POST", "/mcp", modernCall("1", "tool0", ""), modernHeaders("tools/call", "tool0")...)
-	mentions(t, res.body, "/servers/NAME/mcp with NAME one of a, b")
-}
-
 // The state of the service is read once for all of its gauges.
 func TestStateIsReadOnce(t *testing.T) {
 	looks := 0

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
@@ -66,6 +68,7 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 	t.Cleanup(transport.CloseIdleConnections)
 	if probed {
 		probeAll(t, h)
+		readLists(t, h)
 	}
 	return &rig{t: t, h: h, base: "http://" + addr, logs: logs, srv: srv, http: &http.Client{Transport: transport}}
 }
@@ -106,6 +109,23 @@ func probeAll(t *testing.T, h *app.Generation) {
 	for _, u := range h.Targets.All {
 		if _, err := u.Both(ctx); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// readLists has the lists of servers read of which several are one, and waits until they are.
+func readLists(t *testing.T, h *app.Generation) {
+	t.Helper()
+	h.Targets.ReadLists()
+	for c := h.Targets.Catalogue; c != nil; {
+		now := c.Snapshot()
+		if !slices.ContainsFunc(now.Servers, func(s *catalogue.Server) bool { return s.Presence != catalogue.There }) {
+			return
+		}
+		select {
+		case <-c.Changed(now.Version):
+		case <-time.After(testkit.Patient):
+			t.Fatal("the lists are not read")
 		}
 	}
 }

@@ -287,10 +287,10 @@ func resourcePath(path string) string {
 	base := ""
 	name, rest := proxy.CutServer(path)
 	if name != "" {
-		if !plainName(name) {
+		base = proxy.ServerPath(name)
+		if !plainPath(base) {
 			return ""
 		}
-		base = "/servers/" + name
 	}
 	switch rest {
 	case "/mcp", "/sse", "/mcp/sse":
@@ -301,14 +301,14 @@ func resourcePath(path string) string {
 	return base
 }
 
-// plainName reports whether name is a valid server name, and so is safe in a header.
-func plainName(name string) bool {
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+// plainPath reports whether the path of a server consists of valid names, and so is safe in a header.
+func plainPath(path string) bool {
+	for _, c := range []byte(path) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '/' {
 			return false
 		}
 	}
-	return name != ""
+	return true
 }
 
 // quotable removes the characters that a quoted value of a challenge must not contain, and turns double quotes into

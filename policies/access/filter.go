@@ -110,6 +110,9 @@ func (a *Filter) ruled(who proxy.Caller, k thing) bool {
 	return !a.disabled[k].empty() || !a.renamed[k].empty() || g != nil && !(g[k].allow.empty() && g[k].deny.empty())
 }
 
+// Apart reports whether callers may use different things.
+func (a *Filter) Apart() bool { return a != nil && a.several }
+
 // permits reports whether a caller may use the thing with the given name at the server.
 func (a *Filter) permits(who proxy.Caller, k thing, name []byte) bool {
 	if !a.ruled(who, k) {

@@ -21,7 +21,7 @@ type ScopeRule struct {
 // ScopeOptions configures [Scopes] (RFC 6749, 3.3; 2026-07-28 authorization, Scope Challenge Handling).
 type ScopeOptions struct {
 	Rules map[string][]ScopeRule // by server
-	Only  string                 // the server of requests that name none; empty: there are several
+	Only  string                 // the server of requests that name none; empty: several are one
 	// Challenge returns the WWW-Authenticate value of a refusal.
 	Challenge func(err *proxy.Error, path string, scopes []string) string
 	Metrics   prometheus.Registerer
@@ -56,6 +56,15 @@ func Scopes(opt ScopeOptions) (*ScopePolicy, error) {
 // authorized caller must not reach another one, and a caller that returns with more scopes must not get the earlier refusal. Callers
 // without Rights, which no gate has authenticated, may do everything.
 func (s *ScopePolicy) Policy() proxy.Policy {
+	return s.policy(func(ex *proxy.Exchange) string { return cmp.Or(ex.Server, s.opt.Only) })
+}
+
+// At is the Policy of requests that name no server, or a group, once it is known that they are for the given server.
+func (s *ScopePolicy) At(server string) proxy.Policy {
+	return s.policy(func(*proxy.Exchange) string { return server })
+}
+
+func (s *ScopePolicy) policy(serverOf func(*proxy.Exchange) string) proxy.Policy {
 	if s == nil {
 		return nil
 	}
@@ -64,7 +73,7 @@ func (s *ScopePolicy) Policy() proxy.Policy {
 			if ex.Caller.Rights == nil || ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			server := cmp.Or(ex.Server, s.opt.Only)
+			server := serverOf(ex)
 			needed, err := s.of[server].lacking(ex)
 			if needed != nil || err != nil {
 				s.refused.WithLabelValues(server).Inc()
@@ -96,10 +105,7 @@ func (opt *ScopeOptions) refusal(ex *proxy.Exchange, needed []string) *proxy.Err
 
 // endpointPath returns the path of the request for its challenge.
 func endpointPath(ex *proxy.Exchange) string {
-	if ex.Server == "" {
-		return "/" + ex.Endpoint()
-	}
-	return "/servers/" + ex.Server + "/" + ex.Endpoint()
+	return proxy.ServerPath(ex.Server) + "/" + ex.Endpoint()
 }
 
 // scopeKinds are the kinds of things that rules are about, as their prefixes name them.

@@ -149,6 +149,18 @@ func (s *Store) Remove(sess *proxy.Session) {
 	sess.End(proxy.Closed)
 }
 
+// Of returns the open sessions for a server.
+func (s *Store) Of(server string) (all []*proxy.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.used.Keys() {
+		if sess.Server == server {
+			all = append(all, sess)
+		}
+	}
+	return all
+}
+
 // Len returns the number of open sessions.
 func (s *Store) Len() int {
 	s.mu.Lock()

@@ -23,6 +23,9 @@ type Options struct {
 	SkipArguments bool          // with Check: arguments are not checked
 	CheckResults  bool          // with Check: structured results are checked, too
 
+	// Behind returns the servers behind the name of a server, or of several as one.
+	Behind func(server string) (servers []string, several bool)
+
 	// Refuse returns the error, already recorded, by which the access rules of ex.Target refuse a call of a tool that no
 	// list has; nil if they do not. It may be nil.
 	Refuse func(ex *proxy.Exchange) error

@@ -23,7 +23,7 @@ func (c *Catalog) Policy(next proxy.Handler) proxy.Handler {
 			return nil, err
 		}
 		replies, err := next(ex)
-		if err != nil || !c.opt.CheckResults || c.opt.Check == nil || tool.Output == nil {
+		if err != nil || tool == nil || !c.opt.CheckResults || c.opt.Check == nil || tool.Output == nil {
 			return replies, err
 		}
 		return &checkedReplies{replies, c, tool}, nil
@@ -31,8 +31,13 @@ func (c *Catalog) Policy(next proxy.Handler) proxy.Handler {
 }
 
 // called returns the tool that ex calls, after a check of the arguments. A call that does not fit a list that is not fresh is
-// checked against a fresh one before it is refused.
+// checked against a fresh one before it is refused. Several servers as one have more names for a tool than are listed: a call by one of
+// those is theirs to judge, and has no tool here.
 func (c *Catalog) called(o *mcpcall.Origin, ex *proxy.Exchange) (*Tool, error) {
+	_, several := c.opt.Behind(ex.Server)
+	if several && wire.Get(ex.Msg.Raw, ex.Msg.Meta, proxy.MetaServer).Present() {
+		return nil, nil //nolint:nilnil // it is named otherwise
+	}
 	name, args := string(ex.Msg.Text(ex.Msg.Name)), ex.Msg.Of(ex.Msg.Arguments)
 	list, err := c.known(o)
 	if err != nil {
@@ -52,8 +57,12 @@ func (c *Catalog) called(o *mcpcall.Origin, ex *proxy.Exchange) (*Tool, error) {
 	if err == nil {
 		return tool, nil
 	}
+	_, listed := renewed.find(name)
+	if several && !listed {
+		return nil, nil //nolint:nilnil // it may be a server's own name
+	}
 	ex.Target = renewed.target // the server whose list refuses the call
-	if _, listed := renewed.find(name); !listed && c.opt.Refuse != nil {
+	if !listed && c.opt.Refuse != nil {
 		if refused := c.opt.Refuse(ex); refused != nil {
 			return nil, refused
 		}

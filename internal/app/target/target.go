@@ -12,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio/reaper"
@@ -35,12 +37,14 @@ import (
 type Target struct {
 	*Upstream
 	// Check is the health check of the upstream.
-	Check   func(context.Context) error
-	Monitor *health.Monitor
-	guarded proxy.Upstream // the upstream with its policies
-	filter  *access.Filter // of guarded; nil: everybody may use everything
-	scopes  *access.ScopePolicy
-	cache   *cache.Cache // nil: nothing is cached
+	Check    func(context.Context) error
+	Monitor  *health.Monitor
+	guarded  proxy.Upstream // the upstream with its policies
+	plain    proxy.Handler  // the upstream with those that say nothing about callers
+	settings *config.Upstream
+	filter   *access.Filter // of guarded; nil: everybody may use everything
+	scopes   *access.ScopePolicy
+	cache    *cache.Cache // nil: nothing is cached
 }
 
 // Lookup returns the target of a name in the current generation; nil if there is none. Components use it for what may
@@ -99,13 +103,32 @@ type Set struct {
 	All []*Target
 	// Fresh holds the upstreams that no earlier generation had.
 	Fresh []*Upstream
+	// Catalogue holds what the servers offer of which several are one; nil: there are none.
+	Catalogue *catalogue.Catalogue
+	// ReadLists begins to read what the servers offer of which several are one.
+	ReadLists func()
 	// Table leads requests to the targets.
-	Table  *proxy.Table
+	Table *proxy.Table
+	// Serves says what serves each name under which several servers, or the only one, can be reached: a name for that, which is
+	// another one when something else does.
+	Serves map[string]string
+	behind map[string][]string // servers by such a name
 	byName map[string]*Target
 }
 
 // Named returns the target of a name; nil if there is none.
 func (t *Set) Named(name string) *Target { return t.byName[name] }
+
+// Behind returns the servers behind the name of a server or of a group; behind the empty name are those of requests that name none.
+func (t *Set) Behind(name string) []string {
+	if t.byName[name] != nil {
+		return []string{name}
+	}
+	return t.behind[name]
+}
+
+// Several reports whether a name is one under which several servers are one.
+func (t *Set) Several(name string) bool { return strings.HasPrefix(t.Serves[name], mergePrefix) }
 
 // States returns the state of each upstream.
 func (t *Set) States() []service.Dependency {
@@ -140,8 +163,14 @@ type Builder struct {
 	Tracing *telemetry.Tracing
 	// Current finds the target of a name in the generation that serves.
 	Current Lookup
+	// Router leads to the targets of the generation that serves.
+	Router *proxy.Router
+	// Rehearsal means that nothing is started.
+	Rehearsal bool
 
 	monitoring monitoring
+	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
+	refreshing *lists.Refresher     // of that
 }
 
 // Build makes the targets of the given upstreams. Errors name the upstream at fault.
@@ -150,9 +179,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 	if b.monitoring, err = buildMonitoring(b.Components); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	t := &Set{}
-	t.byName = make(map[string]*Target, len(ups))
-	routes := make([]*proxy.Target, 0, len(ups))
+	t := &Set{ReadLists: func() {}, Serves: map[string]string{}, behind: map[string][]string{}, byName: make(map[string]*Target, len(ups))}
 	for _, up := range ups {
 		one, err := b.target(up)
 		if err != nil {
@@ -162,10 +189,9 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 		if b.Components.Fresh(upstreamComponent(up.Name)) {
 			t.Fresh = append(t.Fresh, one.Upstream)
 		}
-		routes = append(routes, &proxy.Target{Name: up.Name, Upstream: one.guarded})
 	}
-	t.Table = proxy.NewTable(routes...)
-	return t, nil
+	t.Table, err = b.table(t)
+	return t, err
 }
 
 // target makes the target of one upstream.
@@ -187,7 +213,8 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, scopes: b.Scopes, cache: b.Cache}, nil
+	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, scopes: b.Scopes, cache: b.Cache,
+		plain: proxy.Chain(u.Do, monitor.Policy, u.Hide.Policy), settings: up}, nil
 }
 
 // policies returns the policies of one upstream, the outermost first.

@@ -1,0 +1,218 @@
+package target
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era/seal"
+	"dragoman/adapters/merge"
+	"dragoman/adapters/merge/lists"
+	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
+	"dragoman/internal/app/component"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
+	"dragoman/policies/access"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+)
+
+// endpoint is an endpoint of several servers: that of all members, or a group.
+type endpoint struct {
+	target  string        // its name where a server is named; empty: it is the target of requests that name none
+	group   *config.Group // nil: all members
+	servers []string
+}
+
+// endpoints returns the endpoints of several servers that a configuration has.
+func endpoints(c *config.Config) (all []endpoint) {
+	if c.Merged() {
+		all = append(all, endpoint{servers: upstreamNames(c.Members())})
+	}
+	for _, g := range c.Groups {
+		e := endpoint{target: proxy.GroupTarget(g.Name), group: g, servers: g.Servers}
+		if len(e.servers) == 0 {
+			e.servers = upstreamNames(c.Members())
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func upstreamNames(ups []*config.Upstream) (names []string) {
+	for _, u := range ups {
+		names = append(names, u.Name)
+	}
+	return names
+}
+
+// table returns the routes to the targets, and to the endpoints of several of them.
+func (b *Builder) table(t *Set) (*proxy.Table, error) {
+	var unnamed *proxy.Target
+	if only := b.Config.Unnamed(); only != nil {
+		unnamed = t.route(only.Name)
+		t.Serves[""], t.behind[""] = only.Name, []string{only.Name}
+	}
+	var routes []*proxy.Target
+	for _, one := range t.All {
+		routes = append(routes, t.route(one.Name()))
+	}
+	all := endpoints(b.Config)
+	if len(all) == 0 {
+		return proxy.NewTable(unnamed, routes...), nil
+	}
+	if err := b.refresher(t, all); err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		u, err := b.merge(t, &e)
+		if err != nil {
+			return nil, err
+		}
+		t.Serves[e.target], t.behind[e.target] = fmt.Sprint(mergePrefix, b.Components.Number(e.component())), e.servers
+		route := &proxy.Target{Name: e.target, Upstream: u}
+		if e.target == "" {
+			unnamed = route
+			continue
+		}
+		routes = append(routes, route)
+	}
+	return proxy.NewTable(unnamed, routes...), nil
+}
+
+// component returns the name of the endpoint's component.
+func (e *endpoint) component() string { return mergePrefix + e.target }
+
+// mergePrefix begins the names of components that are endpoints of several servers.
+const mergePrefix = "merge "
+
+// route returns the route to a target; nil if there is none.
+func (t *Set) route(name string) *proxy.Target {
+	if one := t.byName[name]; one != nil {
+		return &proxy.Target{Name: name, Upstream: one.guarded}
+	}
+	return nil
+}
+
+// mergeSettings is all that an endpoint of several servers is made from. While it stays equal the endpoint stays, with the sessions of its
+// clients; its members may change.
+type mergeSettings struct {
+	names             names.Style
+	strict            bool
+	self, key         string
+	catalogue, reader uint64
+}
+
+// refreshComponent is the name of the component that keeps the catalogue.
+const refreshComponent = "lists"
+
+// refresher makes what keeps the catalogue of the servers of some endpoints.
+func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
+	if b.catalogue, err = b.openCatalogue(); err != nil {
+		return err
+	}
+	settings := []any{b.Config.Listing.Grace, string(b.Self), b.Components.Number(catalogueComponent)}
+	b.refreshing, err = component.Get(b.Components, refreshComponent, settings, component.Spec[*lists.Refresher]{Build: func(prometheus.Registerer) (*lists.Refresher, error) {
+		return lists.New(lists.Options{Catalogue: b.catalogue, Info: b.Self, NewID: session.NewID, Grace: max(b.Config.Listing.Grace, 1), Note: noteServer(b.Log)}), nil
+	}, Stage: component.Callers, Close: (*lists.Refresher).Close})
+	if err != nil {
+		return err
+	}
+	var servers []lists.Server
+	for _, one := range t.All {
+		if slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
+			servers = append(servers, one.listed(b.Components.Number(upstreamComponent(one.Name()))))
+		}
+	}
+	t.Catalogue = b.catalogue
+	refreshing := b.refreshing
+	t.ReadLists = func() { refreshing.SetServers(servers) }
+	return nil
+}
+
+// noteServer returns what logs the notes about servers.
+func noteServer(log zerolog.Logger) func(level, server, msg string, err error) {
+	var each sync.Map // by server
+	return func(level, server, msg string, err error) {
+		note, known := each.Load(server)
+		if !known {
+			note, _ = each.LoadOrStore(server, logging.Notes(log.With().Str("upstream", server).Logger()))
+		}
+		note.(func(level, msg string, err error))(level, msg, err)
+	}
+}
+
+// merge makes an endpoint of several servers.
+func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
+	c := b.Config
+	settings := mergeSettings{names: c.Style(e.group), strict: c.Listing.Strict || e.group != nil && e.group.Strict, self: string(b.Self),
+		key: c.Questions.StateKey.Reveal(), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
+	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
+		sealer, err := seal.New([]byte(settings.key))
+		if err != nil {
+			return nil, err
+		}
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: sealer, StateTTL: c.Questions.TTL,
+			Strict: settings.strict, Note: noteServer(b.Log)}), nil
+	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
+	if err != nil {
+		return nil, fmt.Errorf("several servers as one: %w", err)
+	}
+	var members []merge.Member
+	for _, name := range e.servers {
+		if one := t.byName[name]; one != nil {
+			members = append(members, b.member(one, e.group))
+		}
+	}
+	b.Components.OnActivation(func() { u.SetMembers(members) })
+	return u, nil
+}
+
+// member returns a target as a member of an endpoint. What it may be used for there is what its own rules allow, and of that what those of
+// the group do.
+func (b *Builder) member(t *Target, group *config.Group) merge.Member {
+	name := t.Name()
+	scopes := b.Scopes.At(name)
+	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{scopes, t.filter.Policy()}
+	if group != nil {
+		grant := group.At(name)
+		narrow := access.NewFilter(access.FilterOptions{Server: proxy.GroupTarget(group.Name), Grants: map[string]access.Grant{"*": grant.Grant()}}, b.Filtered).Policy()
+		rules, shown = append(rules, narrow), append([]proxy.Policy{narrow}, shown...)
+	}
+	m := merge.Member{Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
+	m.Do = proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) { return b.Router.DoAt(name, ex) }, rules...)
+	if shown = slices.DeleteFunc(shown, func(p proxy.Policy) bool { return p == nil }); len(shown) > 0 {
+		m.Shown = func(next proxy.Handler) proxy.Handler { return proxy.Chain(next, shown...) }
+	}
+	return m
+}
+
+// modern finds out whether the server is modern.
+func (t *Target) modern(ctx context.Context) (bool, error) {
+	p, err := t.Profile(ctx)
+	if err != nil {
+		return false, err
+	}
+	return p.Modern, nil
+}
+
+// listed returns the target as what keeps the catalogue sees it: without the rules for callers.
+func (t *Target) listed(instance uint64) lists.Server {
+	s := lists.Server{Name: t.Name(), Instance: instance, Transport: "HTTP", Do: t.plain, Modern: t.modern}
+	at := t.settings.URL
+	if len(t.settings.Command) > 0 {
+		s.Transport, at = "STDIO", strings.Join(t.settings.Command, "\x00")
+	} else if t.settings.Transport == "sse" {
+		s.Transport = "SSE"
+	}
+	sum := sha256.Sum256([]byte(at))
+	s.Origin = sum[:]
+	return s
+}

@@ -1,0 +1,146 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+)
+
+// threeServers is a configuration of a modern, a legacy and a dual demonstration server as child processes, and of a group.
+func threeServers(t *testing.T) string {
+	t.Helper()
+	return demoConfig(t, "a", "modern") + demoConfig(t, "b", "legacy") + demoConfig(t, "c", "dual") +
+		"[groups.some]\nservers = [\"a\", \"b\"]\ntools = [\"a.echo\", \"b.e*\"]\nprefix = \"conflict\"\nseparator = \"__\"\n"
+}
+
+// toolsOf returns the names of a list of tools, sorted.
+func toolsOf(t *testing.T, body string) (names []string) {
+	t.Helper()
+	var got struct {
+		Tools  []struct{ Name string }
+		Result struct{ Tools []struct{ Name string } }
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	for _, tool := range append(got.Tools, got.Result.Tools...) {
+		names = append(names, tool.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Several servers are one to every kind of client: all of their tools are listed, and each is called under its name.
+func TestSeveralServersAsOne(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, threeServers(t), true)
+	direct := map[string]int{}
+	want := 0
+	for _, server := range []string{"a", "b", "c"} {
+		direct[server] = len(toolsOf(t, r.must("GET", "/servers/"+server+"/tools", "").body))
+		want += direct[server]
+	}
+	judge := func(who string, list string, call func(tool string) string) {
+		t.Helper()
+		names := toolsOf(t, list)
+		each := map[string]int{}
+		for _, name := range names {
+			server, _, _ := strings.Cut(name, ".")
+			each[server]++
+		}
+		if len(names) != want || fmt.Sprint(each) != fmt.Sprint(direct) {
+			t.Errorf("%s: %d tools, %v; the servers have %v", who, len(names), each, direct)
+		}
+		for server := range direct {
+			if got := call(server + ".echo"); !strings.Contains(got, "Echo: hi") {
+				t.Errorf("%s: %s.echo: %s", who, server, got)
+			}
+		}
+		if got := call("echo"); !strings.Contains(got, "several servers have echo; name one: a.echo, b.echo, c.echo") {
+			t.Errorf("%s: a name that several servers have: %s", who, got)
+		}
+		if got := call("d.echo"); !strings.Contains(got, "Tool not found: d.echo") {
+			t.Errorf("%s: a server that there is not: %s", who, got)
+		}
+	}
+	params := func(tool string) string { return fmt.Sprintf(`"name":%q,"arguments":{"message":"hi"}`, tool) }
+	judge("modern", r.must("POST", "/mcp", modernAsk("tools/list", ""), modernHeaders("tools/list", "")...).body, func(tool string) string {
+		return r.must("POST", "/mcp", modernAsk("tools/call", params(tool)), modernHeaders("tools/call", tool)...).body
+	})
+	judge("REST", r.must("GET", "/tools", "").body, func(tool string) string {
+		return r.must("POST", "/call-tool", fmt.Sprintf(`{"tool":%q,"arguments":{"message":"hi"}}`, tool), "Content-Type", jsonType).body
+	})
+	for name, client := range map[string]testClient{"legacy": newHTTPTestClient(r), "HTTP+SSE": newSSEChannelClient(r), "stdio": newPipeClient(t, startStdio(t, threeServers(t)))} {
+		client.open("2025-11-25", "{}")
+		n := 0
+		request := func(method, params string) string {
+			n++
+			id := fmt.Sprint(n)
+			client.send(id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params))
+			return client.receives(id)
+		}
+		judge(name, request("tools/list", ""), func(tool string) string { return request("tools/call", params(tool)) })
+	}
+}
+
+// modernAsk returns a request of a modern client; params without braces.
+func modernAsk(method, params string) string { return modernBody(1, method, params) }
+
+// A group has some of the servers' tools, under names of its own; nothing else of them is listed or can be called there.
+func TestGroupOfServers(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, threeServers(t), true)
+	const base = "/groups/some"
+	names := toolsOf(t, r.must("POST", base+"/mcp", modernAsk("tools/list", ""), modernHeaders("tools/list", "")...).body)
+	if want := []string{"a__echo", "b__echo"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	for _, x := range []struct{ tool, wants string }{{"a__echo", "Echo: hi"}, {"b__echo", "Echo: hi"}, {"a__add", "Tool not found"}, {"add", "Tool not found"}, {"c__echo", "Tool not found"}, {"c.echo", "Tool not found"}} {
+		body := r.must("POST", base+"/mcp", modernAsk("tools/call", fmt.Sprintf(`"name":%q,"arguments":{"message":"hi","a":1,"b":2}`, x.tool)), modernHeaders("tools/call", x.tool)...).body
+		mentions(t, body, x.wants)
+	}
+	if got := toolsOf(t, r.must("GET", base+"/tools", "").body); !slices.Equal(got, names) {
+		t.Errorf("over REST: %v", got)
+	}
+	res := r.must("GET", base+"/health", "")
+	mentions(t, res.body, `"a"`, `"b"`)
+	if strings.Contains(res.body, `"c"`) {
+		t.Errorf("the health of the group names another server: %s", res.body)
+	}
+}
+
+// After a restart the first list is complete before any server answers, and says which parts are last known.
+func TestListsOutliveDragoman(t *testing.T) {
+	t.Parallel()
+	toml := fmt.Sprintf("catalogue.path = %q\n", filepath.Join(t.TempDir(), "state", "c.db")) + threeServers(t)
+	list := func(r *rig) string {
+		return r.must("POST", "/mcp", modernAsk("tools/list", ""), modernHeaders("tools/list", "")...).body
+	}
+	var before string
+	if !t.Run("before", func(t *testing.T) { before = list(startRig(t, toml, true)) }) {
+		return
+	}
+	// The servers cannot be started any more.
+	after := list(startDead(t, strings.ReplaceAll(toml, "\"main\"", "\"no such part\"")))
+	if got, want := toolsOf(t, after), toolsOf(t, before); !slices.Equal(got, want) {
+		t.Errorf("%d tools after a restart, %d before", len(got), len(want))
+	}
+	mentions(t, after, `"io.dragoman/servers":[`, `"ttlMs":0`)
+	if n := strings.Count(after, `"last known"`); n != 3 {
+		t.Errorf("%d parts are last known", n)
+	}
+}
+
+// startDead is startRig for servers that do not answer.
+func startDead(t *testing.T, toml string) *rig {
+	t.Helper()
+	r := startRig(t, toml, false)
+	r.h.Targets.ReadLists()
+	return r
+}
