@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -31,6 +32,11 @@ type client struct {
 	base  *view.View      // of which own was made
 	told  shown           // the lists that the client knows of, or was told of
 	apps  map[string]bool // members of which it has read an app
+	// subscribed holds the URIs of resources to which it is subscribed, as the members have them, by member.
+	subscribed map[string]map[string]bool
+
+	ctx  context.Context // ends with the client
+	stop context.CancelFunc
 }
 
 // clients holds the legacy clients by their sessions.
@@ -54,7 +60,8 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, told: u.shown()}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, subscribed: map[string]map[string]bool{}, told: u.shown()}
+	c.ctx, c.stop = context.WithCancel(u.work.Context())
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}
 	}
@@ -74,6 +81,7 @@ func (c *client) end() {
 	c.ended = true
 	seats := c.open()
 	c.mu.Unlock()
+	c.stop()
 	for _, s := range seats {
 		s.session.End(proxy.Closed)
 	}

@@ -248,3 +248,66 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// A client that is subscribed to resources of a member stays so when its session there is lost, and learns that they may have changed.
+func TestSubscriptionsOutliveASession(t *testing.T) {
+	k, subscribed := newTalker(), make(chan string, 10)
+	do := func(ex *proxy.Exchange) (proxy.Replies, error) {
+		m := &ex.Msg
+		switch {
+		case m.Is("resources/subscribe"):
+			subscribed <- "+" + string(m.Text(m.URI))
+			if strings.HasSuffix(string(m.Text(m.URI)), "refused") && len(k.opened) > 0 {
+				return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.InvalidParams, "no"))), nil
+			}
+		case m.Is("resources/unsubscribe"):
+			subscribed <- "-" + string(m.Text(m.URI))
+		}
+		return k.do(ex)
+	}
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}, {Member: view.Member{Name: "b"}, Do: newTalker().do}}})
+	p := r.newPeer(true)
+	var first *proxy.Session
+	for _, uri := range []string{"demo://a", "demo://b", "demo://gone", "demo://refused"} {
+		if got := p.call("resources/subscribe", `"uri":"dragoman+k://`+strings.Replace(uri, "://", "///", 1)+`"`); got.err != nil {
+			t.Fatalf("%s: %v", uri, got)
+		}
+		if uri == "demo://a" {
+			first = <-k.opened
+		}
+	}
+	p.call("resources/unsubscribe", `"uri":"dragoman+k://demo///gone"`)
+	for _, want := range []string{"+demo://a", "+demo://b", "+demo://gone", "+demo://refused", "-demo://gone"} {
+		if got := <-subscribed; got != want {
+			t.Errorf("at the member: %s, want %s", got, want)
+		}
+	}
+	first.EndFor(proxy.Closed, proxy.Errf(proxy.Lost, "killed"))
+	for _, want := range []string{"+demo://a", "+demo://b", "+demo://refused"} {
+		if got := <-subscribed; got != want {
+			t.Errorf("in the next session: %s, want %s", got, want)
+		}
+	}
+	for _, want := range []string{"a", "b", "refused"} {
+		if got := <-p.pushed; got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"dragoman+k://demo///`+want+`"}}` {
+			t.Errorf("pushed %s", got)
+		}
+	}
+	if second := <-k.opened; second == first || second.State() != proxy.Initialized {
+		t.Error("there is no second session")
+	}
+	c := r.client(p.session)
+	c.mu.Lock()
+	left := len(c.subscribed["k"])
+	c.mu.Unlock()
+	if left != 2 {
+		t.Errorf("%d subscriptions are left", left)
+	}
+	r.SetMembers(r.only("b"))
+	c.mu.Lock()
+	left = len(c.subscribed["k"])
+	c.mu.Unlock()
+	if left != 0 || len(k.opened) != 0 {
+		t.Errorf("at a member that has gone: %d subscriptions, %d sessions", left, len(k.opened))
+	}
+}

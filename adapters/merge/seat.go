@@ -3,6 +3,8 @@ package merge
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ type seat struct {
 	err     error         // of the handshake
 	refused string        // the policy that has refused the handshake
 	caps    []byte        // what the member has declared in it, a JSON object
+	began   time.Time     // when the handshake was over; zero: it has failed
 
 	mu        sync.Mutex
 	questions map[string][]byte                // ids of open questions at the client, by the member's
@@ -90,6 +93,7 @@ func (s *seat) end() {
 			_ = s.c.session.Push(rules.Withdrawal(id))
 		}
 	}
+	s.lost()
 }
 
 // open performs the handshake, on behalf of a request. Once begun it does not end with the request, for which others may wait.
@@ -112,6 +116,7 @@ func (s *seat) open(ex *proxy.Exchange) {
 		s.session.End(proxy.Closed)
 		return
 	}
+	s.began = time.Now()
 	s.caps = bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
 		s.deliver(done)
@@ -144,6 +149,100 @@ const openTime = 30 * time.Second
 // setLevel sets the log level in the session. A member without logs refuses it, which is no failure of the client's.
 func (s *seat) setLevel(ex *proxy.Exchange, level string) {
 	_, _ = s.ask(ex, s.member.Do, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
+}
+
+// subscribed notes the subscription that a request has made or ended. Of more than maxSubscribed at a member some are not noted.
+func (s *seat) subscribed(m *wire.Message) {
+	on := m.Is("resources/subscribe")
+	if !on && !m.Is("resources/unsubscribe") {
+		return
+	}
+	uri := string(m.Text(m.URI))
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	of := s.c.subscribed[s.member.Name]
+	switch {
+	case !on:
+		delete(of, uri)
+	case of == nil:
+		s.c.subscribed[s.member.Name] = map[string]bool{uri: true}
+	case len(of) < maxSubscribed:
+		of[uri] = true
+	}
+}
+
+// lost opens a session again that has ended, if the client is subscribed to resources there: it would wait for their updates for ever.
+func (s *seat) lost() {
+	c := s.c
+	c.mu.Lock()
+	some := len(c.subscribed[s.member.Name]) > 0
+	if s.member.gone() != nil {
+		delete(c.subscribed, s.member.Name)
+		some = false
+	}
+	c.mu.Unlock()
+	select {
+	case <-s.ready:
+	default:
+		return // it was never open
+	}
+	if !some || s.began.IsZero() || c.ctx.Err() != nil {
+		return
+	}
+	soon := time.Since(s.began) > pauseLate
+	c.u.work.Spawn(func() { c.renew(s.member, soon) })
+}
+
+// renew subscribes the client to resources of a member again, until that succeeds.
+func (c *client) renew(m *member, soon bool) {
+	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
+	defer context.AfterFunc(m.ctx, stop)()
+	for pause := pauseFirst; ; pause = min(2*pause, pauseLate) {
+		if !soon {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+		if soon = false; ctx.Err() != nil || c.resubscribe(ctx, m) {
+			return
+		}
+	}
+}
+
+// resubscribe reports whether nothing more is to be done. The client is told that the resources may have changed meanwhile. A subscription
+// that the member refuses has ended.
+func (c *client) resubscribe(ctx context.Context, m *member) bool {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	ex := &proxy.Exchange{Caller: c.session.Reader(), Own: true}
+	defer ex.Release()
+	defer ex.Follow(ctx)()
+	s, err := c.seat(ex, m)
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	uris := slices.Sorted(maps.Keys(c.subscribed[m.Name]))
+	c.mu.Unlock()
+	for i, uri := range uris {
+		answer, err := lists.Ask(ctx, s.session, m.Do, ex.Caller, "resources/subscribe", []wire.Change{{Key: "uri", Value: wire.AppendText(nil, uri)}})
+		if err != nil {
+			return s.session.State() >= proxy.Closed // its end begins anew
+		}
+		if answer.Kind == wire.Failure {
+			c.mu.Lock()
+			delete(c.subscribed[m.Name], uri)
+			c.mu.Unlock()
+		}
+		uris[i] = c.view(ex.Caller).PublicURI(m.Name, uri)
+	}
+	for _, n := range rules.AllChanged(nil, uris) {
+		c.session.Keep(n.Key, n.Msg)
+	}
+	return true
 }
 
 // deliver passes a notification or an answer of the client on. It takes the message over.
@@ -192,6 +291,9 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 		}
 		if k.reply, err = m.Settle(k.reply); err != nil {
 			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
+		}
+		if m.Kind == wire.Result {
+			k.s.subscribed(&k.inner.Msg)
 		}
 		if k.s.public(k.v, m, &k.ex.Msg) {
 			return m, nil
