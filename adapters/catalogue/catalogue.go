@@ -150,6 +150,20 @@ func (s *Snapshot) With(name string, kind Kind, l *List) *Snapshot {
 	return &next
 }
 
+// Instead returns the snapshot with other states of some servers, as one caller sees them. Servers that are not in it are not added.
+func (s *Snapshot) Instead(of []*Server) *Snapshot {
+	next := *s
+	next.Servers = slices.Clone(s.Servers)
+	for _, other := range of {
+		for i, one := range next.Servers {
+			if one.Name == other.Name {
+				next.Servers[i] = other
+			}
+		}
+	}
+	return &next
+}
+
 // Same reports whether two lists have the same items in the same order. Only keys and definitions are compared.
 func (l *List) Same(other *List) bool {
 	return slices.EqualFunc(l.Items, other.Items, func(a, b Item) bool { return a.Key == b.Key && bytes.Equal(a.Raw, b.Raw) })
@@ -381,7 +395,7 @@ func (c *Catalogue) SetList(name string, kind Kind, l List) bool {
 	c.update(name, func(s *Server) Parts {
 		now := c.now()
 		next := &l
-		next.Items, next.Fetched = unique(next.Items), now
+		next.Items, next.Fetched = Distinct(next.Items), now
 		before := s.Lists[kind]
 		differs = before == nil || before.TTL != next.TTL || before.Private != next.Private || !sameKeys(before.Items, next.Items)
 		if stamp(before, next, now) {
@@ -396,8 +410,8 @@ func (c *Catalogue) SetList(name string, kind Kind, l List) bool {
 	return differs
 }
 
-// unique leaves out items whose key an earlier item has, which takes their definition.
-func unique(items []Item) []Item {
+// Distinct leaves out items whose key an earlier item has, which takes their definition. It changes what it is given.
+func Distinct(items []Item) []Item {
 	at := make(map[string]int, len(items))
 	kept := items[:0]
 	for _, item := range items {

@@ -60,7 +60,7 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, subscribed: map[string]map[string]bool{}, told: u.shown()}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, subscribed: map[string]map[string]bool{}, told: u.shown(s.Caller)}
 	c.ctx, c.stop = context.WithCancel(u.work.Context())
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}
@@ -131,6 +131,9 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return proxy.Reply(answer), nil
 	}
 	if kind, ok := catalogue.KindOf(method); ok {
+		if err := u.awaitFirst(ex, kind); err != nil {
+			return nil, err
+		}
 		c := u.client(ex.Session)
 		c.refresh(ex, kind)
 		return u.answerList(ex, kind, c.view)

@@ -36,6 +36,7 @@ type listen struct {
 	lists  []string
 	caller proxy.Caller
 	stop   context.CancelFunc
+	apart  []*member // members that show the caller lists of its own, as far as they have a branch; owned by watch
 
 	mu       sync.Mutex
 	branches []*branch
@@ -45,41 +46,11 @@ type listen struct {
 	wake     chan struct{}
 }
 
-// listens holds the listens that run.
-type listens struct {
-	mu  sync.Mutex
-	all map[*listen]proxy.Ticket
-}
-
-func (x *listens) add(l *listen) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.all == nil {
-		x.all = map[*listen]proxy.Ticket{}
-	}
-	x.all[l] = l.ex.Ticket()
-}
-
-func (x *listens) remove(l *listen) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.all, l)
-}
-
-// end ends all listens as a drain does: their clients listen anew.
-func (x *listens) end() {
-	x.mu.Lock()
-	all := slices.Collect(maps.Values(x.all))
-	x.mu.Unlock()
-	for _, l := range all {
-		l.Cancel(proxy.ErrDraining)
-	}
-}
-
 // branch is the part of a listen at one member.
 type branch struct {
 	l      *listen
 	member *member
+	lists  []string // whose changes the member tells the caller alone
 	uris   []string // the member's own
 	ready  chan struct{}
 	once   sync.Once // of ready
@@ -159,9 +130,7 @@ func (l *listen) branch(m *member) *branch {
 
 // start starts the goroutines of a listen, which its end stops.
 func (l *listen) start(ctx context.Context) bool {
-	at := l.u.now.Load()
-	before := at.view(l.u.catalogue(), l.caller) // what changes after the acknowledgement is told
-	if len(l.lists) > 0 && !l.u.work.Spawn(func() { l.watch(ctx, at, before) }) {
+	if len(l.lists) > 0 && !l.startWatch(ctx) {
 		return false
 	}
 	for _, b := range l.branches {
@@ -170,6 +139,30 @@ func (l *listen) start(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// startWatch starts watch with what the caller sees now: what changes after the acknowledgement is told.
+func (l *listen) startWatch(ctx context.Context) bool {
+	at, own := l.u.now.Load(), l.u.opt.Lists.OwnChanged()
+	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, l.caller) // if the listen has ended, so does what follows
+	before := at.view(l.u.opt.Lists, l.caller)
+	l.follow(ctx, at)
+	return l.u.work.Spawn(func() { l.watch(ctx, at, own, before) })
+}
+
+// follow opens branches at members that show the caller lists of its own, since they tell nobody else when these change.
+func (l *listen) follow(ctx context.Context, at *membership) {
+	l.apart = slices.DeleteFunc(l.apart, func(m *member) bool { return at.members[m.Name] != m })
+	for _, s := range l.u.opt.Lists.Own(at.order, l.caller) {
+		m := at.members[s.Name]
+		announced := slices.DeleteFunc(lists.Announced(s.Capabilities), func(list string) bool { return !slices.Contains(l.lists, list) })
+		if len(announced) == 0 || slices.Contains(l.apart, m) {
+			continue
+		}
+		l.apart = append(l.apart, m)
+		b := &branch{l: l, member: m, lists: announced, ready: make(chan struct{})}
+		l.u.work.Spawn(func() { b.run(ctx) })
+	}
 }
 
 // acknowledge waits for the members, ackTime at most, and queues the first message. Subscriptions at a member that is away are
@@ -244,17 +237,23 @@ func (l *listen) add(m *wire.Message) {
 	work.Signal(l.wake)
 }
 
-// watch queues a notice whenever a list has changed from what the caller has seen before.
-func (l *listen) watch(ctx context.Context, at *membership, before *view.View) {
+// watch queues a notice whenever a list has changed from what the caller has seen before. own is closed when a list of some caller's own has
+// changed.
+func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{}, before *view.View) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-at.replaced:
+		case <-own:
 		case <-l.u.catalogue().Changed(before.Snapshot().Version):
 		}
-		at = l.u.now.Load()
-		now := at.view(l.u.catalogue(), l.caller)
+		at, own = l.u.now.Load(), l.u.opt.Lists.OwnChanged()
+		if l.u.opt.Lists.AwaitOwn(ctx, at.order, l.caller) != nil {
+			return
+		}
+		l.follow(ctx, at)
+		now := at.view(l.u.opt.Lists, l.caller)
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
@@ -298,7 +297,7 @@ func (b *branch) run(ctx context.Context) {
 // attend opens one listen at the member and queues what it delivers, until it ends.
 func (b *branch) attend(ctx context.Context, again bool) error {
 	of := &b.l.ex.Client
-	filter := wire.Object(append(rules.SubscriptionFilter(nil, b.uris), handles.TaskFilter(b.ownTasks())...))
+	filter := wire.Object(append(rules.SubscriptionFilter(b.lists, b.uris), handles.TaskFilter(b.ownTasks())...))
 	m, err := wire.Scan(lists.Request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
 	if err != nil {
 		return err
@@ -325,6 +324,8 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 			b.updated(m)
 		case m.Is(handles.TaskStatus):
 			b.taskChanged(m)
+		case lists.Changed(m) != nil:
+			b.l.u.opt.Lists.Changed(b.member.Name, b.l.caller)
 		}
 	}
 }
@@ -342,6 +343,9 @@ func (b *branch) acknowledged(m *wire.Message, again bool) {
 	})
 	if !again {
 		return
+	}
+	if b.lists != nil {
+		b.l.u.opt.Lists.Changed(b.member.Name, b.l.caller)
 	}
 	for _, n := range rules.AllChanged(nil, b.uris) {
 		if m, err := wire.Scan(n.Msg); err == nil {

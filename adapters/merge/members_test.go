@@ -30,7 +30,14 @@ func (r *rig) only(names ...string) (some []Member) {
 // listens opens a listen for changes of all lists, and of the given resources.
 func (r *rig) listens(uris string) (ex *proxy.Exchange, next func() string) {
 	r.t.Helper()
+	return r.listensAs(proxy.Caller{}, uris)
+}
+
+// listensAs is listens for a caller.
+func (r *rig) listensAs(caller proxy.Caller, uris string) (ex *proxy.Exchange, next func() string) {
+	r.t.Helper()
 	ex = exchange(r.t, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[`+uris+`]}`)
+	ex.Caller = caller
 	replies, err := r.Do(ex)
 	if err != nil {
 		r.t.Fatal(err)

@@ -8,6 +8,7 @@ package merge
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -138,12 +139,16 @@ func (u *Upstream) member(name string) (*member, error) {
 
 // view returns what a caller sees now.
 func (u *Upstream) view(caller proxy.Caller) *view.View {
-	return u.now.Load().view(u.catalogue(), caller)
+	return u.now.Load().view(u.opt.Lists, caller)
 }
 
 // view returns what a caller sees of the members.
-func (at *membership) view(c *catalogue.Catalogue, caller proxy.Caller) *view.View {
-	return at.views.Of(c.Snapshot(), caller)
+func (at *membership) view(of *lists.Refresher, caller proxy.Caller) *view.View {
+	snap := of.Catalogue().Snapshot()
+	if own := of.Own(at.order, caller); own != nil {
+		return at.views.Own(snap, caller, own)
+	}
+	return at.views.Of(snap, caller)
 }
 
 // SetMembers replaces the members, while requests run. A member of a name that was one before keeps its clients' sessions, and serves all
@@ -205,7 +210,39 @@ func (u *Upstream) Dismiss(why *proxy.Error) {
 	u.listens.end()
 }
 
-// awaitFirst waits until each member of which no list of a kind was known was asked once, for a time.
+// listens holds the listens that run.
+type listens struct {
+	mu  sync.Mutex
+	all map[*listen]proxy.Ticket
+}
+
+func (x *listens) add(l *listen) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil {
+		x.all = map[*listen]proxy.Ticket{}
+	}
+	x.all[l] = l.ex.Ticket()
+}
+
+func (x *listens) remove(l *listen) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.all, l)
+}
+
+// end ends all listens as a drain does: their clients listen anew.
+func (x *listens) end() {
+	x.mu.Lock()
+	all := slices.Collect(maps.Values(x.all))
+	x.mu.Unlock()
+	for _, l := range all {
+		l.Cancel(proxy.ErrDraining)
+	}
+}
+
+// awaitFirst waits until each member of which no list of a kind was known was asked once, and until the lists that belong to the caller are
+// up to date, for a time.
 func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
-	return u.opt.Lists.Await(ex, u.now.Load().order, kind)
+	return u.opt.Lists.Await(ex, u.now.Load().order, ex.Caller, kind)
 }

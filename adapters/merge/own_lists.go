@@ -14,15 +14,19 @@ import (
 
 // heard notes which lists a notification in the client's session at the member says have changed.
 func (s *seat) heard(m *wire.Message) {
+	kinds := lists.Changed(m)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, kind := range lists.Changed(m) {
+	for _, kind := range kinds {
 		s.changed[kind] = true
+	}
+	s.mu.Unlock()
+	if kinds != nil {
+		s.c.u.opt.Lists.Changed(s.member.Name, s.c.session.Reader())
 	}
 }
 
-// refresh reads the lists of a kind that have changed in the client's sessions. A list that differs there from the catalogue's belongs to
-// the client alone.
+// refresh reads the lists of a kind that have changed in the client's sessions. A list that differs there from what others with its identity
+// see belongs to the client alone.
 func (c *client) refresh(ex *proxy.Exchange, kind catalogue.Kind) {
 	for _, s := range c.all() {
 		s.mu.Lock()
@@ -45,7 +49,7 @@ func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
 		return false
 	}
 	own := &l
-	if of := s.c.u.catalogue().Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
+	if of := s.c.u.view(ex.Caller).Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
 		own = nil
 	}
 	l.Private = true
@@ -99,8 +103,14 @@ type shown struct {
 	snap *catalogue.Snapshot
 }
 
-// shown returns what members list now.
-func (u *Upstream) shown() shown { return shown{u.now.Load(), u.catalogue().Snapshot()} }
+// shown returns what members list to a caller now.
+func (u *Upstream) shown(caller proxy.Caller) shown {
+	at, snap := u.now.Load(), u.catalogue().Snapshot()
+	if own := u.opt.Lists.Own(at.order, caller); own != nil {
+		snap = snap.Instead(own)
+	}
+	return shown{at, snap}
+}
 
 // list returns the list that a server shows; nil: none, or an empty one.
 func (s shown) list(server string, kind catalogue.Kind) *catalogue.List {
@@ -114,15 +124,16 @@ func (s shown) list(server string, kind catalogue.Kind) *catalogue.List {
 // announce tells the legacy clients which lists have changed, until ctx ends.
 func (u *Upstream) announce(ctx context.Context) {
 	for {
-		now := u.shown()
+		at, version, own := u.now.Load(), u.catalogue().Snapshot().Version, u.opt.Lists.OwnChanged()
 		for _, c := range u.clients.all() {
-			c.announce(now)
+			c.announce(u.shown(c.session.Reader()))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-now.at.replaced:
-		case <-u.catalogue().Changed(now.snap.Version):
+		case <-at.replaced:
+		case <-own:
+		case <-u.catalogue().Changed(version):
 		}
 	}
 }

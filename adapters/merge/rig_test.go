@@ -33,6 +33,7 @@ type rig struct {
 	lists     *lists.Refresher
 	catalogue *catalogue.Catalogue
 	modern    func(ctx context.Context, server string) (bool, error)
+	apart     map[string]func(proxy.Caller) bool // lists.Server.Contextual, by server
 	started   bool
 	t         *testing.T
 	servers   map[string]*everything.Server
@@ -105,7 +106,7 @@ func (r *rig) Start() {
 func (r *rig) ask() {
 	var servers []lists.Server
 	for name, m := range r.now.Load().members {
-		servers = append(servers, lists.Server{Name: name, Transport: "HTTP", Do: m.now.Load().Do, Modern: func(ctx context.Context) (bool, error) { return r.modern(ctx, name) }})
+		servers = append(servers, lists.Server{Name: name, Transport: "HTTP", Do: m.now.Load().Do, Modern: func(ctx context.Context) (bool, error) { return r.modern(ctx, name) }, Contextual: r.apart[name]})
 	}
 	r.lists.SetServers(servers)
 }
@@ -207,9 +208,12 @@ type peer struct {
 }
 
 // newPeer opens a session. Its stream is open if stream says so.
-func (r *rig) newPeer(stream bool) *peer {
+func (r *rig) newPeer(stream bool) *peer { r.t.Helper(); return r.newPeerOf(proxy.Caller{}, stream) }
+
+// newPeerOf is newPeer for a caller.
+func (r *rig) newPeerOf(caller proxy.Caller, stream bool) *peer {
 	r.t.Helper()
-	p := &peer{r: r, session: proxy.NewSession(rand.Text(), "streamable-http", "", proxy.Caller{}, time.Now()), pushed: make(chan string, 100)}
+	p := &peer{r: r, session: proxy.NewSession(rand.Text(), "streamable-http", "", caller, time.Now()), pushed: make(chan string, 100)}
 	r.t.Cleanup(func() { p.session.End(proxy.Closed) })
 	got := p.call("initialize", `"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{},"roots":{"listChanged":true}},"clientInfo":{"name":"peer","version":"3"}`)
 	if got.err != nil || got.at("protocolVersion") != "2025-11-25" {

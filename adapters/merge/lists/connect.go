@@ -29,22 +29,31 @@ func (c *connection) has(kind catalogue.Kind) bool {
 
 // announces reports whether the server says when its list of a kind changes.
 func (c *connection) announces(kind catalogue.Kind) bool {
-	at := wire.Path(c.caps, wire.Whole(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)], "listChanged")
-	return string(at.Of(c.caps)) == "true"
+	return slices.Contains(Announced(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)])
 }
 
-// connect opens a connection, and describes the server in the catalogue.
-func (r *reader) connect(ctx context.Context) (*connection, error) {
+// Announced returns the lists, as rules.NoticeLists has them, of which a server with these capabilities says when they change.
+func Announced(caps []byte) (lists []string) {
+	for _, list := range rules.NoticeLists {
+		if string(wire.Path(caps, wire.Whole(caps), list, "listChanged").Of(caps)) == "true" {
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+// open opens a connection on behalf of a caller. With lasting the server tells the reader of changes; else it is for a few requests.
+func (r *reader) open(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	modern, err := r.server.Load().Modern(ctx)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return nil, catalogue.Description{}, err
+	case modern:
+		return r.openModern(ctx, caller, lasting)
 	}
-	if modern {
-		return r.connectModern(ctx)
-	}
-	return r.connectLegacy(ctx)
+	return r.openLegacy(ctx, caller, lasting)
 }
 
 // declared are the capabilities of Dragoman's own sessions. Servers name the resources of their apps only to clients that declare MCP Apps
@@ -57,9 +66,9 @@ type legacyConnection struct {
 	session *proxy.Session
 }
 
-func (r *reader) connectLegacy(ctx context.Context) (*connection, error) {
+func (r *reader) openLegacy(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
 	c, gone := &legacyConnection{r: r}, make(chan struct{})
-	c.session = proxy.NewSession(r.of.opt.NewID()+"/"+r.name, "merge", r.name, proxy.Caller{}, time.Now())
+	c.session = proxy.NewSession(r.of.opt.NewID()+"/"+r.name, "merge", r.name, caller, time.Now())
 	c.session.OnEnd(func() { close(gone) })
 	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte(declared)}, {Key: "clientInfo", Value: r.of.opt.Info}})
 	if err == nil && m.Kind == wire.Failure {
@@ -67,20 +76,21 @@ func (r *reader) connectLegacy(ctx context.Context) (*connection, error) {
 	}
 	if err != nil {
 		c.close()
-		return nil, err
+		return nil, catalogue.Description{}, err
 	}
-	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.of.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: caps,
-		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
-	c.session.SetOutlet(c)
+	d := catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw)),
+		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))}
+	if lasting {
+		c.session.SetOutlet(c)
+	}
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
-		session.Deliver(c.session, &proxy.Exchange{Msg: done, Target: r.name, Own: true}, r.server.Load().Do)
+		session.Deliver(c.session, &proxy.Exchange{Msg: done, Caller: caller, Target: r.name, Own: true}, r.server.Load().Do)
 	}
-	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, nil
+	return &connection{Asker: c, close: c.close, caps: d.Capabilities, gone: gone}, d, nil
 }
 
 func (c *legacyConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
-	return Ask(ctx, c.session, c.r.server.Load().Do, proxy.Caller{}, method, params)
+	return Ask(ctx, c.session, c.r.server.Load().Do, c.session.Caller, method, params)
 }
 
 func (c *legacyConnection) close() { c.session.End(proxy.Closed) }
@@ -98,24 +108,28 @@ func (c *legacyConnection) End() {}
 
 // modernConnection is a connection to a modern member: a listen, and requests beside it.
 type modernConnection struct {
-	r  *reader
-	ex *proxy.Exchange // the listen; nil: the server announces nothing
+	r      *reader
+	caller proxy.Caller
+	ex     *proxy.Exchange // the listen; nil: the server announces nothing, or nobody listens
 }
 
-func (r *reader) connectModern(ctx context.Context) (*connection, error) {
-	c := &modernConnection{r: r}
+func (r *reader) openModern(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
+	c := &modernConnection{r: r, caller: caller}
 	m, err := c.Ask(ctx, "server/discover", nil)
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses server/discover: %d %s", m.ErrorCode, m.Text(m.ErrorText))
 	}
 	if err != nil {
-		return nil, err
+		return nil, catalogue.Description{}, err
 	}
-	caps := bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))
-	r.of.opt.Catalogue.Describe(r.name, catalogue.Description{Revision: rules.ModernVersion, Capabilities: caps, Info: bytes.Clone(m.Of(m.Info)),
-		Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))})
+	d := catalogue.Description{Revision: rules.ModernVersion, Capabilities: bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw)), Info: bytes.Clone(m.Of(m.Info)),
+		Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))}
 	gone := make(chan struct{})
-	return &connection{Asker: c, close: c.close, caps: caps, gone: gone}, c.listen(caps, gone)
+	own := &connection{Asker: c, close: c.close, caps: d.Capabilities, gone: gone}
+	if !lasting {
+		return own, d, nil
+	}
+	return own, d, c.listen(d.Capabilities, gone)
 }
 
 func (c *modernConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
@@ -141,17 +155,12 @@ func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy
 		return nil, err
 	}
 	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.of.opt.Info, Caps: []byte(declared)}
-	return &proxy.Exchange{Msg: m, Client: client, Own: true, Server: c.r.name, Target: c.r.name}, nil
+	return &proxy.Exchange{Msg: m, Client: client, Caller: c.caller, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 
 // listen asks for the changes of the lists that the server announces, and closes gone when it is told no more.
 func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
-	var lists []string
-	for _, list := range rules.NoticeLists {
-		if string(wire.Path(caps, wire.Whole(caps), list, "listChanged").Of(caps)) == "true" {
-			lists = append(lists, list)
-		}
-	}
+	lists := Announced(caps)
 	if lists == nil {
 		return nil
 	}

@@ -7,7 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"dragoman/adapters/catalogue"
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -22,7 +25,9 @@ type reader struct {
 	wake   chan struct{}         // holds one: a list has changed
 	lost   chan struct{}         // holds one: the server does not answer
 	back   chan struct{}         // holds one: the server answers again
+	ctx    context.Context       // ends with it
 	stop   context.CancelFunc
+	own    *lru.Cache[proxy.Identity, *owned]
 	done   chan struct{}              // closed when it has ended
 	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
 	read   [catalogue.Kinds]time.Time // when each list was read last
@@ -34,7 +39,7 @@ type reader struct {
 }
 
 func (r *Refresher) newReader(s *Server) *reader {
-	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{})}
+	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{}), own: newOwn()}
 	one.server.Store(s)
 	return one
 }
@@ -135,10 +140,11 @@ func (r *reader) away() {
 // session is lost: with nil if the lists were read before, else with the reason.
 func (r *reader) attend(ctx context.Context) error {
 	drain(r.lost)
-	own, err := r.connect(ctx)
+	own, described, err := r.open(ctx, proxy.Caller{}, true)
 	if err != nil {
 		return err
 	}
+	r.of.opt.Catalogue.Describe(r.name, described)
 	defer own.close()
 	defer drain(r.back)
 	if err := r.refresh(ctx, own, true); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/catalogue"
@@ -35,6 +36,9 @@ type Server struct {
 	Do proxy.Handler
 	// Modern finds out whether the server is modern.
 	Modern func(ctx context.Context) (bool, error)
+	// Contextual reports whether requests of a caller carry something of the caller there, such as forwarded headers. The server's lists for
+	// such a caller belong to it alone. Nil: no request does.
+	Contextual func(proxy.Caller) bool
 }
 
 // Options configure a Refresher.
@@ -59,6 +63,11 @@ type Refresher struct {
 
 	mu      sync.Mutex
 	readers map[string]*reader // by server
+
+	contextual  atomic.Pointer[map[string]*reader] // those whose servers are; nil: none is
+	maxOwnBytes int
+	ownMu       sync.Mutex
+	ownWaiting  chan struct{} // see OwnChanged; nil: nobody waits
 }
 
 // New returns a Refresher without servers. The caller must close it.
@@ -67,7 +76,7 @@ func New(opt Options) *Refresher {
 	if opt.Note == nil {
 		opt.Note = func(string, string, string, error) {}
 	}
-	return &Refresher{opt: opt, work: work.New(nil), readers: map[string]*reader{}}
+	return &Refresher{opt: opt, work: work.New(nil), readers: map[string]*reader{}, maxOwnBytes: maxOwnBytes}
 }
 
 // Catalogue returns the catalogue.
@@ -105,16 +114,30 @@ func (r *Refresher) SetServers(servers []Server) {
 		}
 		next := r.newReader(s)
 		next.know()
-		var ctx context.Context
-		ctx, next.stop = context.WithCancel(r.work.Context())
+		next.ctx, next.stop = context.WithCancel(r.work.Context())
 		r.readers[s.Name] = next
-		if !r.work.Spawn(func() { next.start(ctx, former) }) {
+		if !r.work.Spawn(func() { next.start(next.ctx, former) }) {
 			close(next.done)
 		}
 	}
 	for _, gone := range before {
 		gone.stop()
 	}
+	r.contextual.Store(contextual(r.readers))
+}
+
+// contextual returns the readers of servers that show some callers lists of their own; nil: there are none.
+func contextual(all map[string]*reader) *map[string]*reader {
+	some := map[string]*reader{}
+	for name, one := range all {
+		if one.server.Load().Contextual != nil {
+			some[name] = one
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return &some
 }
 
 // Seen tells whether a server answers, as health checks and calls have found out. One that does not is connected anew; one that does again is
@@ -132,33 +155,22 @@ func (r *Refresher) Seen(server string, answers bool) {
 	}
 }
 
-// Await waits until each of the given servers of which no list of a kind was known was asked once, for 5 s at most.
-func (r *Refresher) Await(ctx context.Context, servers []string, kind catalogue.Kind) error {
-	var limit <-chan time.Time
+// Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that belong to the
+// caller are up to date, for 5 s at most.
+func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Caller, kind catalogue.Kind) error {
+	var waits []<-chan struct{}
 	for _, name := range servers {
 		r.mu.Lock()
 		one := r.readers[name]
 		r.mu.Unlock()
-		if one == nil || one.known[kind] {
+		if one == nil {
 			continue
 		}
-		select {
-		case <-one.tried:
-			continue
-		default:
-		}
-		if limit == nil {
-			timer := time.NewTimer(firstTime)
-			defer timer.Stop()
-			limit = timer.C
-		}
-		select {
-		case <-one.tried:
-		case <-limit:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if o := one.ownedBy(&caller); o != nil {
+			waits = append(waits, o.refresh(caller))
+		} else if !one.known[kind] {
+			waits = append(waits, one.tried)
 		}
 	}
-	return nil
+	return wait(ctx, waits, firstTime)
 }

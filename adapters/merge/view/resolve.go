@@ -90,6 +90,7 @@ func candidates(all []string) string {
 type resolver struct {
 	templates []template
 	schemes   map[string][]string // servers by the schemes of what they list
+	unowned   map[string][]string // servers by the URIs and templates that they list and that belong to none
 }
 
 // template is a URI template of a member.
@@ -98,30 +99,39 @@ type template struct {
 	matches *regexp.Regexp
 }
 
-// owner returns the server to which a URI belongs; empty: none of those behind the endpoint.
+// owner returns the server to which a URI belongs; empty: none of those behind the endpoint. What belongs to a server that shows the caller
+// lists of its own is not known by what it shows others.
 func (v *View) owner(uri string) string {
-	if owner := v.snap.Owner(uri); v.of.members[owner] != nil {
-		return owner
+	owner := v.snap.Owner(uri)
+	if v.of.members[owner] == nil || slices.ContainsFunc(v.own, func(s *catalogue.Server) bool { return s.Name == owner }) {
+		return ""
 	}
-	return ""
+	return owner
 }
 
-// server returns the server to which a plain URI leads: its owner, else the one that has a template for it, else the only one with its
-// scheme.
-func (v *View) server(uri string) (string, *proxy.Error) {
+// lister returns the server to which a listed URI or template leads: its owner, else the only one that lists it; empty: there is none.
+func (v *View) lister(uri string) string {
 	if owner := v.owner(uri); owner != "" {
-		return owner, nil
+		return owner
 	}
 	v.once.Do(v.resolve)
-	var found []string
-	for _, t := range v.uris.templates {
-		if !slices.Contains(found, t.server) && t.matches.MatchString(uri) {
-			found = append(found, t.server)
-		}
+	all := v.uris.unowned[uri]
+	if owner := v.snap.Owner(uri); slices.Contains(all, owner) {
+		return owner
 	}
-	if _, _, long := names.SplitURI(uri); len(found) == 0 && !long {
-		found = v.uris.schemes[names.Scheme(uri)]
+	if len(all) != 1 {
+		return ""
 	}
+	return all[0]
+}
+
+// server returns the server to which a plain URI leads: the one that lists it, else the one that has a template for it, else the only one
+// with its scheme.
+func (v *View) server(uri string) (string, *proxy.Error) {
+	if lister := v.lister(uri); lister != "" {
+		return lister, nil
+	}
+	found := v.candidates(uri)
 	switch len(found) {
 	case 1:
 		return found[0], nil
@@ -135,13 +145,33 @@ func (v *View) server(uri string) (string, *proxy.Error) {
 	return "", proxy.Errf(proxy.InvalidParams, "Resource %s may be of several servers; name one: %s", uri, candidates(all))
 }
 
+// candidates returns the servers to which a URI may lead that no single one lists.
+func (v *View) candidates(uri string) (found []string) {
+	v.once.Do(v.resolve)
+	if several := v.uris.unowned[uri]; several != nil {
+		return several
+	}
+	for _, t := range v.uris.templates {
+		if !slices.Contains(found, t.server) && t.matches.MatchString(uri) {
+			found = append(found, t.server)
+		}
+	}
+	if _, _, long := names.SplitURI(uri); len(found) == 0 && !long {
+		found = v.uris.schemes[names.Scheme(uri)]
+	}
+	return found
+}
+
 // resolve makes the resolver.
 func (v *View) resolve() {
-	v.uris.schemes = map[string][]string{}
+	v.uris.schemes, v.uris.unowned = map[string][]string{}, map[string][]string{}
 	for _, kind := range [...]catalogue.Kind{catalogue.Resources, catalogue.Templates} {
 		for _, e := range v.entriesOf(kind) {
 			if at := names.Scheme(e.Original); at != "" && !slices.Contains(v.uris.schemes[at], e.Server) {
 				v.uris.schemes[at] = append(v.uris.schemes[at], e.Server)
+			}
+			if v.owner(e.Original) == "" && !slices.Contains(v.uris.unowned[e.Original], e.Server) {
+				v.uris.unowned[e.Original] = append(v.uris.unowned[e.Original], e.Server)
 			}
 			if kind != catalogue.Templates {
 				continue

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/rules"
@@ -54,6 +56,7 @@ type Maker struct {
 	mu   sync.Mutex
 	at   uint64           // the version of the catalogue
 	each map[string]*View // by caller
+	own  *lru.Cache[string, *ownView]
 }
 
 // NewMaker returns a Maker of views of the given servers.
@@ -62,6 +65,7 @@ func NewMaker(opt Options) *Maker {
 		opt.PageBytes = pageBytes
 	}
 	k := &Maker{opt: opt, members: make(map[string]*Member, len(opt.Members))}
+	k.own, _ = lru.New[string, *ownView](maxViews) // it fails for a size below one only
 	for i := range opt.Members {
 		m := &opt.Members[i]
 		k.members[m.Name], k.order, k.apart = m, append(k.order, m.Name), k.apart || m.Apart
@@ -74,6 +78,7 @@ func NewMaker(opt Options) *Maker {
 type View struct {
 	of     *Maker
 	snap   *catalogue.Snapshot
+	own    []*catalogue.Server // of snap: those that show the caller lists of its own
 	caller proxy.Caller
 	apart  bool // it depends on the caller
 	lists  [catalogue.Kinds]lazy
@@ -191,7 +196,7 @@ func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 	switch {
 	case l.table != nil:
 		return l.table.Public(i)
-	case kind == catalogue.Templates && v.snap.Owner(e.Original) == e.Server && !v.names(e.Original):
+	case kind == catalogue.Templates && v.lister(e.Original) == e.Server && !v.names(e.Original):
 		return e.Original
 	case kind == catalogue.Templates:
 		return names.PublicURI(e.Server, e.Original)
@@ -230,7 +235,10 @@ const maxViews = 64
 
 // Of returns what a caller sees of a snapshot. Callers that may see the same get the same view.
 func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
-	key := k.key(&caller)
+	key := ""
+	if k.apart {
+		key = keyOf(&caller)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.at != snap.Version || len(k.each) >= maxViews && k.each[key] == nil {
@@ -246,14 +254,29 @@ func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
 
 // Alone returns what the caller sees of another snapshot, which belongs to that caller.
 func (v *View) Alone(snap *catalogue.Snapshot) *View {
-	return &View{of: v.of, snap: snap, caller: v.caller, apart: true}
+	return &View{of: v.of, snap: snap, own: v.own, caller: v.caller, apart: true}
 }
 
-// key tells callers apart that may see different lists.
-func (k *Maker) key(caller *proxy.Caller) string {
-	if !k.apart {
-		return ""
+// ownView is a view of a caller to which some servers show lists of its own.
+type ownView struct {
+	version uint64
+	own     []*catalogue.Server
+	view    *View
+}
+
+// Own returns what a caller sees of a snapshot to which some servers show lists of its own. It is the same view while these are the same.
+func (k *Maker) Own(snap *catalogue.Snapshot, caller proxy.Caller, own []*catalogue.Server) *View {
+	key := keyOf(&caller)
+	if v, known := k.own.Get(key); known && v.version == snap.Version && slices.Equal(v.own, own) {
+		return v.view
 	}
+	v := &ownView{snap.Version, own, &View{of: k, snap: snap.Instead(own), own: own, caller: caller, apart: true}}
+	k.own.Add(key, v)
+	return v.view
+}
+
+// keyOf tells callers apart that may see different lists.
+func keyOf(caller *proxy.Caller) string {
 	key := string(caller.Identity().Append(nil))
 	if r := caller.Rights; r != nil {
 		key += "\x00" + r.Kind + "\x00" + r.Name + "\x00" + strings.Join(r.Scopes, " ")

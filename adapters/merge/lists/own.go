@@ -1,0 +1,361 @@
+package lists
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/proxy"
+)
+
+// Bounds of the lists that belong to callers.
+const (
+	maxOwn      = 256             // callers of a server
+	maxOwnBytes = 256 << 20       // of all their lists, but for what the catalogue has, too
+	ownTime     = 5 * time.Minute // for which they are believed, unless the server allows less
+	ownWait     = 5 * time.Second // how long a request waits for them
+)
+
+// owned holds what a server shows the callers of one identity, whose requests there carry something of theirs.
+type owned struct {
+	r *reader
+	// shown is the server as it was known last, in place of that of the catalogue.
+	shown atomic.Pointer[catalogue.Server]
+
+	mu      sync.Mutex
+	reading *reading      // nil: nobody reads
+	began   time.Time     // when the last reading that went well began
+	due     time.Time     // when the next one is due; zero: at once
+	pause   time.Duration // after the last one, which has failed; 0: it went well
+	changes int           // how often the server has said that a list has changed
+}
+
+// reading is the reading of lists on behalf of a caller.
+type reading struct {
+	began time.Time
+	done  chan struct{} // closed at its end
+}
+
+// newOwned returns an owned without lists.
+func (r *reader) newOwned() *owned {
+	o := &owned{r: r}
+	none := catalogue.Server{Name: r.name}
+	if s := r.of.opt.Catalogue.Snapshot().Server(r.name); s != nil {
+		none = *s
+	}
+	none.Lists, none.Presence, none.Since = [catalogue.Kinds]*catalogue.List{}, catalogue.Away, time.Time{}
+	o.shown.Store(&none)
+	return o
+}
+
+// ownedBy returns what the server shows a caller alone; nil: it shows the caller what it shows everybody.
+func (r *reader) ownedBy(caller *proxy.Caller) *owned {
+	if contextual := r.server.Load().Contextual; contextual == nil || !contextual(*caller) {
+		return nil
+	}
+	id := caller.Identity()
+	if o, known := r.own.Get(id); known {
+		return o
+	}
+	o := r.newOwned()
+	if before, known, _ := r.own.PeekOrAdd(id, o); known {
+		return before
+	}
+	return o
+}
+
+// refresh begins to read what is due on behalf of a caller, and returns what to wait for; nil: there is nothing to read, or a reading takes
+// or took too long to wait for it.
+func (o *owned) refresh(caller proxy.Caller) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if o.reading == nil {
+		if !o.stale(now) {
+			return nil
+		}
+		next, changes := &reading{began: now, done: make(chan struct{})}, o.changes
+		if !o.r.of.work.Spawn(func() { o.read(caller, next, changes) }) {
+			return nil
+		}
+		o.reading = next
+	}
+	if o.pause > 0 || now.Sub(o.reading.began) >= ownWait {
+		return nil
+	}
+	return o.reading.done
+}
+
+// stale reports whether the lists are to be read: their time has passed, the server was lost since, or those of the catalogue were read
+// again, which is done when the server says that they have changed. The caller holds mu.
+func (o *owned) stale(now time.Time) bool {
+	if !now.Before(o.due) {
+		return true
+	}
+	if o.pause > 0 {
+		return false
+	}
+	s := o.r.of.opt.Catalogue.Snapshot().Server(o.r.name)
+	if s == nil {
+		return false
+	}
+	if s.Presence != catalogue.There && s.Since.After(o.began) {
+		return true
+	}
+	for _, l := range s.Lists {
+		if l != nil && l.Fetched.After(o.began) {
+			return true
+		}
+	}
+	return false
+}
+
+// changed notes that the server has said that a list has changed.
+func (o *owned) changed() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changes++
+	if o.pause == 0 {
+		o.due = time.Time{}
+	}
+}
+
+// read reads the lists. Those that cannot be read stay as they are known; if that takes long they are the last known ones meanwhile.
+func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
+	again := false
+	defer func() {
+		if again {
+			o.refresh(caller)
+		}
+		close(now.done)
+	}()
+	ctx, cancel := context.WithTimeout(o.r.ctx, fetchTime)
+	defer cancel()
+	late := time.AfterFunc(ownWait, o.late)
+	next, ttl, err := o.r.readFor(ctx, caller)
+	late.Stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reading = nil
+	if err != nil {
+		o.pause = min(max(2*o.pause, pauseFirst), pauseLate)
+		o.due = time.Now().Add(o.pause)
+		o.away()
+		o.r.of.opt.Note("debug", o.r.name, "the lists of a caller cannot be read", err)
+		return
+	}
+	o.pause, o.began, o.due = 0, now.began, now.began.Add(ttl)
+	if again = o.changes != changes; again {
+		o.due = time.Time{}
+	}
+	before := o.shown.Swap(next)
+	o.r.boundOwn()
+	if !alike(before, next) {
+		o.r.of.ownChanged()
+	}
+}
+
+// late is called while the lists are being read.
+func (o *owned) late() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.reading != nil {
+		o.away()
+	}
+}
+
+// away makes the lists the last known ones, and leaves them out after the grace period. The caller holds mu.
+func (o *owned) away() {
+	shown := *o.shown.Load()
+	switch {
+	case shown.Presence == catalogue.There:
+		shown.Presence = catalogue.Away
+	case shown.Presence == catalogue.Away && !shown.Since.IsZero() && time.Since(shown.Since) >= o.r.of.opt.Grace:
+		shown.Presence = catalogue.Out
+		defer o.r.of.ownChanged()
+	default:
+		return
+	}
+	shown.Since = time.Now()
+	o.shown.Store(&shown)
+}
+
+// alike reports whether a server shows the same lists in two states.
+func alike(a, b *catalogue.Server) bool {
+	if (a.Presence == catalogue.Out) != (b.Presence == catalogue.Out) {
+		return false
+	}
+	for kind := range catalogue.Kinds {
+		x, y := a.Lists[kind], b.Lists[kind]
+		if (x == nil) != (y == nil) || x != nil && !x.Same(y) {
+			return false
+		}
+	}
+	return true
+}
+
+// readFor reads what the server shows a caller, and for how long that is believed.
+func (r *reader) readFor(ctx context.Context, caller proxy.Caller) (next *catalogue.Server, ttl time.Duration, err error) {
+	own, described, err := r.open(ctx, caller, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer own.close()
+	next, ttl = &catalogue.Server{Name: r.name}, ownTime
+	public := r.of.opt.Catalogue.Snapshot().Server(r.name)
+	if public != nil {
+		*next = *public
+	}
+	next.Description, next.Presence, next.Since = described, catalogue.There, time.Now()
+	for kind := range catalogue.Kinds {
+		l := catalogue.List{}
+		if own.has(kind) {
+			if l, err = Fetch(ctx, own, kind); err != nil {
+				return nil, 0, err
+			}
+		}
+		if l.TTL > 0 {
+			ttl = min(ttl, l.TTL)
+		}
+		l.Items, l.Private, l.Fetched = catalogue.Distinct(l.Items), true, next.Since
+		if public != nil && public.Lists[kind] != nil && public.Lists[kind].Same(&l) {
+			l.Items = public.Lists[kind].Items // one copy is enough
+		}
+		next.Lists[kind] = &l
+	}
+	return next, ttl, nil
+}
+
+// boundOwn forgets what callers that have not come for the longest time were shown, if there is too much.
+func (r *reader) boundOwn() {
+	public := r.of.opt.Catalogue.Snapshot().Server(r.name)
+	size := 0
+	for _, o := range r.own.Values() { // the newest is the last
+		size += sizeOf(o.shown.Load(), public)
+	}
+	for size > r.of.maxOwnBytes && r.own.Len() > 1 {
+		_, o, ok := r.own.RemoveOldest()
+		if !ok {
+			return
+		}
+		size -= sizeOf(o.shown.Load(), public)
+	}
+}
+
+// sizeOf returns the bytes of the lists of a server, but for those that the catalogue holds.
+func sizeOf(s, public *catalogue.Server) (size int) {
+	for kind, l := range s.Lists {
+		if l == nil || len(l.Items) == 0 {
+			continue
+		}
+		if public != nil && public.Lists[kind] != nil && len(public.Lists[kind].Items) > 0 && &public.Lists[kind].Items[0] == &l.Items[0] {
+			continue
+		}
+		for i := range l.Items {
+			size += len(l.Items[i].Raw)
+		}
+	}
+	return size
+}
+
+// ownChanged tells that what a server shows some caller has changed.
+func (r *Refresher) ownChanged() {
+	r.ownMu.Lock()
+	defer r.ownMu.Unlock()
+	if r.ownWaiting != nil {
+		close(r.ownWaiting)
+		r.ownWaiting = nil
+	}
+}
+
+// OwnChanged returns a channel that is closed when what a server shows some caller alone has changed after the call.
+func (r *Refresher) OwnChanged() <-chan struct{} {
+	r.ownMu.Lock()
+	defer r.ownMu.Unlock()
+	if r.ownWaiting == nil {
+		r.ownWaiting = make(chan struct{})
+	}
+	return r.ownWaiting
+}
+
+// ownedBy returns what those of some servers that are contextual to a caller show it.
+func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller) (all []*owned) {
+	contextual := r.contextual.Load()
+	if contextual == nil {
+		return nil
+	}
+	for _, name := range servers {
+		if one := (*contextual)[name]; one != nil {
+			if o := one.ownedBy(caller); o != nil {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// Own returns those of some servers that show a caller lists of its own, as they are known: a server whose lists were never read has none.
+// What is due is not read, see Await.
+func (r *Refresher) Own(servers []string, caller proxy.Caller) (all []*catalogue.Server) {
+	for _, o := range r.ownedBy(servers, &caller) {
+		all = append(all, o.shown.Load())
+	}
+	return all
+}
+
+// Changed notes that a server has said, to a caller, that a list has changed. The lists that belong to the caller are read again, on its
+// behalf.
+func (r *Refresher) Changed(server string, caller proxy.Caller) {
+	for _, o := range r.ownedBy([]string{server}, &caller) {
+		o.changed()
+		o.refresh(caller)
+	}
+}
+
+// AwaitOwn waits until the lists that some servers show a caller alone are up to date, for 5 s at most. Nobody waits for a server whose lists
+// could not be read the last time.
+func (r *Refresher) AwaitOwn(ctx context.Context, servers []string, caller proxy.Caller) error {
+	var waits []<-chan struct{}
+	for _, o := range r.ownedBy(servers, &caller) {
+		waits = append(waits, o.refresh(caller))
+	}
+	return wait(ctx, waits, ownWait)
+}
+
+// wait waits until all channels are closed, for a time at most; nil is closed.
+func wait(ctx context.Context, all []<-chan struct{}, most time.Duration) error {
+	var limit <-chan time.Time
+	for _, one := range all {
+		if one == nil {
+			continue
+		}
+		select {
+		case <-one:
+			continue
+		default:
+		}
+		if limit == nil {
+			timer := time.NewTimer(most)
+			defer timer.Stop()
+			limit = timer.C
+		}
+		select {
+		case <-one:
+		case <-limit:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// newOwn returns the memory of what callers are shown.
+func newOwn() *lru.Cache[proxy.Identity, *owned] {
+	own, _ := lru.New[proxy.Identity, *owned](maxOwn) // it fails for a size below one only
+	return own
+}
