@@ -297,6 +297,39 @@ func TestChangesReachTheirCallers(t *testing.T) {
 	})
 }
 
+// A change of what everybody is shown makes what a caller is shown be read again, also for a legacy client that asks for nothing.
+func TestChangesForAllConcernCallers(t *testing.T) {
+	eachEra(t, func(t *testing.T, r *rig, k *vault) {
+		p := r.newPeerOf(bearing("ann"), true)
+		k.mu.Lock()
+		k.more["ann"] = []string{"new"}
+		k.mu.Unlock()
+		k.change("nobody", "newer") // Dragoman's own session hears of it
+		if got := <-p.pushed; !strings.Contains(got, rules.ListChanged("tools")) {
+			t.Errorf("pushed %s", got)
+		}
+		if got := p.call("tools/list", "").keysOf("tools", "name"); !slices.Contains(got, "k.new") || slices.Contains(got, "k.newer") {
+			t.Errorf("ann sees %v", got)
+		}
+	})
+}
+
+// Of more callers than are remembered, those that are forgotten are not told of changes, which would make all of them ask without end.
+func TestForgottenCallersAreNotTold(t *testing.T) {
+	eachEra(t, func(t *testing.T, r *rig, k *vault) {
+		p := r.newPeerOf(bearing("ann"), true)
+		for i := range 300 {
+			r.asks(bearing(fmt.Sprint("caller ", i)))["modern"]("tools/list", "")
+		}
+		_, ann := r.listensAs(bearing("caller 299"), "")
+		testkit.Eventually(t, "a listen at the member", func() bool { return k.listening("caller 299") > 0 })
+		k.change("caller 299", "new")
+		if got := ann(); !strings.Contains(got, rules.ListChanged("tools")) || len(p.pushed) != 0 {
+			t.Errorf("told %s; a forgotten caller was told of %d changes", got, len(p.pushed))
+		}
+	})
+}
+
 // A member that lists nothing to a caller is left out for that caller, which is told so, and never shows what it lists to others.
 func TestListsOfACallerThatCannotBeRead(t *testing.T) {
 	eachEra(t, func(t *testing.T, r *rig, k *vault) {
@@ -367,9 +400,7 @@ func TestSlowListsOfACaller(t *testing.T) {
 	if got := <-done; !errors.Is(got.err, proxy.ErrCancelled) {
 		t.Errorf("a caller that leaves: %v", got)
 	}
-	changed := r.lists.OwnChanged()
 	close(proceed)
-	<-changed
 	if got := fmt.Sprint(r.asks(bearing("ann"))["modern"]("tools/list", "").keysOf("tools", "name")); got != "[k.common k.secret-ann]" {
 		t.Errorf("ann sees %s", got)
 	}

@@ -101,15 +101,27 @@ func (c *client) view(caller proxy.Caller) *view.View {
 type shown struct {
 	at   *membership
 	snap *catalogue.Snapshot
+	own  []*catalogue.Server // of snap: those that list something to the caller alone
 }
 
 // shown returns what members list to a caller now.
 func (u *Upstream) shown(caller proxy.Caller) shown {
 	at, snap := u.now.Load(), u.catalogue().Snapshot()
-	if own := u.opt.Lists.Own(at.order, caller); own != nil {
+	own := u.opt.Lists.Own(at.order, caller)
+	if own != nil {
 		snap = snap.Instead(own)
 	}
-	return shown{at, snap}
+	return shown{at, snap, own}
+}
+
+// after returns the state with what was known before in place of what is not known any more.
+func (s shown) after(before shown) shown {
+	for _, own := range s.own {
+		if was := before.snap.Server(own.Name); lists.Unread(own) && was != nil {
+			s.snap = s.snap.Instead([]*catalogue.Server{was})
+		}
+	}
+	return s
 }
 
 // list returns the list that a server shows; nil: none, or an empty one.
@@ -126,7 +138,9 @@ func (u *Upstream) announce(ctx context.Context) {
 	for {
 		at, version, own := u.now.Load(), u.catalogue().Snapshot().Version, u.opt.Lists.OwnChanged()
 		for _, c := range u.clients.all() {
-			c.announce(u.shown(c.session.Reader()))
+			who := c.session.Reader()
+			u.opt.Lists.Renew(at.order, who)
+			c.announce(u.shown(who))
 		}
 		select {
 		case <-ctx.Done():
@@ -144,9 +158,10 @@ func (c *client) announce(now shown) {
 	seats := c.all()
 	c.mu.Lock()
 	before := c.told
+	now = now.after(before)
 	c.told = now
 	c.mu.Unlock()
-	var lists []string
+	var changed []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.at.order, now.at.order)))) {
 		member, of := now.at.members[name], now.snap.Server(name)
 		seated := member != nil && slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
@@ -155,12 +170,12 @@ func (c *client) announce(now shown) {
 		}
 		for kind := range catalogue.Kinds {
 			list := rules.NoticeLists[min(kind, catalogue.Resources)]
-			if !slices.Contains(lists, list) && !sameList(before.list(name, kind), now.list(name, kind)) {
-				lists = append(lists, list)
+			if !slices.Contains(changed, list) && !sameList(before.list(name, kind), now.list(name, kind)) {
+				changed = append(changed, list)
 			}
 		}
 	}
-	for _, n := range rules.AllChanged(lists, nil) {
+	for _, n := range rules.AllChanged(changed, nil) {
 		c.session.Keep(n.Key, n.Msg)
 	}
 }

@@ -52,8 +52,8 @@ func (r *reader) newOwned() *owned {
 	return o
 }
 
-// ownedBy returns what the server shows a caller alone; nil: it shows the caller what it shows everybody.
-func (r *reader) ownedBy(caller *proxy.Caller) *owned {
+// ownedBy returns what the server shows a caller alone; nil: it shows the caller what it shows everybody. With keep it is remembered.
+func (r *reader) ownedBy(caller *proxy.Caller, keep bool) *owned {
 	if contextual := r.server.Load().Contextual; contextual == nil || !contextual(*caller) {
 		return nil
 	}
@@ -62,6 +62,9 @@ func (r *reader) ownedBy(caller *proxy.Caller) *owned {
 		return o
 	}
 	o := r.newOwned()
+	if !keep {
+		return o
+	}
 	if before, known, _ := r.own.PeekOrAdd(id, o); known {
 		return before
 	}
@@ -154,7 +157,7 @@ func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
 	}
 	before := o.shown.Swap(next)
 	o.r.boundOwn()
-	if !alike(before, next) {
+	if !Unread(before) && !alike(before, next) {
 		o.r.of.ownChanged()
 	}
 }
@@ -168,13 +171,16 @@ func (o *owned) late() {
 	}
 }
 
+// Unread reports whether nothing is known of a server that Own has returned, since its lists were never read, or were forgotten.
+func Unread(s *catalogue.Server) bool { return s.Presence == catalogue.Away && s.Since.IsZero() }
+
 // away makes the lists the last known ones, and leaves them out after the grace period. The caller holds mu.
 func (o *owned) away() {
 	shown := *o.shown.Load()
 	switch {
-	case shown.Presence == catalogue.There:
+	case shown.Presence == catalogue.There || Unread(&shown):
 		shown.Presence = catalogue.Away
-	case shown.Presence == catalogue.Away && !shown.Since.IsZero() && time.Since(shown.Since) >= o.r.of.opt.Grace:
+	case shown.Presence == catalogue.Away && time.Since(shown.Since) >= o.r.of.opt.Grace:
 		shown.Presence = catalogue.Out
 		defer o.r.of.ownChanged()
 	default:
@@ -282,15 +288,15 @@ func (r *Refresher) OwnChanged() <-chan struct{} {
 	return r.ownWaiting
 }
 
-// ownedBy returns what those of some servers that are contextual to a caller show it.
-func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller) (all []*owned) {
+// ownedBy returns what those of some servers that are contextual to a caller show it. With keep it is remembered.
+func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller, keep bool) (all []*owned) {
 	contextual := r.contextual.Load()
 	if contextual == nil {
 		return nil
 	}
 	for _, name := range servers {
 		if one := (*contextual)[name]; one != nil {
-			if o := one.ownedBy(caller); o != nil {
+			if o := one.ownedBy(caller, keep); o != nil {
 				all = append(all, o)
 			}
 		}
@@ -301,7 +307,7 @@ func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller) (all []*owne
 // Own returns those of some servers that show a caller lists of its own, as they are known: a server whose lists were never read has none.
 // What is due is not read, see Await.
 func (r *Refresher) Own(servers []string, caller proxy.Caller) (all []*catalogue.Server) {
-	for _, o := range r.ownedBy(servers, &caller) {
+	for _, o := range r.ownedBy(servers, &caller, false) {
 		all = append(all, o.shown.Load())
 	}
 	return all
@@ -310,9 +316,18 @@ func (r *Refresher) Own(servers []string, caller proxy.Caller) (all []*catalogue
 // Changed notes that a server has said, to a caller, that a list has changed. The lists that belong to the caller are read again, on its
 // behalf.
 func (r *Refresher) Changed(server string, caller proxy.Caller) {
-	for _, o := range r.ownedBy([]string{server}, &caller) {
+	for _, o := range r.ownedBy([]string{server}, &caller, true) {
 		o.changed()
 		o.refresh(caller)
+	}
+}
+
+// Renew begins to read what is due of the lists that some servers have shown a caller alone.
+func (r *Refresher) Renew(servers []string, caller proxy.Caller) {
+	for _, o := range r.ownedBy(servers, &caller, false) {
+		if !Unread(o.shown.Load()) {
+			o.refresh(caller)
+		}
 	}
 }
 
@@ -320,7 +335,7 @@ func (r *Refresher) Changed(server string, caller proxy.Caller) {
 // could not be read the last time.
 func (r *Refresher) AwaitOwn(ctx context.Context, servers []string, caller proxy.Caller) error {
 	var waits []<-chan struct{}
-	for _, o := range r.ownedBy(servers, &caller) {
+	for _, o := range r.ownedBy(servers, &caller, true) {
 		waits = append(waits, o.refresh(caller))
 	}
 	return wait(ctx, waits, ownWait)

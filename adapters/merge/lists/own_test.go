@@ -90,7 +90,7 @@ func (r *Refresher) awaits(t *testing.T, who string) {
 
 // ownOf returns what is kept of a caller.
 func (r *Refresher) ownOf(who string) *owned {
-	return r.ownedBy([]string{"s"}, &proxy.Caller{Principal: who})[0]
+	return r.ownedBy([]string{"s"}, &proxy.Caller{Principal: who}, true)[0]
 }
 
 // again makes the lists of a caller due.
@@ -246,6 +246,32 @@ func TestOwnListsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Who has been shown nothing is told when a server has lists for it after all; the first reading itself is no change.
+func TestOwnListsThatAreReadFirst(t *testing.T) {
+	r, s := shelved(t)
+	changed := r.OwnChanged()
+	r.awaits(t, "ann")
+	select {
+	case <-changed:
+		t.Error("the first reading is said to be a change")
+	default:
+	}
+	s.set("", errors.New("down"))
+	r.awaits(t, "bob")
+	o := r.ownOf("bob")
+	o.settled()
+	if s := r.Own([]string{"s"}, proxy.Caller{Principal: "bob"})[0]; Unread(s) || s.Lists[catalogue.Tools] != nil {
+		t.Errorf("%+v", s)
+	}
+	s.set(`{"tools":[{"name":"WHO"}]}`, nil)
+	o.again()
+	o.refresh(proxy.Caller{Principal: "bob"})
+	<-changed
+	if o.settled(); sees(r, "bob") != "there bob" {
+		t.Errorf("%s", sees(r, "bob"))
+	}
+}
+
 // settled waits until nobody reads.
 func (o *owned) settled() {
 	for {
@@ -323,6 +349,9 @@ func TestOwnListsAreBounded(t *testing.T) {
 		many.awaits(t, fmt.Sprint("caller ", i))
 	}
 	own := many.readers["s"].own
+	if got := sees(many, "caller 0"); got != "away" || own.Len() != maxOwn || !own.Contains(proxy.Caller{Principal: "caller 10"}.Identity()) {
+		t.Errorf("a caller that is forgotten sees %s, and a look has made %d callers known", got, own.Len())
+	}
 	if own.Len() != maxOwn || own.Contains(proxy.Caller{Principal: "caller 0"}.Identity()) {
 		t.Errorf("%d callers", own.Len())
 	}

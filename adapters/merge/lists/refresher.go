@@ -166,7 +166,7 @@ func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Ca
 		if one == nil {
 			continue
 		}
-		if o := one.ownedBy(&caller); o != nil {
+		if o := one.ownedBy(&caller, true); o != nil {
 			waits = append(waits, o.refresh(caller))
 		} else if !one.known[kind] {
 			waits = append(waits, one.tried)
