@@ -208,6 +208,14 @@ func TestHosted(t *testing.T) {
 	if begin("last", "b"); h.Server("x") != "" || h.Server("0") != "b" || h.Server("last") != "b" || len(h.of) != maxHosted {
 		t.Errorf("%d tasks are remembered", len(h.of))
 	}
+	for _, test := range []struct {
+		method, server string
+		want           bool
+	}{{"tasks/get", "b", true}, {"tasks/result", "b", true}, {"tasks/cancel", "b", true}, {"tasks/get", "a", false}, {"tasks/result", "a", false}, {"tasks/cancel", "a", false}, {"tasks/list", "a", true}} {
+		if got := h.Allows(scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+test.method+`","params":{"taskId":"0"}}`), test.server); got != test.want {
+			t.Errorf("%s of %s is allowed: %v", test.method, test.server, got)
+		}
+	}
 	list := scan(t, `{"jsonrpc":"2.0","id":1,"result":{"tasks":[{"taskId":"0"},{"taskId":"x"}]}}`)
 	if h.Answered(list, "tools/list", false, "b"); len(list.Edits) != 0 {
 		t.Error("a list of something else is edited")
@@ -215,4 +223,39 @@ func TestHosted(t *testing.T) {
 	if h.Answered(list, "tasks/list", false, "b"); string(list.Append(nil)) != `{"jsonrpc":"2.0","id":1,"result":{"tasks":[{"taskId":"0"}]}}` {
 		t.Errorf("listed %s", list.Append(nil))
 	}
+}
+
+// Whatever a server sends stays a message.
+func FuzzPublic(f *testing.F) {
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"t","tasks":[{"taskId":"t"}],"task":{"taskId":"t"},` + related + `}}`,
+		`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"\u0000","taskId":"t",` + related + `}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"elicitationId":"e",` + related + `}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"elicitationId":"e"},7]}}}`,
+	} {
+		f.Add(raw, "tasks/list")
+		f.Add(raw, "tools/call")
+	}
+	f.Fuzz(func(t *testing.T, raw, method string) {
+		m, err := wire.Scan([]byte(raw))
+		if err != nil {
+			return
+		}
+		asked, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":` + string(wire.AppendText(nil, method)) + `,"params":{"task":{}}}`))
+		if err != nil {
+			return
+		}
+		kind := m.Kind
+		PublicTasks(&m, &asked, func(own string) string { return Join("a", own) })
+		PublicElicitations(&m, "a")
+		if _, err := m.Settle(nil); err != nil || m.Kind != kind {
+			t.Errorf("%s became %s: %v", raw, m.Raw, err)
+		}
+		back, h := m, Hosted{} // as an answer of the client
+		OwnTask(&back, "a")
+		h.Answered(&back, method, true, "a")
+		if _, err := back.Settle(nil); err != nil {
+			t.Errorf("%s became %s: %v", m.Raw, back.Raw, err)
+		}
+	})
 }
