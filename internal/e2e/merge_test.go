@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/internal/testkit"
 )
 
 // threeServers is a configuration of a modern, a legacy and a dual demonstration server as child processes, and of a group.
@@ -143,4 +145,49 @@ func startDead(t *testing.T, toml string) *rig {
 	r := startRig(t, toml, false)
 	r.h.Targets.ReadLists()
 	return r
+}
+
+// A member that is lost hides nothing: its part of the lists is the last known one, and says so, the others serve, its calls fail at once,
+// and when it is back everything is as before.
+func TestMemberIsLostAndBack(t *testing.T) {
+	for _, kind := range []string{"modern", "legacy", "sse"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m, other := newRestartable(t, kind), newUpstream(t, "legacy")
+			other.on("tools/list", func(c *call) { c.result(`{"tools":[{"name":"steady","inputSchema":{"type":"object"}}]}`) })
+			other.on("tools/call", func(c *call) { c.result(`{"content":[],"by":"other"}`) })
+			r := startRig(t, "names.prefix = \"conflict\"\n"+m.toml("")+strings.Replace(other.toml(""), "default", "other", 1), true)
+			list := func() string {
+				return r.must("POST", "/mcp", modernAsk("tools/list", ""), modernHeaders("tools/list", "")...).body
+			}
+			tool := func(name string) *response {
+				return r.must("POST", "/mcp", modernAsk("tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name)), modernHeaders("tools/call", name)...)
+			}
+			all := []string{"hang", "ok", "steady"}
+			status := func() string { return r.h.Targets.Catalogue.Snapshot().Server("default").Status.State }
+			if got := toolsOf(t, list()); !slices.Equal(got, all) || tool("ok").status != 200 || tool("steady").status != 200 {
+				t.Fatalf("%v", got)
+			}
+			m.kill()
+			testkit.Eventually(t, "the state in the catalogue", func() bool { tool("ok"); return status() == "ERROR" })
+			testkit.Eventually(t, "the part is last known", func() bool { return strings.Contains(list(), `"last known"`) })
+			body := list()
+			mentions(t, body, `"io.dragoman/servers":[{"name":"default","list":"last known"`)
+			if got := toolsOf(t, body); !slices.Equal(got, all) {
+				t.Errorf("while it is away: %v", got)
+			}
+			if res := tool("ok"); !strings.Contains(res.body, `\"default\"`) || !strings.Contains(res.body, "upstream_down") {
+				t.Errorf("a call at a lost member: %d %s", res.status, res.body)
+			}
+			if code, e := r.post("/call-tool", `{"tool":"ok","arguments":{}}`); code != 503 || e.Code != "SERVICE_UNAVAILABLE" {
+				t.Errorf("over REST: %d %+v", code, e)
+			}
+			mentions(t, tool("steady").body, `"by":"other"`)
+			m.restart()
+			testkit.Eventually(t, "it is back", func() bool { return tool("ok").status == 200 && !strings.Contains(list(), "last known") })
+			if got := toolsOf(t, list()); !slices.Equal(got, all) || status() != "CONNECTED" {
+				t.Errorf("when it is back: %v, %s", got, status())
+			}
+		})
+	}
 }

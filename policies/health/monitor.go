@@ -48,10 +48,12 @@ type Options struct {
 	// Starts, if not nil, reports the starts of a child process. They determine its state, and there are no checks.
 	Starts  func() Starts
 	Breaker BreakerOptions
-	Changed func(Change)      // called for each change, in order; it must not call back
-	Warned  func(text string) // called for problems that change nothing yet; likewise
-	Metrics *Metrics
-	Running *Running // requests that run at the upstream
+	Changed func(Change) // called for each change, in order; it must not call back
+	// Recorded, if not nil, is called after each change and each check, and may call back. Two calls may overlap.
+	Recorded func(Report)
+	Warned   func(text string) // called for problems that change nothing yet; likewise
+	Metrics  *Metrics
+	Running  *Running // requests that run at the upstream
 }
 
 // Starts reports how the starts of a child process go.
@@ -205,15 +207,23 @@ func (h *Monitor) lastError() (last, gist string, failures int) {
 	return h.last, h.gist, h.failures
 }
 
-// update calls f and settles the state under the lock, and then cancels the orphaned calls without it.
+// update calls f and settles the state under the lock, and then, without it, reports what is new and cancels the orphaned calls.
 func (h *Monitor) update(f func(now time.Time)) {
 	h.mu.Lock()
-	now := time.Now()
+	now, announced, checkedAt := time.Now(), h.announced, h.checkedAt
 	f(now)
 	h.settle(now)
 	orphans, gist := h.orphans, h.gist
 	h.orphans = nil
+	news := h.opt.Recorded != nil && (h.announced != announced || h.checkedAt != checkedAt)
+	var r Report
+	if news {
+		r = h.report()
+	}
 	h.mu.Unlock()
+	if news {
+		h.opt.Recorded(r)
+	}
 	for _, call := range orphans {
 		call.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, gist))
 	}
@@ -301,11 +311,14 @@ func spread(d time.Duration) time.Duration {
 
 // Now returns the state of the upstream.
 func (h *Monitor) Now() (r Report) {
-	h.update(func(time.Time) {
-		r = Report{State: h.state(), Since: h.since, CheckedAt: h.checkedAt, Took: h.took, Warning: h.warning, Breaker: h.breaker.state()}
-		r.LastError, r.Gist, r.Failures = h.lastError()
-		r.RetryAt = h.retryAt()
-	})
+	h.update(func(time.Time) { r = h.report() })
+	return r
+}
+
+// report describes the upstream as it is now. The caller holds mu.
+func (h *Monitor) report() Report {
+	r := Report{State: h.state(), Since: h.since, CheckedAt: h.checkedAt, Took: h.took, Warning: h.warning, Breaker: h.breaker.state(), RetryAt: h.retryAt()}
+	r.LastError, r.Gist, r.Failures = h.lastError()
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/catalogue"
@@ -20,6 +21,7 @@ type connection struct {
 	close func()
 	caps  []byte          // capabilities of the server
 	gone  <-chan struct{} // closed when it is lost
+	deaf  atomic.Bool     // the server announces changes, but refuses listens
 }
 
 // has reports whether the server has lists of a kind.
@@ -29,7 +31,7 @@ func (c *connection) has(kind catalogue.Kind) bool {
 
 // announces reports whether the server says when its list of a kind changes.
 func (c *connection) announces(kind catalogue.Kind) bool {
-	return slices.Contains(Announced(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)])
+	return !c.deaf.Load() && slices.Contains(Announced(c.caps), rules.NoticeLists[min(kind, catalogue.Resources)])
 }
 
 // Announced returns the lists, as rules.NoticeLists has them, of which a server with these capabilities says when they change.
@@ -44,7 +46,7 @@ func Announced(caps []byte) (lists []string) {
 
 // open opens a connection on behalf of a caller. With lasting the server tells the reader of changes; else it is for a few requests.
 func (r *reader) open(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	modern, err := r.server.Load().Modern(ctx)
 	switch {
@@ -129,7 +131,7 @@ func (r *reader) openModern(ctx context.Context, caller proxy.Caller, lasting bo
 	if !lasting {
 		return own, d, nil
 	}
-	return own, d, c.listen(d.Capabilities, gone)
+	return own, d, c.listen(own, gone)
 }
 
 func (c *modernConnection) Ask(ctx context.Context, method string, params []wire.Change) (wire.Message, error) {
@@ -158,10 +160,11 @@ func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy
 	return &proxy.Exchange{Msg: m, Client: client, Caller: c.caller, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 
-// listen asks for the changes of the lists that the server announces, and closes gone when it is told no more.
-func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
-	lists := Announced(caps)
-	if lists == nil {
+// listen asks for the changes of the lists that the server announces, and closes gone when it is told no more. A server that refuses is asked
+// for its lists from time to time.
+func (c *modernConnection) listen(of *connection, gone chan<- struct{}) error {
+	lists := Announced(of.caps)
+	if lists == nil || c.r.server.Load().Sleeps { // a listen would keep it awake
 		return nil
 	}
 	ex, err := c.exchange("subscriptions/listen", []wire.Change{{Key: "notifications", Value: wire.Object(rules.SubscriptionFilter(lists, nil))}})
@@ -173,15 +176,21 @@ func (c *modernConnection) listen(caps []byte, gone chan<- struct{}) error {
 		return err
 	}
 	listens := func() {
-		defer close(gone)
 		defer ex.Release()
 		defer func() { _ = replies.Close() }()
-		for {
+		for heard := false; ; heard = true {
 			m, err := replies.Next(time.Time{})
-			if err != nil || m.IsResponse() {
-				return
+			switch {
+			case err == nil && !m.IsResponse():
+				c.r.heard(m)
+				continue
+			case !heard && (err == nil && m.Kind == wire.Failure || proxy.IsFault(err, proxy.MethodNotFound, proxy.BadAnswer, proxy.HTTPStatus)):
+				of.deaf.Store(true)
+				work.Signal(c.r.wake)
+			default:
+				close(gone)
 			}
-			c.r.heard(m)
+			return
 		}
 	}
 	if !c.r.of.work.Spawn(listens) {

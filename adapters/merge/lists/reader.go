@@ -187,7 +187,7 @@ func (r *reader) due(own *connection) time.Time {
 		switch {
 		case !since.IsZero():
 			due = earlier(due, since.Add(r.of.opt.EmptyAgain))
-		case own.has(catalogue.Kind(kind)) && !own.announces(catalogue.Kind(kind)):
+		case !r.server.Load().Sleeps && own.has(catalogue.Kind(kind)) && !own.announces(catalogue.Kind(kind)):
 			due = earlier(due, r.read[kind].Add(r.of.opt.Poll))
 		}
 	}
@@ -209,18 +209,17 @@ func drain(c chan struct{}) {
 	}
 }
 
-// refresh reads the lists that have changed, or all.
+// refresh reads the lists that have changed, or all. A list that the server refuses, or does not answer in time, stays as it was: it may list
+// other things.
 func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
 	r.mu.Lock()
 	changed := r.changed
 	r.changed = [catalogue.Kinds]bool{}
 	r.mu.Unlock()
+	var unread error
+	read := false
 	for kind := range catalogue.Kinds {
-		due := !r.empty[kind].IsZero() && time.Since(r.empty[kind]) >= r.of.opt.EmptyAgain ||
-			!own.announces(kind) && time.Since(r.read[kind]) >= r.of.opt.Poll
-		if !all && !changed[kind] && !due {
+		if !all && !changed[kind] && !r.isDue(own, kind) {
 			continue
 		}
 		r.read[kind] = time.Now()
@@ -228,18 +227,37 @@ func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
 			r.of.opt.Catalogue.SetList(r.name, kind, catalogue.List{})
 			continue
 		}
-		l, err := Fetch(ctx, own, kind)
+		within, cancel := context.WithTimeout(ctx, fetchTime)
+		l, err := Fetch(within, own, kind)
+		late := within.Err() != nil && ctx.Err() == nil
+		cancel()
 		var refused *refusedError
 		switch {
 		case err == nil:
+			read = true
 			r.set(kind, l)
-		case errors.As(err, &refused): // it answers, and may list other things
+		case errors.As(err, &refused):
+			read = true
 			r.of.opt.Note("warn", r.name, "a list of a server cannot be read; it stays as it was", err)
+		case late:
+			unread = err
+			r.of.opt.Note("warn", r.name, "a list of a server does not come in time; it stays as it was", err)
 		default:
 			return err
 		}
 	}
+	if !read {
+		return unread
+	}
 	return nil
+}
+
+// isDue reports whether a list is to be read although the server has not said that it has changed.
+func (r *reader) isDue(own *connection, kind catalogue.Kind) bool {
+	if since := r.empty[kind]; !since.IsZero() && time.Since(since) >= r.of.opt.EmptyAgain {
+		return true
+	}
+	return !r.server.Load().Sleeps && !own.announces(kind) && time.Since(r.read[kind]) >= r.of.opt.Poll
 }
 
 // set puts a list into the catalogue. An empty list after a full one is asked for again before it is believed (seed 004, BR-003).

@@ -15,7 +15,8 @@ import (
 // Bounds of seed 004, BR-002, BR-003 and EC-001.
 const (
 	firstTime  = 5 * time.Second  // how long the first list waits for servers that nothing is known of
-	fetchTime  = 30 * time.Second // of one refresh of a server
+	openTime   = 30 * time.Second // of opening a session
+	fetchTime  = 10 * time.Second // of reading one list
 	emptyAgain = 5 * time.Second  // until an empty list after a full one is believed
 	graceTime  = 5 * time.Minute  // until the part of a server that is away is left out
 	pollTime   = 5 * time.Minute
@@ -32,6 +33,8 @@ type Server struct {
 	Origin []byte
 	// Instance is another number when the server was configured anew. It is then asked anew.
 	Instance uint64
+	// Sleeps means that the server is a process that ends when it is idle. It is not woken to be asked whether its lists have changed.
+	Sleeps bool
 	// Do serves an exchange of Dragoman's own at the server, which no rule for callers judges.
 	Do proxy.Handler
 	// Modern finds out whether the server is modern.

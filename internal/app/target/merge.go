@@ -128,6 +128,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	var servers []lists.Server
 	for _, one := range t.All {
 		if slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
+			one.lists = b.refreshing
 			servers = append(servers, one.listed(b.Components.Number(upstreamComponent(one.Name()))))
 		}
 	}
@@ -205,7 +206,7 @@ func (t *Target) modern(ctx context.Context) (bool, error) {
 
 // listed returns the target as what keeps the catalogue sees it: without the rules for callers.
 func (t *Target) listed(instance uint64) lists.Server {
-	s := lists.Server{Name: t.Name(), Instance: instance, Transport: "HTTP", Do: t.plain, Modern: t.modern}
+	s := lists.Server{Name: t.Name(), Instance: instance, Sleeps: t.settings.IdleExit > 0, Transport: "HTTP", Do: t.plain, Modern: t.modern}
 	at := t.settings.URL
 	if len(t.settings.Command) > 0 {
 		s.Transport, at = "STDIO", strings.Join(t.settings.Command, "\x00")

@@ -42,7 +42,8 @@ type Target struct {
 	guarded  proxy.Upstream // the upstream with its policies
 	plain    proxy.Handler  // the upstream with those that say nothing about callers
 	settings *config.Upstream
-	filter   *access.Filter // of guarded; nil: everybody may use everything
+	lists    *lists.Refresher // reads the lists of the server; nil: nothing does
+	filter   *access.Filter   // of guarded; nil: everybody may use everything
 	scopes   *access.ScopePolicy
 	cache    *cache.Cache // nil: nothing is cached
 }
@@ -87,6 +88,25 @@ func (t *Target) notice(who proxy.Caller, m *wire.Message) bool {
 		return !m.Is(rules.ResourceUpdated)
 	}
 	return t.scopes.Notice(t.Name(), who, m) && t.filter.Notice(who, m)
+}
+
+// recorded puts the state of the server into the catalogue, and tells what reads its lists whether it answers.
+func (t *Target) recorded(r *health.Report) {
+	if t == nil || t.lists == nil {
+		return
+	}
+	status := catalogue.Status{State: string(r.State), Since: r.Since, CheckedAt: r.CheckedAt, ResponseTime: r.Took, ConsecutiveFailures: r.Failures, LastError: r.LastError}
+	if known := t.lists.Catalogue().Snapshot().Server(t.Name()); known != nil {
+		status.ConnectedAt = known.Status.ConnectedAt
+	}
+	answers := r.State == health.Connected || r.State == health.Degraded
+	if r.State == health.Connected {
+		status.ConnectedAt = r.Since
+	}
+	t.lists.Catalogue().SetStatus(t.Name(), status)
+	if t.answers.Swap(answers) != answers {
+		t.lists.Seen(t.Name(), answers)
+	}
 }
 
 // do handles a request, for the fallback of another target.

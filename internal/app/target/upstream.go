@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,8 @@ type Upstream struct {
 	Hide  transport.Hide
 	stop  context.CancelFunc
 	ended context.Context
+
+	answers atomic.Bool // what its monitor has last said of it
 }
 
 // end closes an upstream, or the parts of one that could not be made. Requests that run there end with it, see
