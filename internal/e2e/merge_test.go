@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/internal/app"
 	"dragoman/internal/testkit"
 )
 
@@ -190,4 +191,59 @@ func TestMemberIsLostAndBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When the second server comes, /mcp becomes that of both: sessions end, old names resolve while they are unambiguous. When it goes, the
+// endpoint is again that of the one that stays. A member that joins two others ends nothing.
+func TestMergingBeginsAndEndsAtAReload(t *testing.T) {
+	t.Parallel()
+	a, b, c := demoConfig(t, "a", "legacy"), demoConfig(t, "b", "modern"), demoConfig(t, "c", "legacy")
+	r := startRig(t, a, true)
+	id := 0
+	call := func(session, tool string) *response {
+		id++
+		return r.must("POST", "/mcp", legacyBody(id, "tools/call", fmt.Sprintf(`"name":%q,"arguments":{"message":"hi"}`, tool)), legacyHeaders(session)...)
+	}
+	list := func(session string) (names []string) {
+		id++
+		return toolsOf(t, r.must("POST", "/mcp", legacyBody(id, "tools/list", ""), legacyHeaders(session)...).body)
+	}
+	ended := func(session string) {
+		t.Helper()
+		testkit.Eventually(t, "the session has ended", func() bool { return call(session, "echo").status == 404 })
+	}
+	alone := r.open("2025-11-25", "{}")
+	mentions(t, call(alone, "echo").body, "Echo: hi")
+	r.reload(app.ReloadApplied, a+b)
+	ended(alone)
+	readLists(t, r.h)
+	both := r.open("2025-11-25", "{}")
+	if names := list(both); !slices.Contains(names, "a.echo") || !slices.Contains(names, "b.echo") {
+		t.Errorf("%v", names)
+	}
+	mentions(t, call(both, "a.echo").body, "Echo: hi")
+	mentions(t, call(both, "echo").body, "several servers have echo; name one: a.echo, b.echo")
+	r.reload(app.ReloadApplied, a+b+c)
+	readLists(t, r.h)
+	if names := list(both); !slices.Contains(names, "c.echo") {
+		t.Errorf("with a third: %v", names)
+	}
+	mentions(t, call(both, "c.echo").body, "Echo: hi")
+	r.reload(app.ReloadApplied, a+c)
+	if res := call(both, "b.echo"); !strings.Contains(res.body, "Tool not found: b.echo") {
+		t.Errorf("a server that is gone: %d %s", res.status, res.body)
+	}
+	mentions(t, call(both, "a.echo").body, "Echo: hi")
+	r.reload(app.ReloadApplied, c)
+	ended(both)
+	again := r.open("2025-11-25", "{}")
+	if names := list(again); slices.Contains(names, "c.echo") || !slices.Contains(names, "echo") {
+		t.Errorf("one again: %v", names)
+	}
+	r.reload(app.ReloadApplied, "merge = \"always\"\n"+c)
+	ended(again)
+	readLists(t, r.h)
+	one := r.open("2025-11-25", "{}")
+	mentions(t, call(one, "echo").body, "Echo: hi") // an old name
+	mentions(t, call(one, "c.echo").body, "Echo: hi")
 }

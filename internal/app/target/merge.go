@@ -215,5 +215,16 @@ func (t *Target) listed(instance uint64) lists.Server {
 	}
 	sum := sha256.Sum256([]byte(at))
 	s.Origin = sum[:]
+	var telling []string // names of forwarded headers that tell callers apart
+	for _, f := range t.settings.Forward {
+		if name := strings.ToLower(f.From); proxy.Identifies(name) {
+			telling = append(telling, name)
+		}
+	}
+	if telling != nil {
+		s.Contextual = func(who proxy.Caller) bool {
+			return slices.ContainsFunc(telling, func(name string) bool { _, sent := who.Forwarded.Get(name); return sent })
+		}
+	}
 	return s
 }
