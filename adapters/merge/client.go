@@ -309,11 +309,17 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 	}
 }
 
-// lost says of a member's lost session that the connection is lost: the client's own session goes on.
+// lost says that the connection is lost for each error of a member that would end the client's own session, which goes on: HTTP clients drop
+// it at the status 404 (2025-11-25 transports, Session Management).
 func lost(err error) error {
 	var e *proxy.Error
-	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name && e.Name != proxy.SessionUnknown.Name {
+	switch {
+	case !errors.As(err, &e):
 		return err
+	case e.Name == proxy.SessionLost.Name || e.Name == proxy.SessionUnknown.Name:
+		return proxy.Errf(proxy.Lost, "the session with the server is lost; the next request opens another: %s", e.Message)
+	case e.Status == proxy.SessionUnknown.Status:
+		return proxy.Errf(proxy.Lost, "the server is gone: %s", e.Message)
 	}
-	return proxy.Errf(proxy.Lost, "the session with the server is lost; the next request opens another: %s", e.Message)
+	return err
 }

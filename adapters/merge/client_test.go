@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -309,5 +310,22 @@ func TestSubscriptionsOutliveASession(t *testing.T) {
 	c.mu.Unlock()
 	if left != 0 || len(k.opened) != 0 {
 		t.Errorf("at a member that has gone: %d subscriptions, %d sessions", left, len(k.opened))
+	}
+}
+
+// No error of a member, or about the member that a request names, has the status at which clients drop their own session.
+func TestErrorsOfMembersKeepTheSession(t *testing.T) {
+	_, p, servers, _ := talkers(t, false)
+	for _, row := range proxy.Faults() {
+		servers[0].call = func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(row, "no") }
+		got := p.call("tools/call", `"name":"a.x","arguments":{}`)
+		var e *proxy.Error
+		if !errors.As(got.err, &e) || e.Status == 404 || e.Name == proxy.SessionLost.Name || e.Name != row.Name && e.Name != proxy.Lost.Name {
+			t.Errorf("%s: %v", row.Name, got.err)
+		}
+	}
+	got := p.call("tools/call", `"name":"x","arguments":{},"_meta":{"io.dragoman/server":"none"}`)
+	if !proxy.IsFault(got.err, proxy.InvalidParams) || !strings.Contains(got.err.Error(), `no server "none" is behind this endpoint; there is a, b`) {
+		t.Errorf("a server that is none: %v", got)
 	}
 }

@@ -126,6 +126,12 @@ func TestOwnListsAreReadOnce(t *testing.T) {
 	if got := sees(r, "ann"); got != "there ann" || s.reads.Load() != 1 {
 		t.Errorf("%s, read %d times", got, s.reads.Load())
 	}
+	known := r.opt.Catalogue.Snapshot().Server("s")
+	for _, who := range []string{"ann", "unread"} {
+		if own := r.Own([]string{"s"}, proxy.Caller{Principal: who})[0]; own.ID != known.ID || own.Transport != known.Transport {
+			t.Errorf("%s: %+v is not the server %+v", who, own, known)
+		}
+	}
 	r.awaits(t, "bob")
 	if ann, bob := sees(r, "ann"), sees(r, "bob"); ann != "there ann" || bob != "there bob" {
 		t.Errorf("ann sees %s, bob %s", ann, bob)
