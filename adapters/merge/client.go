@@ -289,6 +289,9 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 		if err != nil {
 			return nil, lost(err)
 		}
+		if err := s.runsTask(v, &ex.Msg); err != nil {
+			return nil, err
+		}
 		k := &seatCall{s: s, v: v, ex: ex}
 		k.inner = &proxy.Exchange{Caller: ex.Caller, Target: member.Name, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
 		if k.inner.Msg, err = own.Clone(); err != nil {

@@ -138,6 +138,16 @@ func (c *client) taskCursors(m *wire.Message) (map[string][]byte, *proxy.Error) 
 	return handles.Cursors(body), nil
 }
 
+// runsTask returns an error for a call as a task at a member that offers none, while another does: this one would pass over the wish, and
+// the client wait for a task (2025-11-25 tasks, Tool-Level Negotiation).
+func (s *seat) runsTask(v *view.View, m *wire.Message) *proxy.Error {
+	path := []string{"tasks", "requests", "tools", "call"}
+	if !m.Task.Present() || !m.Is("tools/call") || s.can(path...) || len(v.Offer(s.c.session.Client().Version, path...)) == 0 {
+		return nil
+	}
+	return proxy.Errf(proxy.MethodNotFound, "the tool %s does not run as a task; call it without params.task", m.Text(m.Name))
+}
+
 // can reports whether the member has declared the capability at a path in this session, which must be open.
 func (s *seat) can(path ...string) bool {
 	select {

@@ -279,7 +279,10 @@ func TestListsOfTasks(t *testing.T) {
 	if got := p.call("tasks/list", ""); got.err == nil || !strings.Contains(got.err.Error(), "the tasks of these servers cannot be listed: a") {
 		t.Errorf("strict: %v", got)
 	}
-	none := scriptRig(t, Options{}, newScript(false, `{"tools":{}}`))
+	lone := newScript(false, `{"tools":{}}`)
+	none := scriptRig(t, Options{}, lone)
+	none.newPeer(false).call("tools/call", `"name":"a.long","arguments":{},"task":{}`)
+	has(t, lone.hears(t, "tools/call"), `"task":{}`) // nobody has offered anything, and the server passes over it
 	if got := none.newPeer(false).call("tasks/list", ""); nameOf(got.err) != "method_not_found" {
 		t.Errorf("where nobody has tasks: %v", got)
 	}
@@ -297,7 +300,10 @@ func TestTasksOfTheOtherEra(t *testing.T) {
 	has(t, legacy.hears(t, "tools/call"), `"task":{}`)
 	has(t, legacy.hears(t, "tasks/result"), `"taskId":"t/1"`)
 	p := r.newPeer(false)
-	got = p.call("tools/call", `"name":"b.long","arguments":{},"task":{}`)
+	if got := p.call("tools/call", `"name":"b.long","arguments":{},"task":{}`); nameOf(got.err) != "method_not_found" || !strings.Contains(got.err.Error(), "b.long does not run as a task") {
+		t.Errorf("a call as a task, which a offers and b does not: %v", got)
+	}
+	got = p.call("tools/call", `"name":"b.long","arguments":{}`)
 	if !strings.Contains(got.at("content"), "demo://x") || strings.Contains(got.raw, "t/1") {
 		t.Errorf("a legacy client at a modern member: %v", got)
 	}
