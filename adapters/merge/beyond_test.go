@@ -147,6 +147,7 @@ func TestNotificationsBeyondTheProtocol(t *testing.T) {
 		if err != nil || !asked.Is("new/ask") {
 			t.Fatalf("pushed %s", asked.Raw)
 		}
+		has(t, s.hears(t, ""), `"error":{"code":-32601`) // of Dragoman's own session
 		p.notify(`{"jsonrpc":"2.0","id":` + string(asked.Of(asked.ID)) + `,"result":{"_meta":{"v/x":1}}}`)
 		if got := s.hears(t, ""); got != `{"jsonrpc":"2.0","id":1,"result":{"_meta":{"v/x":1}}}` {
 			t.Errorf("the server received %s", got)

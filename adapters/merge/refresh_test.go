@@ -7,6 +7,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // A connection that is lost is opened again, and lists are last known meanwhile.
@@ -56,5 +57,30 @@ func TestDescriptions(t *testing.T) {
 				t.Errorf("%s has no %s", name, kind)
 			}
 		}
+	}
+}
+
+// Servers that list a tool only to clients that can be asked list it here, too. What they ask Dragoman's own session has an answer.
+func TestQuestionsToDragoman(t *testing.T) {
+	for name, test := range map[string]struct {
+		modern bool
+		params []string // up to the capabilities
+	}{"legacy": {false, []string{"params", "capabilities"}}, "modern": {true, []string{"params", "_meta", "io.modelcontextprotocol/clientCapabilities"}}} {
+		s := newScript(test.modern, `{"tools":{}}`)
+		if !test.modern {
+			s.set("tools/list", `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`, "wait", `{"jsonrpc":"2.0","id":$ID,"result":{"tools":[{"name":"t"}]}}`)
+		}
+		scriptRig(t, Options{}, s)
+		s.mu.Lock()
+		asked := []byte(s.last[map[bool]string{true: "server/discover", false: "initialize"}[test.modern]])
+		s.mu.Unlock()
+		caps := string(wire.Path(asked, wire.Whole(asked), test.params...).Of(asked))
+		has(t, name+caps, `"roots":{`, `"sampling":{`, `"elicitation":{`, `"io.modelcontextprotocol/ui"`)
+		if test.modern {
+			continue
+		}
+		has(t, s.hears(t, ""), `"id":"q"`, `"error":{"code":-32601`)
+		s.say(t, `{"jsonrpc":"2.0","id":"later","method":"sampling/createMessage","params":{}}`)
+		has(t, s.hears(t, ""), `"id":"later"`, `"error":{"code":-32601`)
 	}
 }

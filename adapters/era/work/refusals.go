@@ -38,13 +38,15 @@ type refusing struct {
 // Refuse answers a question of a server that no client can answer, in the background and one after the other: ping with an empty result,
 // all others with the error "method not found". Questions beyond 256, or 1 MiB, of answers that wait get none. A nil link, of a server
 // that asks before the handshake, which it must not, gets no answer.
-func (g *Group) Refuse(link transport.Link, m *wire.Message) {
+func (g *Group) Refuse(link transport.Link, m *wire.Message) { g.later(link, Refusal(m)) }
+
+// Refusal returns the answer of Refuse.
+func Refusal(m *wire.Message) wire.Message {
 	if m.Is("ping") {
-		g.later(link, proxy.ResultMessage(m.Of(m.ID), []byte("{}")))
-		return
+		return proxy.ResultMessage(m.Of(m.ID), []byte("{}"))
 	}
 	method := m.Text(m.Method)
-	g.Decline(link, m, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", method[:min(len(method), 100)]))
+	return proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", method[:min(len(method), 100)]))
 }
 
 // Decline is Refuse with an error of its own.

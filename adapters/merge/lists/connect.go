@@ -58,9 +58,9 @@ func (r *reader) open(ctx context.Context, caller proxy.Caller, lasting bool) (*
 	return r.openLegacy(ctx, caller, lasting)
 }
 
-// declared are the capabilities of Dragoman's own sessions. Servers name the resources of their apps only to clients that declare MCP Apps
-// (SEP-1865, Capability Negotiation); those that do not pass over them.
-const declared = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+// declared are the capabilities of Dragoman's own sessions. Some servers list tools that ask something only to clients that can be asked, and
+// name the resources of their apps only to clients that declare MCP Apps (SEP-1865, Capability Negotiation).
+const declared = `{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 
 // legacyConnection is a connection to a legacy member: a session as a client has it.
 type legacyConnection struct {
@@ -99,8 +99,13 @@ func (c *legacyConnection) close() { c.session.End(proxy.Closed) }
 
 // Push implements proxy.Outlet.
 func (c *legacyConnection) Push(msg []byte) error {
-	if m, err := wire.Scan(msg); err == nil && m.Kind == wire.Notification {
+	m, err := wire.Scan(msg)
+	switch {
+	case err != nil:
+	case m.Kind == wire.Notification:
 		c.r.heard(&m)
+	case m.Kind == wire.Request:
+		refuse(c.session, &m, c.r.server.Load().Do)
 	}
 	return nil
 }

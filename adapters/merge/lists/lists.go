@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -28,6 +29,7 @@ type Asker interface {
 }
 
 // Ask sends a request of Dragoman's own in a legacy session at a server, on behalf of a caller, and waits for its response until ctx ends.
+// What the server asks meanwhile is refused.
 func Ask(ctx context.Context, s *proxy.Session, do proxy.Handler, caller proxy.Caller, method string, params []wire.Change) (wire.Message, error) {
 	m, err := wire.Scan(Request(method, params))
 	if err != nil {
@@ -39,12 +41,33 @@ func Ask(ctx context.Context, s *proxy.Session, do proxy.Handler, caller proxy.C
 	replies, err := session.Run(s, inner, do)
 	if err == nil {
 		until, _ := ctx.Deadline()
-		m, err = proxy.Response(session.Handshake(replies), until)
+		m, err = proxy.Response(asked{replies, s, do}, until)
 	}
 	if err != nil {
 		return m, inner.Why(err)
 	}
 	return m, nil
+}
+
+// asked are the replies to a request of Dragoman's own.
+type asked struct {
+	proxy.Replies
+	session *proxy.Session
+	do      proxy.Handler
+}
+
+// Next implements proxy.Replies. It refuses questions.
+func (a asked) Next(until time.Time) (*wire.Message, error) {
+	m, err := a.Replies.Next(until)
+	if err == nil && m.Kind == wire.Request {
+		refuse(a.session, m, a.do)
+	}
+	return m, err
+}
+
+// refuse answers a question that a server asks Dragoman's own session: nobody is there who could answer it.
+func refuse(s *proxy.Session, m *wire.Message, do proxy.Handler) {
+	session.Deliver(s, &proxy.Exchange{Msg: work.Refusal(m), Caller: s.Caller, Target: s.Server, Own: true}, do)
 }
 
 // Request returns a request of Dragoman's own. Its id is unlike all others, since several may be under way in one session.
