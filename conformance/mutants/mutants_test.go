@@ -65,6 +65,12 @@ func start(t *testing.T) *sound {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, file, "--", file, "demo")
+}
+
+// serve starts the program as a proxy.
+func serve(t *testing.T, file string, args ...string) *sound {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +79,7 @@ func start(t *testing.T) *sound {
 	_ = l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var log strings.Builder
-	cmd := exec.CommandContext(ctx, file, "serve", "--listen", address, "--admin", "off", "--", file, "demo")
+	cmd := exec.CommandContext(ctx, file, append([]string{"serve", "--listen", address, "--admin", "off"}, args...)...)
 	cmd.Stderr, cmd.Cancel, cmd.WaitDelay = &log, func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

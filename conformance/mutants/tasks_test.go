@@ -1,6 +1,8 @@
 package mutants
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,18 +15,44 @@ import (
 // The sound server of tasks passes the checks of tasks, and its messages are valid.
 func TestSoundTaskServerPasses(t *testing.T) {
 	s := startTasks(t)
-	areas := []string{"messages", "tasks", "legacy-tasks"}
-	list := slices.DeleteFunc(checks.All(), func(c *suite.Check) bool { return !slices.Contains(areas, c.Area()) })
 	for _, face := range []peer.Face{peer.ModernHTTP, peer.LegacyHTTP} {
 		t.Run(string(face), func(t *testing.T) {
 			t.Parallel()
-			target := s.target(t, face, nil)
-			for _, f := range suite.Run(t.Context(), target, discover(t, target, face), suite.Options{Checks: list, Shape: suite.ServerShape}) {
-				if f.Outcome != suite.Passed && f.Check.ID != "legacy-tasks.ignored" { // that is for servers without tasks
-					t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
-				}
-			}
+			passTasks(t, s.target(t, face, nil), face)
 		})
+	}
+}
+
+// passTasks runs the checks of tasks.
+func passTasks(t *testing.T, target *peer.Target, face peer.Face) {
+	t.Helper()
+	areas := []string{"messages", "tasks", "legacy-tasks"}
+	list := slices.DeleteFunc(checks.All(), func(c *suite.Check) bool { return !slices.Contains(areas, c.Area()) })
+	offers := slices.DeleteFunc(discover(t, target, face), func(o *suite.Offer) bool { return o.Revision < peer.R2511 })
+	for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: list, Shape: suite.ServerShape}) {
+		if f.Outcome != suite.Passed && f.Check.ID != "legacy-tasks.ignored" { // that is for servers without tasks
+			t.Errorf("%s: %s %s", f.Key(), f.Outcome, describe(f))
+		}
+	}
+}
+
+// Behind one endpoint with a server that has no tasks it passes them as well.
+func TestTasksOfSeveralServersPass(t *testing.T) {
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for era, faces := range map[string][]peer.Face{"modern": {peer.ModernHTTP}, "legacy": {peer.LegacyHTTP, peer.SSE}} {
+		config := filepath.Join(t.TempDir(), "config.json")
+		text := peer.Encode(peer.Object{"names": peer.Object{"prefix": "conflict"}, "catalogue": peer.Object{"path": "memory"}, "upstreams": peer.Object{
+			"tasks": peer.Object{"url": startTasks(t).base + "/mcp", "era": era}, "demo": peer.Object{"command": []any{file, "demo"}}}})
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := serve(t, file, "--config", config)
+		for _, face := range faces {
+			t.Run(string(face), func(t *testing.T) { passTasks(t, s.target(t, face, nil), face) })
+		}
 	}
 }
 
