@@ -312,6 +312,15 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 	}
 }
 
+// inSession makes a server that is unknown a wrong parameter: its own status would end the client's session, see lost.
+func inSession(err error) error {
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.ServerUnknown.Name {
+		return err
+	}
+	return proxy.NewError(proxy.InvalidParams, e.Message)
+}
+
 // lost says that the connection is lost for each error of a member that would end the client's own session, which goes on: HTTP clients drop
 // it at the status 404 (2025-11-25 transports, Session Management).
 func lost(err error) error {

@@ -89,7 +89,8 @@ func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	}
 	if ex.Client.Era == proxy.Legacy {
-		return u.legacy(ex)
+		replies, err := u.legacy(ex)
+		return replies, inSession(err)
 	}
 	if ex.Msg.Kind == wire.Notification {
 		return nil, nil // no server awaits a notification of the modern era

@@ -113,7 +113,7 @@ func TestBeyond(t *testing.T) {
 		{`{"tools":{"x":1}}`, none, "{}", "", ""},
 		{one, one, "{}", `"b"`, "b"},
 		{one, none, "{}", `"b"`, "b"},
-		{one, none, "{}", `"other"`, "invalid_params"},
+		{one, none, "{}", `"other"`, "server_unknown"},
 		{one, none, "{}", `7`, "invalid_params"},
 		{one, none, "{}", `null`, "invalid_params"},
 	} {

@@ -292,7 +292,7 @@ func (k *Maker) member(name string) *proxy.Error {
 	if k.members[name] != nil {
 		return nil
 	}
-	return proxy.Errf(proxy.InvalidParams, "no server %q is behind this endpoint; there is %s", name, strings.Join(k.order, ", "))
+	return proxy.Errf(proxy.ServerUnknown, "no server %q is behind this endpoint; there is %s", name, strings.Join(k.order, ", "))
 }
 
 // Changed returns the lists that differ from another view of the caller, as notices name them.
