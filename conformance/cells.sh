@@ -8,7 +8,9 @@
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: with Dragoman's `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), of which every case must pass.
 #   --short           as in CI: one revision of each era, one client of each kind, requirement sets at two servers
-#   --results FILE    writes what every client could do at every server to FILE: client, server, feature, result, note
+#   --merged          the server of each cell is one of three that Dragoman serves as one; no name needs a prefix
+#   --results FILE    writes what every client could do at every server to FILE: client, server, feature, result, note; with --merged
+#                     appends it, the servers as `merged CELL`
 #   --jobs N          how many cells run at once (default 3: they mostly wait)
 #   --control         passthrough.mjs instead of Dragoman, where no translation is needed: tests the tests themselves
 #   --keep            keeps the logs of a run that passed
@@ -27,7 +29,7 @@ NODE=$(command -v node)
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
 export DIFFERS=${DIFFERS:-$HERE/differs.tsv}
 export SUITE_TIMEOUT=${SUITE_TIMEOUT:-120}
-control=no keep=no short=no jobs=3 results=
+control=no keep=no merged=no short=no jobs=3 results=
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --short) short=yes FACES=$SHORT_FACES ;;
@@ -35,6 +37,7 @@ while [[ ${1:-} == --* ]]; do
     --jobs) jobs=$2; shift ;;
     --control) control=yes DRAGOMAN=$HERE/passthrough.mjs DIFFERS=/dev/null ;;
     --keep) keep=yes ;;
+    --merged) merged=yes ;;
     --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) die "unknown option $1 (cells.sh --help)" ;;
   esac
@@ -76,8 +79,16 @@ native() {
 }
 
 # brief CELL FACE: whether the pair is part of a short run: the requirement sets in both directions, and one client of each era at the
-# servers with few cases.
+# servers with few cases. With --merged: the suite and a client of each era at a server of each, and the other kinds with one client.
 brief() {
+  if [ $merged = yes ]; then
+    case $1:$2 in
+      modern-http:suite@2026-* | legacy-http:suite@2025-11-25 | modern-http:*-http | legacy-http:*-http) ;;
+      legacy-stdio:v1-stdio | legacy-sse:v1-sse | npm-stdio:v1-http | tasks-http:v1-http) ;;
+      *) return 1 ;;
+    esac
+    return
+  fi
   case $1:$2 in
     *:set*@*) [[ $1 == modern-http || $1 == legacy-http ]] ;;
     npm-*:v1-stdio | npm-*:v2-modern-http | tasks-*:v1-http | tasks-*:v2-modern-http | drive-*:v1-http | drive-*:v2-modern-http) ;;
@@ -160,21 +171,40 @@ start_proxy() {
   return 1
 }
 
-# askable DIR: writes a configuration that declares every client capability to the upstream. Then the upstream also asks questions that a client
-# cannot answer, and gets the protocol's error for them.
-askable() {
-  {
-    printf '[upstreams.default]\ndeclare = "all"\n'
-    if [ "${UPSTREAM[0]}" != -- ]; then printf 'url = "%s"\n' "${UPSTREAM[0]}"
-    else printf 'command = ['; printf '"%s", ' "${UPSTREAM[@]:1}"; printf ']\n'; fi
-  } >"$1/askable.toml"
+# configure ARG…: prints the configuration of an upstream with these arguments of `serve`; with --merged, of two others as well, which come
+# before and after it in lists.
+configure() {
+  if [ $merged = yes ]; then
+    printf 'names.prefix = "conflict"\n[upstreams.before]\ncommand = ["%s", "%s", "--era", "legacy", "--transport", "stdio", "--other", "before"]\n' "$NODE" "$HERE/fixtures/everything.mjs"
+    printf '[upstreams.later]\nurl = "%s"\n' "$LATER"
+  fi
+  printf '[upstreams.default]\n'
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --) shift; printf 'command = ['; printf '"%s", ' "$@"; printf ']\n'; return ;;
+      --*) printf '%s = "%s"\n' "${1#--}" "$2"; shift ;;
+      *) printf 'url = "%s"\n' "$1" ;;
+    esac
+    shift
+  done
 }
 
-# run_askable CELL REVISION LOG: runs the requirement set at a Dragoman with `declare = "all"`. In differs.tsv this cell is CELL+all.
+# merge DIR: makes SERVED the arguments for the upstream and two others; sets OTHER to the pid of the one that listens.
+merge() {
+  export XDG_STATE_HOME=$1/state # where the catalogue is
+  start "$1/later.log" "$NODE" "$HERE/fixtures/everything.mjs" --era modern --transport http --other later
+  OTHER=$PID
+  LATER=$(wait_url "$1/later.log" "$OTHER") && [ -n "$LATER" ] || return 1
+  configure "${UPSTREAM[@]}" >"$1/merged.toml"
+  SERVED=(--config "$1/merged.toml")
+}
+
+# run_askable CELL REVISION LOG: runs the requirement set at a Dragoman that declares every client capability to the upstream. Then the upstream
+# also asks questions that a client cannot answer, and gets the protocol's error for them. In differs.tsv this cell is CELL+all.
 run_askable() {
   local PROXY PORT status
-  askable "$RUN/$1"
-  start_proxy "$RUN/$1/askable.log" --config "$RUN/$1/askable.toml" || { echo "FAIL dragoman serve did not open its port" >"$3"; return 1; }
+  configure --declare all "${UPSTREAM[@]}" >"$RUN/$1/askable.toml"
+  DRAGOMAN_UPSTREAMS_DEFAULT_SPARES=$spares start_proxy "$RUN/$1/askable.log" --config "$RUN/$1/askable.toml" || { echo "FAIL dragoman serve did not open its port" >"$3"; return 1; }
   bounded "$3" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "$2" --cell "$1+all" --requirements; status=$?
   stop "$PROXY"
   return "$status"
@@ -198,7 +228,7 @@ run_face() {
   case $face in
     *-http) target=("http://127.0.0.1:$PORT/mcp") ;;
     *-sse) options+=(--transport sse); target=("http://127.0.0.1:$PORT/sse") ;;
-    *-stdio) target=(-- "$DRAGOMAN" stdio "${UPSTREAM[@]}") ;;
+    *-stdio) target=(-- "$DRAGOMAN" stdio "${SERVED[@]}") ;;
   esac
   case $cell in
     npm-*) options+=(--npm) ;;
@@ -206,6 +236,7 @@ run_face() {
     supergateway) options+=(--broadcast) ;;
     rest) options+=(--rest) ;;
   esac
+  [ $merged = no ] || options+=(--merged)
   # A log message of a modern stdio server that two clients share names neither the client nor the call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
   bounded "$log" 180 "${client[@]}" "${options[@]}" "${target[@]}"
@@ -220,7 +251,7 @@ record() {
   if [ -z "$last" ] || { [ "$3" != 0 ] && [ "$failed" = 0 ]; }; then passed=${passed:-0} failed=1; fi
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$passed" "$failed" "${excused:-0}" "$4" >>"$RUN/$1.cells.tsv"
   [ "${excused:-0}" != 0 ] || excused=
-  features "$1" "$2" "$passed" "$failed" "${excused:-0}" "$5" >>"$RUN/$1.results.tsv"
+  features "$(server "$1")" "$2" "$passed" "$failed" "${excused:-0}" "$5" >>"$RUN/$1.results.tsv"
   if [ "$failed" = 0 ] && [ "$3" = 0 ]; then
     printf 'PASS %-13s %-18s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks known to differ}" "$4"
   else
@@ -229,7 +260,10 @@ record() {
   fi
 }
 
-# features CELL FACE PASSED FAILED EXCUSED LOG: prints the lines of --results: client, server, feature, result, note. The result of a feature is
+# server CELL: its name in results.
+server() { if [ $merged = yes ]; then echo "merged $1"; else echo "$1"; fi; }
+
+# features SERVER FACE PASSED FAILED EXCUSED LOG: prints the lines of --results: client, server, feature, result, note. The result of a feature is
 # that of its worst case, or n/a if no case applies.
 features() {
   local name result=ok note="$3 of $(($3 + $4)) scenarios"
@@ -254,18 +288,22 @@ features() {
 }
 
 run_cell() {
-  local cell=$1 dir=$RUN/$1 faces face begun log PROXY='' PORT='' problem='' ahead=()
+  local cell=$1 dir=$RUN/$1 faces face begun log PROXY='' PORT='' problem='' spares=0 OTHER='' LATER=''
   # A call in which the server may ask has a process of its own. The suite waits 600 ms for it, less than Node.js takes to start.
   # A scenario of it counts the questions of one round, and a fresh Node.js process may pause for more than the 8 ms of
   # questions.settle between its first questions.
-  [ "$cell" != legacy-stdio ] || { ahead=(--spares 3); export DRAGOMAN_QUESTIONS_SETTLE=50ms; }
+  [ "$cell" != legacy-stdio ] || { spares=3; export DRAGOMAN_QUESTIONS_SETTLE=50ms; }
   # A question that a client has abandoned keeps the one session that a server that broadcasts gets for half of this.
   [ "$cell" != supergateway ] || export DRAGOMAN_QUESTIONS_LEASE_WAIT=6s
   faces=$(faces_of "$cell")
   [ -n "$faces" ] || return 0
   mkdir -p "$dir/state"
   start_upstream "$cell" "$dir" || problem="the fixture did not start"
-  if [ -z "$problem" ] && grep -qv -- '-stdio$' <<<"$faces"; then start_proxy "$dir/dragoman.log" "${ahead[@]}" "${UPSTREAM[@]}" || problem="dragoman serve did not open its port"; fi
+  SERVED=("${UPSTREAM[@]}")
+  if [ -z "$problem" ] && [ $merged = yes ]; then merge "$dir" || problem="the server beside the fixture did not start"; fi
+  if [ -z "$problem" ] && grep -qv -- '-stdio$' <<<"$faces"; then
+    DRAGOMAN_UPSTREAMS_DEFAULT_SPARES=$spares start_proxy "$dir/dragoman.log" "${SERVED[@]}" || problem="dragoman serve did not open its port"
+  fi
   for face in $faces; do
     log=$dir/$face.log begun=$SECONDS
     if [ -n "$problem" ]; then
@@ -278,6 +316,7 @@ run_cell() {
   done
   [ -z "$PROXY" ] || stop "$PROXY"
   [ -z "$FIXTURE" ] || stop "$FIXTURE"
+  [ -z "$OTHER" ] || stop "$OTHER"
 }
 
 # table: faces as rows, cells as columns; `ok N`: all passed (+N: checks excused by differs.tsv), `N bad`: N failed.
@@ -320,7 +359,8 @@ for cell in $CELLS; do cat "$RUN/$cell.cells.tsv" 2>/dev/null; done >"$RUN/cells
 [ -s "$RUN/cells.tsv" ] || die "no cell and face match '$CELL_RE' '$FACE_RE'"
 { printf 'cell\tface\tpassed\tfailed\texcused\tseconds\n'; cat "$RUN/cells.tsv"; } >"$RUN/table.tsv"
 if [ -n "$results" ]; then
-  { printf 'client\tserver\tfeature\tresult\tnote\n'; for cell in $CELLS; do cat "$RUN/$cell.results.tsv" 2>/dev/null; done; } >"$results"
+  [ $merged = yes ] || printf 'client\tserver\tfeature\tresult\tnote\n' >"$results"
+  for cell in $CELLS; do cat "$RUN/$cell.results.tsv" 2>/dev/null; done >>"$results"
 fi
 pairs_failed=$(awk -F'\t' '$4 != 0' "$RUN/cells.tsv" | wc -l)
 pairs_passed=$(($(wc -l <"$RUN/cells.tsv") - pairs_failed))

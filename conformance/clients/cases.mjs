@@ -4,12 +4,14 @@
 //   basic      needs nothing from the server but an `echo` tool
 //   npm, tasks, rest    only for the server from npm, for that with tasks, for the REST service: they have tools of their own
 //   broadcast  only for the server that broadcasts
+//   merged     only with --merged
 // `feature` is the row of the matrix that a case belongs to: a group, a slash, a name. `world.a` is a connected client,
 // `await world.second()` another one; `world.server` is the kind of server behind Dragoman. v2.mjs documents the methods of a client.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { BROADCAST } from './cases-broadcast.mjs';
 import { CHANGES } from './cases-changes.mjs';
+import { MERGED } from './cases-merged.mjs';
 import { QUESTIONS } from './cases-questions.mjs';
 import { REST } from './cases-rest.mjs';
 import { TASKS } from './cases-tasks.mjs';
@@ -20,9 +22,10 @@ const opening = [
     const a = await w.first();
     if (w.options.expect) assert.equal(a.era, w.options.expect);
   } },
-  { name: 'introduction', feature: 'connection/server information', run: async ({ a }) => {
-    assert.equal(a.info?.name, 'conformance-fixture');
-    assert.equal(a.instructions, 'A server for conformance tests.');
+  { name: 'introduction', feature: 'connection/server information', run: async ({ a, options: { merged } }) => {
+    assert.equal(a.info?.name, merged ? 'dragoman' : 'conformance-fixture');
+    const instructions = 'A server for conformance tests.';
+    assert.equal(a.instructions, merged ? `# before\n\nThe server before.\n\n# default\n\n${instructions}\n\n# later\n\nThe server later.` : instructions);
     for (const c of ['tools', 'prompts', 'resources', 'completions', 'logging']) assert.ok(a.capabilities[c], `capability ${c}`);
   } },
   { name: 'ping', feature: 'connection/ping', era: 'legacy', basic: true, run: ({ a }) => a.ping() },
@@ -33,23 +36,23 @@ const lists = [
     const { tools } = await a.page('tools/list');
     assert.ok(tools.some(t => t.name === 'echo' || t.name === 'test_simple_text'), 'a known tool');
   } },
-  { name: 'list_tools', feature: 'lists/tools', run: async ({ a }) => {
-    const tools = await allPages(a, 'tools/list', 'tools', 2);
+  { name: 'list_tools', feature: 'lists/tools', run: async w => {
+    const tools = await allPages(w, 'tools/list', 'tools', 2);
     const names = tools.map(t => t.name);
     assert.equal(new Set(names).size, names.length, 'no tool twice');
     for (const n of ['test_simple_text', 'echo', 'add', 'ask_rounds']) assert.ok(names.includes(n), `tool ${n}`);
     assert.equal(tools.find(t => t.name === 'add').outputSchema.properties.sum.type, 'number');
   } },
-  { name: 'list_prompts', feature: 'lists/prompts', run: async ({ a }) => {
-    const prompts = await allPages(a, 'prompts/list', 'prompts', 2);
+  { name: 'list_prompts', feature: 'lists/prompts', run: async w => {
+    const prompts = await allPages(w, 'prompts/list', 'prompts', 2);
     assert.deepEqual(prompts.find(p => p.name === 'greet').arguments.map(x => [x.name, x.required]), [['who', true], ['style', false]]);
   } },
-  { name: 'list_resources', feature: 'lists/resources', run: async ({ a }) => {
-    const resources = await allPages(a, 'resources/list', 'resources', 2);
+  { name: 'list_resources', feature: 'lists/resources', run: async w => {
+    const resources = await allPages(w, 'resources/list', 'resources', 2);
     assert.deepEqual(resources.map(r => r.uri), ['test://static-text', 'test://static-binary', WATCHED, 'note://one', 'note://two', 'note://asked']);
   } },
-  { name: 'list_templates', feature: 'lists/resource templates', run: async ({ a }) => {
-    const templates = await allPages(a, 'resources/templates/list', 'resourceTemplates', 3);
+  { name: 'list_templates', feature: 'lists/resource templates', run: async w => {
+    const templates = await allPages(w, 'resources/templates/list', 'resourceTemplates', 3);
     assert.deepEqual(templates.map(t => t.uriTemplate), ['test://template/{id}/data', 'planet://{name}', 'moon://{planet}/{index}']);
   } },
   { name: 'list_bad_cursor', feature: 'lists/unknown cursor', run: async ({ a }) =>
@@ -134,12 +137,12 @@ const notifications = [
     const all = await Promise.all([2, 3, 4, 5].map(n => countdown(a, n)));
     assert.deepEqual(all.map(seen => seen.map(p => p.total)), [2, 3, 4, 5].map(n => Array(n).fill(n)));
   } },
-  { name: 'log_levels', feature: 'requests/logs at a level', run: async ({ a }) => {
+  { name: 'log_levels', feature: 'requests/logs at a level', run: async ({ a, options: { merged } }) => {
     for (const [level, lines] of [['info', [1, 2, 3]], ['debug', [0, 1, 2, 3]], ['error', []]]) {
       await a.setLevel(level);
       const logs = await logsOf(a, () => a.call('chat', { lines: 3, tag: 'l' }, { logLevel: level }), lines.length);
       assert.deepEqual(lineNumbers(logs), lines, `at ${level}`);
-      assert.ok(logs.every(l => l.logger === 'fixture'), 'logger');
+      assert.ok(logs.every(l => l.logger === (merged ? 'default/fixture' : 'fixture')), 'logger');
     }
     await a.setLevel('info');
   } },
@@ -226,5 +229,5 @@ const closing = [
 ];
 
 export const CASES = [
-  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...BROADCAST, ...REST, ...closing,
+  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...BROADCAST, ...REST, ...MERGED, ...closing,
 ];

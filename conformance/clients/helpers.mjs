@@ -36,8 +36,8 @@ export async function refused(promise) {
   }
 }
 
-/** Returns all items of a list; checks the number of pages. */
-export async function allPages(client, method, member, pages) {
+/** Returns all items of a list; checks the number of pages, and with --merged that those of the servers beside it come first and last. */
+export async function allPages({ a: client, options }, method, member, pages) {
   const items = [];
   let cursor;
   let count = 0;
@@ -47,7 +47,10 @@ export async function allPages(client, method, member, pages) {
     cursor = page.nextCursor;
     count++;
   } while (cursor !== undefined && count < 50);
-  assert.equal(count, pages, 'number of pages');
+  assert.equal(count, options.merged ? 1 : pages, 'number of pages');
+  if (!options.merged) return items;
+  assert.match(JSON.stringify(items.shift()), /of before"/, 'the server before comes first');
+  assert.match(JSON.stringify(items.pop()), /of later"/, 'the server after it comes last');
   return items;
 }
 

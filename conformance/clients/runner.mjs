@@ -18,6 +18,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --npm, --tasks          those, and the cases of the server from npm, of the one with tasks
   --broadcast             the cases of a server that sends what is for one session to all, without those that it cannot pass
   --rest                  the cases that a service of the REST envelope can pass
+  --merged                the server is one of three that are served as one (cells.sh --merged)
   --server KIND           the kind of server (default dual-http): some cases make no sense at some
   --face NAME             what this client is called in known.tsv and in results
   --known FILE            the cases that must fail here (known.tsv)
@@ -37,7 +38,7 @@ export function readOptions() {
       allowPositionals: true,
       options: {
         transport: text('http'), mode: text('auto'), expect: { type: 'string' }, only: text('.'), skip: text('^$'), timeout: text('10000'),
-        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, broadcast: flag, rest: flag,
+        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, broadcast: flag, rest: flag, merged: flag,
         server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
       },
     });
@@ -168,6 +169,7 @@ function left(options, test) {
   if (new RegExp(options.skip).test(test.name)) return true;
   if (options['no-questions'] && test.about === 'question') return true;
   if (options['no-subscriptions'] && test.about === 'subscription') return true;
+  if (test.merged) return !options.merged;
   if (options.rest) return !atRest(test);
   if (options.npm || options.tasks || options.basic) return !(test.basic || (options.npm && test.npm) || (options.tasks && test.tasks));
   if (test.broadcast || options.broadcast && aside(test)) return test.broadcast !== options.broadcast;

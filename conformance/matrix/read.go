@@ -36,6 +36,9 @@ func (r *Result) group() string {
 	return group
 }
 
+// merged reports whether the server was one of several that are served as one.
+func (r *Result) merged() bool { return strings.HasPrefix(r.Server, "merged ") }
+
 // Header is the first line of a results file: the names of its columns, separated by tabs.
 const Header = "client\tserver\tfeature\tresult\tnote"
 

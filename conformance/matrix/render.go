@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Render returns the document: a table of clients and servers for all features together and for each group of them, a
-// legend, the totals, and a line for each failure and each baseline. Kinds and groups are in the order of their first
+// Render returns the document: a table of clients and servers for all features together and for each group of them, one of the servers
+// that were part of a merge, a legend, the totals, and a line for each failure and each baseline. Kinds and groups are in the order of their first
 // occurrence. Equal results give equal bytes.
 func Render(results []Result) []byte {
 	var b strings.Builder
@@ -17,16 +17,27 @@ func Render(results []Result) []byte {
 	}
 	fmt.Fprintf(&b, "\n%s\n", Count(results))
 	legend(&b)
-	groups := kinds(results, (*Result).group)
+	var alone, merged []Result
+	for _, r := range results {
+		if r.merged() {
+			merged = append(merged, r)
+		} else {
+			alone = append(alone, r)
+		}
+	}
+	groups := kinds(alone, (*Result).group)
 	if len(groups) > 1 {
-		table(&b, "All features", results, results)
+		table(&b, "All features", alone, alone)
+	}
+	if merged != nil {
+		table(&b, "All features, as one of three servers that are served as one", merged, merged)
 	}
 	members := map[string][]Result{}
-	for _, r := range results {
+	for _, r := range alone {
 		members[r.group()] = append(members[r.group()], r)
 	}
 	for _, group := range groups {
-		table(&b, group, results, members[group])
+		table(&b, group, alone, members[group])
 	}
 	list(&b, "Failed", results, Fail)
 	list(&b, "Not even without Dragoman", results, Baseline)
