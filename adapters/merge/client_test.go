@@ -64,6 +64,22 @@ func talkers(t *testing.T, stream bool) (r *rig, p *peer, servers [2]*talker, se
 	return r, p, servers, sessions
 }
 
+// A notice that its endpoint keeps from a caller does not reach the caller's stream.
+func TestNoticesAreJudged(t *testing.T) {
+	r, p, _, sessions := talkers(t, true)
+	members := r.only("a", "b")
+	members[0].Notice = func(_ proxy.Caller, m *wire.Message) bool { return string(m.Text(m.URI)) != "demo://hidden" }
+	r.SetMembers(members)
+	for _, uri := range []string{"demo://hidden", "demo://shown"} {
+		if err := sessions[0].Push([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-p.pushed; !strings.Contains(got, "shown") {
+		t.Errorf("pushed %s", got)
+	}
+}
+
 // What a member sends outside of calls reaches the client's stream, with names that tell members apart.
 func TestMembersSpeakOutsideOfCalls(t *testing.T) {
 	_, p, servers, sessions := talkers(t, true)

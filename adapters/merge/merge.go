@@ -29,6 +29,8 @@ type Member struct {
 	view.Member
 	// Do serves an exchange at the member, with all policies of the member.
 	Do proxy.Handler
+	// Notice reports whether a caller may receive a notification of the member that is no reply; nil: all may all.
+	Notice func(who proxy.Caller, m *wire.Message) bool
 }
 
 // Options configure an Upstream.

@@ -325,6 +325,9 @@ func (s *seat) public(v *view.View, m, asked *wire.Message) bool {
 		case m.Is("notifications/message"):
 			nameLogger(m, s.member.Name)
 		case m.Is(rules.ResourceUpdated):
+			if notice := s.member.now.Load().Notice; notice != nil && !notice(s.c.session.Reader(), m) {
+				return false
+			}
 			uri := string(m.Text(m.URI))
 			if public := v.PublicURI(s.member.Name, uri); public != uri {
 				m.Replace(m.URI, wire.AppendText(nil, public))

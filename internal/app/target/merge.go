@@ -22,6 +22,7 @@ import (
 	"dragoman/policies/access"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
 )
 
 // endpoint is an endpoint of several servers: that of all members, or a group.
@@ -182,12 +183,13 @@ func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 	name := t.Name()
 	scopes := b.Scopes.At(name)
 	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{scopes, t.filter.Policy()}
+	var notice func(proxy.Caller, *wire.Message) bool
 	if group != nil {
 		grant := group.At(name)
-		narrow := access.NewFilter(access.FilterOptions{Server: proxy.GroupTarget(group.Name), Grants: map[string]access.Grant{"*": grant.Grant()}}, b.Filtered).Policy()
-		rules, shown = append(rules, narrow), append([]proxy.Policy{narrow}, shown...)
+		narrow := access.NewFilter(access.FilterOptions{Server: proxy.GroupTarget(group.Name), Grants: map[string]access.Grant{"*": grant.Grant()}}, b.Filtered)
+		rules, shown, notice = append(rules, narrow.Policy()), append([]proxy.Policy{narrow.Policy()}, shown...), narrow.Notice
 	}
-	m := merge.Member{Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
+	m := merge.Member{Notice: notice, Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
 	m.Do = proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) { return b.Router.DoAt(name, ex) }, rules...)
 	if shown = slices.DeleteFunc(shown, func(p proxy.Policy) bool { return p == nil }); len(shown) > 0 {
 		m.Shown = func(next proxy.Handler) proxy.Handler { return proxy.Chain(next, shown...) }
