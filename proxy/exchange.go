@@ -20,6 +20,7 @@ type Exchange struct {
 	Server      string      // the server or group that the path names, see CutServer; empty: the only server, or all
 	Below       string      // the part of the path after /servers/NAME/, for errors; empty: mcp
 	Target      string      // the name of its target, set by the Router
+	Tool        string      // what its target calls the tool, if the client calls it otherwise
 	UpstreamEra UpstreamEra // the era in which it was sent to the server, once that is known
 	Refusal     error       // why it is refused, decided before it reaches the handler; see RefusedBefore
 	RefusedBy   string      // the policy that has refused it, if its error does not tell; for the audit log

@@ -160,7 +160,7 @@ func (u *Upstream) send(ex *proxy.Exchange, v *view.View, d view.Destination) (p
 	if err := c.address(&d); err != nil {
 		return nil, err
 	}
-	ex.Server, ex.Target = member.Name, member.Name
+	ex.Target = member.Name
 	replies, derr := member.Do(ex)
 	if derr != nil {
 		return nil, derr
@@ -197,6 +197,7 @@ func (c *call) address(d *view.Destination) error {
 	view.DropServer(m)
 	if string(m.Text(d.At)) != d.Original {
 		m.Replace(d.At, wire.AppendText(nil, d.Original))
+		c.ex.Tool = d.Original
 	}
 	var err error
 	if c.own, err = m.Settle(c.own); err != nil {

@@ -281,6 +281,7 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 	own.Edits = nil
 	if string(own.Text(d.At)) != d.Original {
 		own.Replace(d.At, wire.AppendText(nil, d.Original))
+		ex.Tool = d.Original
 	}
 	view.DropServer(&own)
 	handles.OwnTask(&own, member.Name)
@@ -293,7 +294,7 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 			return nil, err
 		}
 		k := &seatCall{s: s, v: v, ex: ex}
-		k.inner = &proxy.Exchange{Caller: ex.Caller, Target: member.Name, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
+		k.inner = &proxy.Exchange{Caller: ex.Caller, Below: ex.Below, Target: member.Name, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
 		if k.inner.Msg, err = own.Clone(); err != nil {
 			return nil, proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
 		}

@@ -49,7 +49,7 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 	}
 	if s == nil && !c.ended {
 		s = &seat{c: c, member: m, ready: make(chan struct{}), questions: map[string][]byte{}}
-		s.session = proxy.NewSession(c.session.ID+"/"+m.Name, c.session.Transport, m.Name, c.session.Caller, time.Now())
+		s.session = proxy.NewSession(c.session.ID+"/"+m.Name, c.session.Transport, c.session.Server, c.session.Caller, time.Now())
 		s.session.Repeats = c.session.Repeats
 		c.seats[m.Name] = s
 		c.mu.Unlock()

@@ -247,3 +247,41 @@ func TestMergingBeginsAndEndsAtAReload(t *testing.T) {
 	mentions(t, call(one, "echo").body, "Echo: hi") // an old name
 	mentions(t, call(one, "c.echo").body, "Echo: hi")
 }
+
+// What a caller may use at a member is what the member's own rules allow: scopes, grants and renames hold at the endpoint of all, for clients of
+// both eras, and a refusal names the path of that endpoint. Calls are counted under the server's own name of the tool.
+func TestRightsAtSeveralServers(t *testing.T) {
+	t.Parallel()
+	keys, key := keysToml("ann", "bob")
+	keys = "security.api_keys_enabled = true\n" + keys
+	toml := keys + strings.Replace(demoConfig(t, "a", "modern"), "stop_grace", "access.ann = { deny_tools = [\"add\"] }\ntools.echo.rename = \"say\"\nstop_grace", 1) +
+		strings.Replace(demoConfig(t, "b", "legacy"), "stop_grace", "scopes = { \"tool:add\" = [\"sums\"] }\nstop_grace", 1)
+	r := startRig(t, toml, true)
+	ann, bob := r.as(key["ann"]), r.as(key["bob"])
+	listed := func(r *rig) (names []string) {
+		return toolsOf(t, r.must("POST", "/mcp", modernAsk("tools/list", ""), modernHeaders("tools/list", "")...).body)
+	}
+	if names := listed(ann); slices.Contains(names, "a.add") || !slices.Contains(names, "a.say") || slices.Contains(names, "a.echo") {
+		t.Errorf("ann sees %v", names)
+	}
+	if names := listed(bob); !slices.Contains(names, "a.add") || !slices.Contains(names, "a.say") {
+		t.Errorf("bob sees %v", names)
+	}
+	for _, who := range []*rig{ann, bob} {
+		session := who.open("2025-11-25", "{}")
+		id := 10
+		for _, x := range []struct{ tool, ann, bob string }{
+			{"a.say", "Echo: hi", "Echo: hi"}, {"a.echo", "Tool not found", "Tool not found"}, {"say", "Echo: hi", "Echo: hi"},
+			{"a.add", "Tool not found", `"sum":3`}, {"b.add", "needs the scopes sums", "needs the scopes sums"}, {"b.echo", "Echo: hi", "Echo: hi"},
+		} {
+			id++
+			params := fmt.Sprintf(`"name":%q,"arguments":{"message":"hi","a":1,"b":2}`, x.tool)
+			want := map[*rig]string{ann: x.ann, bob: x.bob}[who]
+			mentions(t, who.must("POST", "/mcp", modernBody(id, "tools/call", params), modernHeaders("tools/call", x.tool)...).body, want)
+			mentions(t, who.must("POST", "/mcp", legacyBody(id, "tools/call", params), legacyHeaders(session)...).body, want)
+		}
+	}
+	if n := r.sum("dragoman_tool_calls_total", "server", "b", "tool", "echo"); n != 4 {
+		t.Errorf("%v calls of echo at b", n)
+	}
+}

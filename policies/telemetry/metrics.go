@@ -3,6 +3,7 @@ package telemetry
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,7 +174,8 @@ func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
 			break
 		}
 		o.end("ok")
-		if o.byTool && o.method == "tools/list" {
+		if o.byTool && o.method == "tools/list" && o.ex.Target != "" && !strings.Contains(o.ex.Target, "/") { // not of several servers
+
 			o.m.tools.learn(o.ex.Target, m, !o.ex.Msg.Cursor.Present())
 		}
 	default:
@@ -203,7 +205,11 @@ func (o *observed) end(outcome string) {
 	s.count.Inc()
 	s.time.Observe(seconds)
 	if o.byTool && o.method == toolsCall {
-		o.m.tools.count(o.ex.Target, o.tool, outcome, seconds)
+		name := o.tool
+		if o.ex.Tool != "" {
+			name = []byte(o.ex.Tool)
+		}
+		o.m.tools.count(o.ex.Target, name, outcome, seconds)
 	}
 }
 
