@@ -72,8 +72,11 @@ func (u *Upstream) client(s *proxy.Session) *client {
 	return c
 }
 
-// end ends the client's sessions at the members.
-func (c *client) end() {
+// end ends the client's sessions at the members, because its own session has ended.
+func (c *client) end() { c.endFor(proxy.ErrCancelled) }
+
+// endFor ends the client's sessions at the members, with an error for the calls there.
+func (c *client) endFor(why error) {
 	c.u.clients.mu.Lock()
 	delete(c.u.clients.of, c.session)
 	c.u.clients.mu.Unlock()
@@ -83,7 +86,7 @@ func (c *client) end() {
 	c.mu.Unlock()
 	c.stop()
 	for _, s := range seats {
-		s.session.End(proxy.Closed)
+		s.session.EndFor(proxy.Closed, why)
 	}
 }
 

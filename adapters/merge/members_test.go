@@ -351,3 +351,35 @@ func TestDismiss(t *testing.T) {
 		t.Errorf("the listen ends with %s, cancelled by %v", got, ex.Err())
 	}
 }
+
+// Nothing is left of a closed Upstream: sessions at members end with their calls, and listens as with a drain. The clients' own sessions go
+// on, at what takes its place.
+func TestClose(t *testing.T) {
+	r := newRig(t, Options{}, "a modern", "b legacy")
+	r.Start()
+	r.settled()
+	p, late := r.newPeer(false), r.newPeer(false)
+	replies, err := p.begin("tools/call", `"name":"b.slow","arguments":{"ms":600000}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := r.client(p.session).all()[0].session
+	ex, next := r.listens("")
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := drain(replies, nil); !proxy.IsFault(got.err, proxy.ShuttingDown) {
+		t.Errorf("the call ends with %v", got)
+	}
+	if at.State() != proxy.Closed || p.session.State() != proxy.Initialized {
+		t.Errorf("the session at the member is %v, the client's %v", at.State(), p.session.State())
+	}
+	if got := next(); ex.Err() != proxy.ErrDraining || got != proxy.ErrDraining.Error() {
+		t.Errorf("the listen ends with %s, cancelled by %v", got, ex.Err())
+	}
+	for _, p := range []*peer{p, late} {
+		if got := p.call("tools/call", `"name":"b.echo","arguments":{"message":"hi"}`); !proxy.IsFault(got.err, proxy.ShuttingDown) || len(r.client(p.session).all()) != 0 {
+			t.Errorf("a late call: %v, %d sessions", got, len(r.client(p.session).all()))
+		}
+	}
+}

@@ -66,9 +66,14 @@ func New(opt Options) *Upstream {
 	return u
 }
 
-// Close implements proxy.Upstream. The members stay open.
+// Close implements proxy.Upstream. It ends the clients' sessions at the members, with their calls, and all listens, as a drain does. The
+// members and the clients' own sessions stay open.
 func (u *Upstream) Close() error {
 	u.work.Close()
+	for _, c := range u.clients.all() {
+		c.endFor(work.ErrClosing())
+	}
+	u.listens.end()
 	u.work.Cancel()
 	u.work.Wait()
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/view"
@@ -39,7 +40,11 @@ type seat struct {
 // opened.
 func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 	c.mu.Lock()
-	if why := m.gone(); why != nil {
+	why := m.gone()
+	if c.u.work.Closed() {
+		why = work.ErrClosing()
+	}
+	if why != nil {
 		c.mu.Unlock()
 		return nil, why
 	}
