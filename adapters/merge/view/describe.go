@@ -16,7 +16,7 @@ import (
 func (v *View) Capabilities(version string) []byte {
 	all := []byte("{}")
 	for _, s := range v.snap.Servers {
-		if v.of.members[s.Name] != nil {
+		if v.members()[s.Name] != nil {
 			all = union(all, offered(s, version), 0, false)
 		}
 	}
@@ -41,7 +41,7 @@ func offered(s *catalogue.Server, version string) []byte {
 // Offer returns the servers that offer clients of a legacy revision, or modern ones if version is empty, the capability at a path.
 func (v *View) Offer(version string, path ...string) (servers []string) {
 	for _, s := range v.snap.Servers {
-		if caps := offered(s, version); v.of.members[s.Name] != nil && wire.Path(caps, wire.Whole(caps), path...).Present() {
+		if caps := offered(s, version); v.members()[s.Name] != nil && wire.Path(caps, wire.Whole(caps), path...).Present() {
 			servers = append(servers, s.Name)
 		}
 	}
@@ -103,7 +103,7 @@ const maxChanges = 64
 func (v *View) Instructions() string {
 	var b strings.Builder
 	for _, s := range v.snap.Servers {
-		if v.of.members[s.Name] == nil || s.Instructions == "" {
+		if v.members()[s.Name] == nil || s.Instructions == "" {
 			continue
 		}
 		if b.Len() > 0 {

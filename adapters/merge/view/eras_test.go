@@ -220,3 +220,49 @@ func TestAt(t *testing.T) {
 		}
 	}
 }
+
+// A server that a caller may not use does not exist for it: nothing tells of it.
+func TestServersThatACallerMayNotUse(t *testing.T) {
+	scoped := func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Caller.Principal == "bob" {
+				return nil, proxy.Errf(proxy.InsufficientScope, "no")
+			}
+			return next(ex)
+		}
+	}
+	_, c := describedAs(t, map[string]string{"a modern": `{"extensions":{"v/a":{}}}`, "b modern": `{"tools":{},"extensions":{"v/b":{}}}`})
+	for _, server := range []string{"a", "b"} {
+		c.SetList(server, catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: []byte(`{"uri":"demo://x"}`)}}})
+	}
+	c.Describe("a", catalogue.Description{Revision: rules.ModernVersion, Capabilities: []byte(`{"extensions":{"v/a":{}}}`), Instructions: "secret"})
+	k := NewMaker(Options{Members: []Member{{Name: "a", Shown: scoped, Apart: true}, {Name: "b"}}})
+	for who, told := range map[string]string{
+		"ann": `"v/a"|secret|late a b,|beyond "",|demo://x a,|there is a, b`,
+		"bob": `{"tools":{},"extensions":{"v/b":{}}}  late b,|beyond "b",|demo://x b,|there is b`,
+	} {
+		v := k.Of(c.Snapshot(), proxy.Caller{Principal: who})
+		beyond, err := v.Beyond(message(t, "v/x", ""), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, unknown := v.Beyond(message(t, "v/x", `"_meta":{"io.dragoman/server":"z"}`), "")
+		of, err := v.Locate("demo://x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := v.Page(catalogue.Tools, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("%s %s late %s, beyond %q, of demo://x %s, %s", v.Capabilities(""), strings.Join(strings.Fields(v.Instructions()), " "), strings.Join(v.Late(catalogue.Tools), " "), beyond, of.Server, unknown)
+		for part := range strings.SplitSeq(told, "|") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s is told %s; no %s", who, got, part)
+			}
+		}
+		if strings.Contains(string(page), `"name":"a"`) != (who == "ann") {
+			t.Errorf("%s is told of parts: %s", who, page)
+		}
+	}
+}

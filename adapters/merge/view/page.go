@@ -147,7 +147,7 @@ const partsKey = "io.dragoman/servers"
 // Late names the servers whose part of a list is not up to date.
 func (v *View) Late(kind catalogue.Kind) (all []string) {
 	for _, s := range v.snap.Servers {
-		if v.of.members[s.Name] != nil && (s.Presence != catalogue.There || s.Lists[kind] == nil) {
+		if v.members()[s.Name] != nil && (s.Presence != catalogue.There || s.Lists[kind] == nil) {
 			all = append(all, s.Name)
 		}
 	}
@@ -160,7 +160,7 @@ func (v *View) stale(kind catalogue.Kind) []byte {
 	var all []byte
 	for _, s := range v.snap.Servers {
 		of := s.Lists[kind]
-		if v.of.members[s.Name] == nil || s.Presence == catalogue.There && of != nil {
+		if v.members()[s.Name] == nil || s.Presence == catalogue.There && of != nil {
 			continue
 		}
 		state, since := "not listed yet", time.Time{}

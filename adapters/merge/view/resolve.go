@@ -13,7 +13,7 @@ import (
 )
 
 // explicit returns the server that a request names in its _meta; empty if it names none.
-func (k *Maker) explicit(m *wire.Message) (string, *proxy.Error) {
+func (v *View) explicit(m *wire.Message) (string, *proxy.Error) {
 	at := wire.Get(m.Raw, m.Meta, proxy.MetaServer)
 	switch {
 	case !at.Present():
@@ -22,7 +22,7 @@ func (k *Maker) explicit(m *wire.Message) (string, *proxy.Error) {
 		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", proxy.MetaServer)
 	}
 	server := string(at.Text(m.Raw))
-	return server, k.member(server)
+	return server, v.member(server)
 }
 
 // DropServer drops the member of _meta that names a server, which is for Dragoman alone.
@@ -35,12 +35,12 @@ func DropServer(m *wire.Message) {
 // Beyond finds out for which server a message is whose method is none of the protocol: the one that it names, else the only one that
 // offers clients of a legacy revision, or modern ones if version is empty, what is none of the protocol. Empty: it is for none.
 func (v *View) Beyond(m *wire.Message, version string) (server string, err *proxy.Error) {
-	if server, err = v.of.explicit(m); server != "" || err != nil {
+	if server, err = v.explicit(m); server != "" || err != nil {
 		return server, err
 	}
 	for _, s := range v.snap.Servers {
 		switch {
-		case v.of.members[s.Name] == nil || !extends(offered(s, version)):
+		case v.members()[s.Name] == nil || !extends(offered(s, version)):
 		case server != "":
 			return "", nil
 		default:
@@ -103,7 +103,7 @@ type template struct {
 // lists of its own is not known by what it shows others.
 func (v *View) owner(uri string) string {
 	owner := v.snap.Owner(uri)
-	if v.of.members[owner] == nil || slices.ContainsFunc(v.own, func(s *catalogue.Server) bool { return s.Name == owner }) {
+	if v.members()[owner] == nil || slices.ContainsFunc(v.own, func(s *catalogue.Server) bool { return s.Name == owner }) {
 		return ""
 	}
 	return owner
@@ -186,7 +186,7 @@ func (v *View) resolve() {
 // entriesOf returns the entries of a list that the caller may see. Unlike list it does not need URIs to be resolved.
 func (v *View) entriesOf(kind catalogue.Kind) (all []entry) {
 	for _, s := range v.snap.Servers {
-		if m := v.of.members[s.Name]; m != nil && s.Lists[kind] != nil {
+		if m := v.members()[s.Name]; m != nil && s.Lists[kind] != nil {
 			all = append(all, m.shown(v.caller, kind, s.Lists[kind].Items)...)
 		}
 	}
@@ -281,7 +281,7 @@ func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
 		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
 	}
 	name := string(m.Text(d.At))
-	server, err := v.of.explicit(m)
+	server, err := v.explicit(m)
 	if err != nil {
 		return d, err
 	}

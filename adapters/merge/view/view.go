@@ -84,6 +84,62 @@ type View struct {
 	lists  [catalogue.Kinds]lazy
 	uris   resolver
 	once   sync.Once // of uris
+	usable usable
+}
+
+// usable holds the members that the caller may use.
+type usable struct {
+	once    sync.Once
+	members map[string]*Member
+	order   []string // their names, ordered
+}
+
+// members returns the members that the caller may use: the others do not exist for it.
+func (v *View) members() map[string]*Member {
+	if !v.of.apart {
+		return v.of.members
+	}
+	v.usable.once.Do(func() {
+		v.usable.members = make(map[string]*Member, len(v.of.members))
+		for _, name := range v.of.order {
+			if m := v.of.members[name]; m.serves(v.caller) {
+				v.usable.members[name], v.usable.order = m, append(v.usable.order, name)
+			}
+		}
+	})
+	return v.usable.members
+}
+
+// order returns their names, ordered.
+func (v *View) order() []string {
+	if !v.of.apart {
+		return v.of.order
+	}
+	v.members()
+	return v.usable.order
+}
+
+// serves reports whether the rules of a member let a caller in.
+func (m *Member) serves(caller proxy.Caller) bool {
+	if m.Shown == nil {
+		return true
+	}
+	replies, err := m.ask(caller, "server/discover", wire.Message{})
+	if err != nil {
+		return false
+	}
+	_ = replies.Close()
+	return true
+}
+
+// ask has the rules of a member judge a request of a caller and the reply to it.
+func (m *Member) ask(caller proxy.Caller, method string, reply wire.Message) (proxy.Replies, error) {
+	request, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":0,"method":"` + method + `"}`))
+	if err != nil {
+		return nil, err
+	}
+	ex := &proxy.Exchange{Msg: request, Caller: caller, Server: m.Name, Target: m.Name, Own: true}
+	return m.Shown(func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(reply), nil })(ex)
 }
 
 // lazy is a list that is made when it is used first.
@@ -115,7 +171,7 @@ func (v *View) makeList(kind catalogue.Kind) *list {
 	l := &list{private: v.apart, ttl: -1, pages: map[pageKey][]byte{}, begins: map[int]bool{0: true}}
 	whole := true
 	for _, s := range v.snap.Servers {
-		m := v.of.members[s.Name]
+		m := v.members()[s.Name]
 		if m == nil {
 			continue
 		}
@@ -169,12 +225,7 @@ func (m *Member) shown(caller proxy.Caller, kind catalogue.Kind, items []catalog
 	if err != nil {
 		return nil
 	}
-	request, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":0,"method":"` + kind.Method() + `"}`))
-	if err != nil {
-		return nil
-	}
-	ex := &proxy.Exchange{Msg: request, Caller: caller, Server: m.Name, Target: m.Name, Own: true}
-	replies, err := m.Shown(func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(reply), nil })(ex)
+	replies, err := m.ask(caller, kind.Method(), reply)
 	if err != nil {
 		return nil // a caller that may not list sees nothing
 	}
@@ -288,11 +339,11 @@ func keyOf(caller *proxy.Caller) string {
 func (v *View) Snapshot() *catalogue.Snapshot { return v.snap }
 
 // member returns an error that lists the servers unless there is one of a name.
-func (k *Maker) member(name string) *proxy.Error {
-	if k.members[name] != nil {
+func (v *View) member(name string) *proxy.Error {
+	if v.members()[name] != nil {
 		return nil
 	}
-	return proxy.Errf(proxy.ServerUnknown, "no server %q is behind this endpoint; there is %s", name, strings.Join(k.order, ", "))
+	return proxy.Errf(proxy.ServerUnknown, "no server %q is behind this endpoint; there is %s", name, strings.Join(v.order(), ", "))
 }
 
 // Changed returns the lists that differ from another view of the caller, as notices name them.
