@@ -202,3 +202,98 @@ func TestChangedLists(t *testing.T) {
 	check("the prompt of another", "prompts")
 	check("nothing")
 }
+
+// keysOf returns the keys of the entries of a page, and its cursor.
+func keysOf(t *testing.T, v *View, kind catalogue.Kind, cursor *string) (keys []string, next string) {
+	t.Helper()
+	page, err := v.Page(kind, cursor, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range wire.Items(page, wire.Get(page, wire.Whole(page), kind.Member())) {
+		keys = append(keys, string(wire.Get(page, item, kind.Key()).Text(page)))
+	}
+	return keys, string(wire.Get(page, wire.Whole(page), "nextCursor").Text(page))
+}
+
+// A member's rules say what of its lists a caller sees; one that may not list sees nothing, as does one whose list the rules cannot judge.
+func TestShown(t *testing.T) {
+	c := opened(t, "a", "b")
+	c.SetList("a", catalogue.Tools, of(catalogue.Tools, "one", "two", "three"))
+	c.SetList("b", catalogue.Tools, of(catalogue.Tools, "b"))
+	rules := func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Server != "a" || ex.Target != "a" || !ex.Own || !ex.Msg.Is("tools/list") {
+				t.Errorf("judged is %s at %q", ex.Msg.Raw, ex.Target)
+			}
+			switch ex.Caller.Principal {
+			case "refused":
+				return nil, proxy.Errf(proxy.InsufficientScope, "no")
+			case "failed":
+				return proxy.Reply(proxy.ErrorMessage([]byte("0"), proxy.Errf(proxy.Internal, "no"))), nil
+			case "some":
+				return proxy.Reply(proxy.ResultMessage([]byte("0"), []byte(`{"tools":[{"name":"two"}]}`))), nil
+			}
+			return next(ex)
+		}
+	}
+	maker := NewMaker(Options{Members: []Member{{Name: "a", Shown: rules, Apart: true}, {Name: "b"}}})
+	for who, want := range map[string][]string{"all": {"a.one", "a.two", "a.three", "b.b"}, "some": {"a.two", "b.b"}, "refused": {"b.b"}, "failed": {"b.b"}} {
+		if got, _ := keysOf(t, maker.Of(c.Snapshot(), proxy.Caller{Principal: who}), catalogue.Tools, nil); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", who, got)
+		}
+	}
+}
+
+// Pages follow each other without a gap, each of a size, or of one entry that is larger.
+func TestPagesOfASize(t *testing.T) {
+	c := opened(t, "a")
+	long := strings.Repeat("x", 300)
+	c.SetList("a", catalogue.Tools, of(catalogue.Tools, "one", "two", long, "three", "four", "five"))
+	maker := NewMaker(Options{PageBytes: 60, Names: names.Style{When: names.Never, Budget: names.MaxBudget}, Members: []Member{{Name: "a"}}})
+	v := maker.Of(c.Snapshot(), proxy.Caller{})
+	var pages [][]string
+	for cursor := (*string)(nil); ; {
+		keys, next := keysOf(t, v, catalogue.Tools, cursor)
+		if pages = append(pages, keys); next == "" {
+			break
+		}
+		cursor = &next
+	}
+	sizes := make([]int, len(pages))
+	for i, page := range pages {
+		sizes[i] = len(page)
+	}
+	if all := slices.Concat(pages...); len(all) != 6 || all[0] != "one" || all[1] != "two" || all[3] != "three" || all[5] != "five" || !slices.Equal(sizes, []int{3, 3}) {
+		t.Errorf("pages of %v: %v", sizes, pages)
+	}
+	bad := "none"
+	if _, err := v.Page(catalogue.Tools, &bad, ""); err == nil {
+		t.Error("a cursor that is none")
+	}
+}
+
+// A template keeps its form at the server that listed it first. Elsewhere it has the long one, as has one that looks like it.
+func TestTemplatesOfAll(t *testing.T) {
+	c := opened(t, "a", "b")
+	looks := names.PublicURI("b", "demo://{x}")
+	c.SetList("a", catalogue.Templates, of(catalogue.Templates, "demo://{x}", looks))
+	c.SetList("b", catalogue.Templates, of(catalogue.Templates, "demo://{x}"))
+	v := NewMaker(Options{Members: []Member{{Name: "a"}, {Name: "b"}}}).Of(c.Snapshot(), proxy.Caller{})
+	if got, _ := keysOf(t, v, catalogue.Templates, nil); !slices.Equal(got, []string{"demo://{x}", names.PublicURI("a", looks), names.PublicURI("b", "demo://{x}")}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Names of Dragoman's own tools are no other tool's; prompts may have them.
+func TestOwnNames(t *testing.T) {
+	c := opened(t, "a")
+	c.SetList("a", catalogue.Tools, of(catalogue.Tools, "find"))
+	c.SetList("a", catalogue.Prompts, of(catalogue.Prompts, "find"))
+	v := NewMaker(Options{Own: []string{"find"}, Names: names.Style{When: names.OnConflict}, Members: []Member{{Name: "a"}}}).Of(c.Snapshot(), proxy.Caller{})
+	tools, _ := keysOf(t, v, catalogue.Tools, nil)
+	prompts, _ := keysOf(t, v, catalogue.Prompts, nil)
+	if !slices.Equal(tools, []string{"a.find"}) || !slices.Equal(prompts, []string{"find"}) {
+		t.Errorf("tools %v, prompts %v", tools, prompts)
+	}
+}
