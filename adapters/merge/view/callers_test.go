@@ -223,12 +223,16 @@ func TestShown(t *testing.T) {
 	c.SetList("b", catalogue.Tools, of(catalogue.Tools, "b"))
 	rules := func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
-			if ex.Server != "a" || ex.Target != "a" || !ex.Own || !ex.Msg.Is("tools/list") {
+			asked := ex.Msg.Is("tools/list")
+			if ex.Server != "a" || ex.Target != "a" || !ex.Own || !asked && !ex.Msg.Is("server/discover") {
 				t.Errorf("judged is %s at %q", ex.Msg.Raw, ex.Target)
 			}
 			switch ex.Caller.Principal {
 			case "refused":
-				return nil, proxy.Errf(proxy.InsufficientScope, "no")
+				if asked {
+					return nil, proxy.Errf(proxy.InsufficientScope, "no")
+				}
+				return next(ex)
 			case "failed":
 				return proxy.Reply(proxy.ErrorMessage([]byte("0"), proxy.Errf(proxy.Internal, "no"))), nil
 			case "some":
