@@ -216,6 +216,13 @@ func TestHosted(t *testing.T) {
 			t.Errorf("%s of %s is allowed: %v", test.method, test.server, got)
 		}
 	}
+	if begin(strings.Repeat("i", maxHostedID), "a"); h.Server(strings.Repeat("i", maxHostedID)) != "a" {
+		t.Error("a long id is not remembered")
+	}
+	if begin(strings.Repeat("i", maxHostedID+1), "a"); h.Server(strings.Repeat("i", maxHostedID+1)) != "" {
+		t.Error("an id without a bound is remembered")
+	}
+	begin("0", "b")
 	list := scan(t, `{"jsonrpc":"2.0","id":1,"result":{"tasks":[{"taskId":"0"},{"taskId":"x"}]}}`)
 	if h.Answered(list, "tools/list", false, "b"); len(list.Edits) != 0 {
 		t.Error("a list of something else is edited")

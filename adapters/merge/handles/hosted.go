@@ -6,8 +6,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// maxHosted bounds the tasks of a client that are remembered; the oldest are forgotten.
-const maxHosted = 1024
+// Bounds of the tasks of a client that are remembered. The oldest are forgotten; one with a longer id, in bytes, is not remembered.
+const (
+	maxHosted   = 1024
+	maxHostedID = 1024
+)
 
 // Hosted remembers which server has begun the tasks that run at a legacy client (2025-11-25 tasks: questions that are answered later). To
 // the client all servers are one, so that nothing but this keeps a server from the tasks of others. The zero value is ready for use. It is
@@ -28,7 +31,7 @@ func (h *Hosted) Server(id string) string {
 func (h *Hosted) add(id, server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of[id] != "" { // it is the client's mistake, and stays whose it was
+	if len(id) > maxHostedID || h.of[id] != "" { // an id given twice is the client's mistake, and the task stays whose it was
 		return
 	}
 	if h.of == nil {
