@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"dragoman/bench/reference"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,7 +43,7 @@ func (b *suite) allocationsOf(ctx context.Context, t *targets, c cell) (*allocRo
 	name := "allocations-" + c.name
 	t.special[name] = func(ctx context.Context) (target, error) {
 		if c.name == cellStdio {
-			return t.configured(ctx, name, true, profiles+"[upstreams.default]\ncommand = "+list(t.echo()[1:])+"\n")
+			return t.configured(ctx, name, true, profiles+"[upstreams.default]\ncommand = "+list(t.echo(reference.Modern)[1:])+"\n")
 		}
 		upstream, err := t.get(ctx, map[string]string{dragomanModern: modernUpstream, dragomanLegacy: legacyUpstream}[c.target])
 		if err != nil {

@@ -15,6 +15,10 @@ const (
 	dragomanModern = "dragoman-modern" // in front of the modern upstream
 	dragomanLegacy = "dragoman-legacy" // in front of the legacy upstream
 	dragomanStdio  = "dragoman-stdio"  // in front of a modern child
+	mergeModern    = "merge-modern"    // several modern servers as one
+	mergeLegacy    = "merge-legacy"    // several legacy servers as one
+	mergeStdio     = "merge-stdio"     // the same, of which the first is a legacy child
+	aloneStdio     = "alone-stdio"     // that child alone
 )
 
 // The names of cells.
@@ -27,6 +31,13 @@ const (
 	cellStdio        = "stdio"
 	cellModernLegacy = "modern-legacy"
 	cellLegacyModern = "legacy-modern"
+
+	cellMergeModern       = "merge-modern"
+	cellMergeLegacy       = "merge-legacy"
+	cellMergeStdio        = "merge-stdio"
+	cellMergeModernLegacy = "merge-modern-legacy"
+	cellMergeLegacyModern = "merge-legacy-modern"
+	cellAloneStdio        = "legacy-stdio"
 )
 
 // cell is a client of one era that calls one process.
@@ -48,6 +59,12 @@ func allCells() []cell {
 		{name: cellStdio, what: "dragoman, modern to a modern child", target: dragomanStdio, face: drive.ModernHTTP},
 		{name: cellModernLegacy, what: "dragoman, modern client, legacy upstream", target: dragomanLegacy, face: drive.ModernHTTP},
 		{name: cellLegacyModern, what: "dragoman, legacy client, modern upstream", target: dragomanModern, face: drive.LegacyHTTP},
+		{name: cellAloneStdio, what: "dragoman, legacy to a legacy child", target: aloneStdio, face: drive.LegacyHTTP},
+		{name: cellMergeModern, what: "several servers, modern to modern", target: mergeModern, face: drive.ModernHTTP},
+		{name: cellMergeLegacy, what: "several servers, legacy to legacy", target: mergeLegacy, face: drive.LegacyHTTP},
+		{name: cellMergeStdio, what: "several servers, legacy to a legacy child", target: mergeStdio, face: drive.LegacyHTTP},
+		{name: cellMergeModernLegacy, what: "several servers, modern client, legacy server", target: mergeLegacy, face: drive.ModernHTTP},
+		{name: cellMergeLegacyModern, what: "several servers, legacy client, modern server", target: mergeModern, face: drive.LegacyHTTP},
 	}
 }
 

@@ -37,7 +37,7 @@ func (b *suite) starts(ctx context.Context, t *targets) error {
 			return took, measure.CPU{}, err
 		}},
 		{Name: startStdio, What: "dragoman, with that child", starts: func(ctx context.Context) (time.Duration, measure.CPU, error) {
-			return t.startOf(ctx, func(listen string) []string { return t.serve(listen, t.echo()...) }, false)
+			return t.startOf(ctx, func(listen string) []string { return t.serve(listen, t.echo(reference.Modern)...) }, false)
 		}},
 	}
 	for i := range startsARound*b.rounds + 1 {
@@ -110,7 +110,7 @@ func (t *targets) startOf(ctx context.Context, argv func(listen string) []string
 
 // startOfChild starts the echo server as a child and sends it what Dragoman would: server/discover and a call.
 func (t *targets) startOfChild(ctx context.Context) (time.Duration, error) {
-	argv := t.echo()[1:]
+	argv := t.echo(reference.Modern)[1:]
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -83,7 +83,13 @@ func (t *targets) start(ctx context.Context, name string) (target, error) {
 	case legacyUpstream:
 		return t.role(ctx, name, roleUpstream, "--era", string(reference.Legacy))
 	case dragomanStdio:
-		return t.dragoman(ctx, name, t.echo()...)
+		return t.dragoman(ctx, name, t.echo(reference.Modern)...)
+	case aloneStdio:
+		return t.dragoman(ctx, name, t.echo(reference.Legacy)...)
+	case mergeModern:
+		return t.merged(ctx, name, reference.Modern, false)
+	case mergeLegacy, mergeStdio:
+		return t.merged(ctx, name, reference.Legacy, name == mergeStdio)
 	}
 	behind := modernUpstream
 	if name == dragomanLegacy {
@@ -109,8 +115,8 @@ func (t *targets) start(ctx context.Context, name string) (target, error) {
 func (t *target) url() string { return "http://" + t.addr + path }
 
 // echo is the end of a Dragoman's command line that starts the echo server as a child.
-func (t *targets) echo() []string {
-	return []string{"--", t.self, roleWord, roleEcho, "--era", string(reference.Modern)}
+func (t *targets) echo(era reference.Era) []string {
+	return []string{"--", t.self, roleWord, roleEcho, "--era", string(era)}
 }
 
 // role starts this program as one of the reference processes.
