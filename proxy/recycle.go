@@ -108,7 +108,7 @@ const (
 	SlotDownstream
 	firstSlot
 
-	slots = firstSlot + 10 // of each exchange
+	slots = firstSlot + 11 // of each exchange
 )
 
 var nextSlot atomic.Uint32

@@ -248,7 +248,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 
 // public puts the names of the merged endpoint into a reply.
 func (c *call) public(m *wire.Message) (err error) {
-	uris := m.Kind == wire.Result && !c.beyond && (bytes.Contains(m.Raw, []byte(`"uri"`)) || view.RefersToApp(m))
+	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m.Raw)
 	state := m.Kind == wire.Result && m.ResultType.Is(m.Raw, "input_required")
 	log := m.Is("notifications/message")
 	if !uris && !state && !log && handles.TaskPlaces(nil, m, &c.asked) == nil {

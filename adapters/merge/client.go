@@ -296,22 +296,21 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 		if err := s.runsTask(v, &ex.Msg); err != nil {
 			return nil, err
 		}
-		k := &seatCall{s: s, v: v, ex: ex}
-		k.inner = &proxy.Exchange{Caller: ex.Caller, Below: ex.Below, Target: member.Name, Key: ex.Key, Polls: ex.Polls, Allowance: ex.Allowance}
-		if k.inner.Msg, err = own.Clone(); err != nil {
-			return nil, proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
+		k := proxy.Lend[seatCall](ex, seatSlot)
+		k.s, k.v, k.ex = s, v, ex
+		if err := k.begin(&own); err != nil {
+			return nil, err
 		}
-		k.inner.Inherit(ex)
-		ex.Attach(k)
 		replies, err := session.Run(s.session, k.inner, member.Do)
 		k.learn()
 		if err == nil {
 			k.Replies = replies
 			return k, nil
 		}
-		ex.Detach(k)
-		if !k.inner.NotProcessed || again || ex.Err() != nil {
-			return nil, k.why(err)
+		notProcessed, why := k.inner.NotProcessed, k.why(err)
+		k.end()
+		if !notProcessed || again || ex.Err() != nil {
+			return nil, why
 		}
 	}
 }

@@ -118,6 +118,9 @@ func (m *member) Do(ex *proxy.Exchange) (proxy.Replies, error) { return m.now.Lo
 
 // gone returns why the member is one no longer; nil if it still is.
 func (m *member) gone() error {
+	if m.ctx.Err() == nil {
+		return nil
+	}
 	var why *proxy.Error
 	if errors.As(context.Cause(m.ctx), &why) {
 		return why

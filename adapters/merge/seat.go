@@ -67,6 +67,11 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 		return nil, proxy.ErrCancelled
 	}
 	select {
+	case <-s.ready: // almost always: to wait for an exchange has a cost
+		return s, s.opened(ex)
+	default:
+	}
+	select {
 	case <-s.ready:
 		return s, s.opened(ex)
 	case <-ex.Done():
@@ -262,11 +267,40 @@ type seatCall struct {
 	v     *view.View
 	ex    *proxy.Exchange
 	inner *proxy.Exchange
-	reply []byte
+	of    proxy.Ticket // inner, which may be recycled when it is to be cancelled
+	own   []byte       // memory of the request as the member gets it
+	reply []byte       // memory of edited replies
 }
 
+var seatSlot = proxy.NewSlot()
+
+// Clear implements proxy.Clearer.
+func (k *seatCall) Clear() { *k = seatCall{own: k.own[:0], reply: k.reply[:0]} }
+
 // Abort implements proxy.Aborter.
-func (k *seatCall) Abort() { k.inner.Cancel(k.ex.Err()) }
+func (k *seatCall) Abort() { k.of.Cancel(proxy.ErrCancelled) }
+
+// begin makes the exchange at the member, for a request of the client as the member gets it.
+func (k *seatCall) begin(own *wire.Message) (err error) {
+	ex, inner := k.ex, proxy.BorrowInner()
+	inner.Caller, inner.Below, inner.Target, inner.Key, inner.Polls, inner.Allowance = ex.Caller, ex.Below, k.s.member.Name, ex.Key, ex.Polls, ex.Allowance
+	inner.Msg = *own
+	inner.Msg.Edits = slices.Clone(own.Edits)
+	if k.own, err = inner.Msg.Settle(k.own); err != nil {
+		return proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
+	}
+	inner.Inherit(ex)
+	k.inner, k.of = inner, inner.Ticket()
+	ex.Attach(k)
+	return nil
+}
+
+// end ends the exchange at the member.
+func (k *seatCall) end() {
+	k.ex.Detach(k)
+	k.inner.Release()
+	k.inner.Recycle()
+}
 
 // learn gives the client's request what was found out at the member, where policies that record it look.
 func (k *seatCall) learn() {
@@ -308,9 +342,8 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 
 // Close implements proxy.Replies.
 func (k *seatCall) Close() error {
-	k.ex.Detach(k)
 	err := k.Replies.Close()
-	k.inner.Release()
+	k.end()
 	return err
 }
 

@@ -41,7 +41,16 @@ type reader struct {
 func (r *Refresher) newReader(s *Server) *reader {
 	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{}), own: newOwn()}
 	one.server.Store(s)
+	r.untried.Add(1)
 	return one
+}
+
+// asked notes that the server was asked.
+func (r *reader) asked() {
+	r.once.Do(func() {
+		r.of.untried.Add(-1)
+		close(r.tried)
+	})
 }
 
 // know notes which lists of the server the catalogue has.
@@ -58,7 +67,7 @@ func (r *reader) know() {
 // start reads until ctx ends, once the former reader of a server of that name has ended; nil: there is none.
 func (r *reader) start(ctx context.Context, former *reader) {
 	defer close(r.done)
-	defer r.once.Do(func() { close(r.tried) })
+	defer r.asked()
 	defer r.stop()
 	if former != nil {
 		<-former.done
@@ -73,7 +82,7 @@ func (r *reader) run(ctx context.Context) {
 	for {
 		began := time.Now()
 		err := r.attend(ctx)
-		r.once.Do(func() { close(r.tried) })
+		r.asked()
 		if ctx.Err() != nil {
 			return
 		}
@@ -152,7 +161,7 @@ func (r *reader) attend(ctx context.Context) error {
 	}
 	r.gone, r.out = time.Time{}, false
 	r.of.opt.Catalogue.SetPresence(r.name, catalogue.There)
-	r.once.Do(func() { close(r.tried) })
+	r.asked()
 	for r.await(ctx, own) {
 		if err := r.refresh(ctx, own, false); err != nil {
 			r.of.opt.Note("warn", r.name, "the lists of a server cannot be refreshed", err)

@@ -66,6 +66,7 @@ type Refresher struct {
 
 	mu      sync.Mutex
 	readers map[string]*reader // by server
+	untried atomic.Int64       // readers that have not asked their server yet
 
 	contextual  atomic.Pointer[map[string]*reader] // those whose servers are; nil: none is
 	maxOwnBytes int
@@ -161,6 +162,12 @@ func (r *Refresher) Seen(server string, answers bool) {
 // Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that belong to the
 // caller are up to date, for 5 s at most.
 func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Caller, kind catalogue.Kind) error {
+	if r.untried.Load() == 0 { // almost always
+		if r.contextual.Load() == nil {
+			return nil
+		}
+		return r.AwaitOwn(ctx, servers, caller)
+	}
 	var waits []<-chan struct{}
 	for _, name := range servers {
 		r.mu.Lock()

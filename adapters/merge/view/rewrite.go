@@ -1,9 +1,21 @@
 package view
 
-import "dragoman/proxy/wire"
+import (
+	"bytes"
+
+	"dragoman/proxy/wire"
+)
+
+// MayHaveURIs reports whether ResultURIs may have to change a message. Most results have no such member, and are not looked into.
+func MayHaveURIs(raw []byte) bool {
+	return bytes.Contains(raw, []byte(`uri"`)) || bytes.Contains(raw, []byte(`Uri"`)) || bytes.Contains(raw, []byte(`outputTemplate"`))
+}
 
 // ResultURIs makes the URIs in the result at a place of a message lead to the server that has given it.
 func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
+	if !MayHaveURIs(m.Raw) {
+		return
+	}
 	replace := func(at wire.Span) {
 		if !at.IsString(m.Raw) {
 			return
@@ -42,11 +54,6 @@ func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
 // had it, and as ChatGPT's apps do.
 func appPlaces(raw []byte, meta wire.Span) [3]wire.Span {
 	return [...]wire.Span{wire.Path(raw, meta, "ui", "resourceUri"), wire.Get(raw, meta, "ui/resourceUri"), wire.Get(raw, meta, "openai/outputTemplate")}
-}
-
-// RefersToApp reports whether a message refers to the resource of an app.
-func RefersToApp(m *wire.Message) bool {
-	return m.Meta.Present() && appPlaces(m.Raw, m.Meta) != [3]wire.Span{}
 }
 
 // appURIs makes the references in the _meta of a tool, or of its result, to the resources that show it lead to its server (MCP Apps).
