@@ -27,7 +27,7 @@ func TaskPlaces(dst []wire.Span, m, asked *wire.Message) []wire.Span {
 			dst = append(dst, at)
 		}
 	}
-	if m.Meta.Present() {
+	if bytes.Contains(m.Of(m.Meta), []byte(relatedTask)) { // most have none
 		add(wire.Path(m.Raw, m.Meta, relatedTask, "taskId"))
 	}
 	switch {

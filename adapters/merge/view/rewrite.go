@@ -52,8 +52,18 @@ func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
 
 // appPlaces returns where the _meta of a tool, or of its result, refers to a resource that shows it: as SEP-1865 has it, as its drafts
 // had it, and as ChatGPT's apps do.
-func appPlaces(raw []byte, meta wire.Span) [3]wire.Span {
-	return [...]wire.Span{wire.Path(raw, meta, "ui", "resourceUri"), wire.Get(raw, meta, "ui/resourceUri"), wire.Get(raw, meta, "openai/outputTemplate")}
+func appPlaces(raw []byte, meta wire.Span) (all [3]wire.Span) {
+	for key, value := range wire.Members(raw, meta) {
+		switch {
+		case key.Is(raw, "ui"):
+			all[0] = wire.Get(raw, value, "resourceUri")
+		case key.Is(raw, "ui/resourceUri"):
+			all[1] = value
+		case key.Is(raw, "openai/outputTemplate"):
+			all[2] = value
+		}
+	}
+	return all
 }
 
 // appURIs makes the references in the _meta of a tool, or of its result, to the resources that show it lead to its server (MCP Apps).
