@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
@@ -52,7 +51,7 @@ func (u *Upstream) unsealState(ex *proxy.Exchange) *proxy.Error {
 	}
 	kind, body, err := u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(ex, u.opt.Name), time.Now())
 	if err != nil || kind != seal.State {
-		return input.BadState()
+		return seal.BadState()
 	}
 	m.Replace(m.ReqState, body)
 	return nil

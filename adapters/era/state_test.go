@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/era/seal"
 	"dragoman/proxy"
@@ -35,7 +34,7 @@ func TestStateOfAnotherPrincipal(t *testing.T) {
 	for _, who := range []string{"bob", "", "alice "} {
 		_, err := retry(who, "alice")
 		var e *proxy.Error
-		if !errors.As(err, &e) || e.Name != proxy.BadState.Name || e.Status != 400 || e.Message != input.BadState().Message {
+		if !errors.As(err, &e) || e.Name != proxy.BadState.Name || e.Status != 400 || e.Message != seal.BadState().Message {
 			t.Errorf("%q: %v", who, err)
 		}
 	}

@@ -212,14 +212,10 @@ func (c *call) openState() *proxy.Error {
 	if !m.ReqState.Present() {
 		return nil
 	}
-	bad := proxy.Errf(proxy.InvalidParams, "params.requestState is unknown, changed or expired; send the request again without it")
 	kind, body, err := c.u.opt.Sealer.Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, ""), time.Now())
-	if err != nil || kind != seal.Member {
-		return bad
-	}
 	server, state, ok := bytes.Cut(body, []byte{0})
-	if !ok || string(server) != c.member.Name {
-		return bad
+	if err != nil || kind != seal.Member || !ok || string(server) != c.member.Name {
+		return seal.BadState()
 	}
 	m.Replace(m.ReqState, state)
 	return nil

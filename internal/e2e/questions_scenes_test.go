@@ -156,6 +156,7 @@ type interactiveScene struct {
 	face   testClient
 	script *script
 	states []string
+	merged *mergedClient // nil: the server stands alone
 }
 
 // The envelopes of modern clients that may be asked something.
@@ -189,6 +190,9 @@ func (d *interactiveScene) start(name string) {
 	}
 	// what a server asks at once must come at once on a busy machine too
 	toml := strings.Replace(config, "[questions]", "[questions]\nsettle = \"50ms\"", 1) + "\n" + d.u.toml(d.upConfig)
+	if d.merged != nil {
+		toml = d.merged.configure(d.t, d.u, toml)
+	}
 	switch name {
 	case "stdio":
 		p := startStdio(d.t, toml)
@@ -201,6 +205,9 @@ func (d *interactiveScene) start(name string) {
 	default:
 		d.r = startRig(d.t, toml, true)
 		d.face = newHTTPTestClient(d.r)
+	}
+	if d.merged != nil {
+		d.merged.testClient, d.face = d.face, d.merged
 	}
 	d.u.forget()
 }
@@ -248,8 +255,10 @@ func (d *interactiveScene) step(words []string, text string) bool {
 	case "listen":
 		d.face.listen()
 	case "server":
+		d.asked(text)
 		d.script.says(arg(1), text)
 	case "away":
+		d.asked(text)
 		d.script.away(text)
 	case "next":
 		d.script.forget(arg(1))
@@ -273,6 +282,13 @@ func (d *interactiveScene) step(words []string, text string) bool {
 		return false
 	}
 	return true
+}
+
+// asked notes what the server asks, so that the client's own ids are known.
+func (d *interactiveScene) asked(text string) {
+	if d.merged != nil {
+		d.merged.asked(text)
+	}
 }
 
 // sees passes over what the server has seen of a method until one message is the wanted one.
@@ -308,9 +324,10 @@ func (s *section) prologue() bool {
 	return false
 }
 
-// playScene plays one scene with one kind of server, and, if it is interactive, one kind of client.
-func playScene(t *testing.T, file string, scene []section, kind, client string) {
-	d := &interactiveScene{transcript: &transcript{t: t}}
+// playScene plays one scene with one kind of server, and, if it is interactive, one kind of client; merged is that of a server that is one
+// of several.
+func playScene(t *testing.T, file string, scene []section, kind, client string, merged *mergedClient) {
+	d := &interactiveScene{transcript: &transcript{t: t}, merged: merged}
 	for _, s := range scene {
 		switch {
 		case s.words[0] == "upstream":

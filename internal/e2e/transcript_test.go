@@ -57,13 +57,17 @@ func TestTranscripts(t *testing.T) {
 		t.Fatalf("no transcripts: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playFile(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playScenes(t, file, nil) })
 	}
 }
 
-// playFile plays the scenes of a file, one after the other. A scene that names several kinds of servers or clients is played with each.
-func playFile(t *testing.T, file string) {
+// playScenes plays the scenes of a file, one after the other. A scene that names several kinds of servers or clients is played with each.
+// With merge, scenes for which that returns a client are played with the server as one of three, and one kind of client after the other.
+func playScenes(t *testing.T, file string, merge func(scene []section) *mergedClient) {
 	for i, scene := range scenes(t, file) {
+		if merge != nil && merge(scene) == nil {
+			continue
+		}
 		kinds, faces := []string{}, []string{""}
 		for _, s := range scene {
 			switch s.words[0] {
@@ -76,15 +80,22 @@ func playFile(t *testing.T, file string) {
 		if len(kinds) == 0 {
 			t.Fatalf("%s:%d: the upstream comes first", file, scene[0].line)
 		}
-		for _, kind := range kinds {
-			for _, face := range faces {
+		for k, kind := range kinds {
+			for f, face := range faces {
+				if merge != nil && f != (i+k)%len(faces) {
+					continue
+				}
 				if len(kinds)*len(faces) == 1 && face == "" {
-					playScene(t, file, scene, kind, face)
+					playScene(t, file, scene, kind, face, nil)
 					continue
 				}
 				t.Run(fmt.Sprintf("%d-%s-%s", i+1, kind, face), func(t *testing.T) {
 					t.Parallel()
-					playScene(t, file, scene, kind, face)
+					var merged *mergedClient
+					if merge != nil {
+						merged = merge(scene)
+					}
+					playScene(t, file, scene, kind, face, merged)
 				})
 			}
 		}

@@ -145,8 +145,3 @@ func (s *Store) clear(x *Calls) {
 
 // errUnanswered ends a call whose client did not come back.
 var errUnanswered = proxy.Errf(proxy.Unanswered, "nobody answered the server's question in time (questions.ttl)")
-
-// BadState returns the error for a requestState that cannot be opened or whose call is gone.
-func BadState() *proxy.Error {
-	return proxy.Errf(proxy.BadState, "requestState is unknown, changed, used or expired; send the request again without it")
-}

@@ -47,20 +47,20 @@ func (x *Calls) Resume(ex *proxy.Exchange) (replies proxy.Replies, rounds int, e
 	case kind == seal.URLs && len(body) > 0:
 		return x.visited(ex, int(body[0]), body[1:])
 	}
-	return nil, 0, BadState()
+	return nil, 0, seal.BadState()
 }
 
 // resume attaches a retry to its suspended call and sends the answers to the server.
 func (x *Calls) resume(ex *proxy.Exchange, h Handle) (proxy.Replies, error) {
 	d := x.store.find(h)
 	if d == nil || d.x != x {
-		return nil, BadState()
+		return nil, seal.BadState()
 	}
 	if err := d.validate(&ex.Msg); err != nil {
 		return nil, err
 	}
 	if x.store.take(h) == nil {
-		return nil, BadState() // taken by another retry
+		return nil, seal.BadState() // taken by another retry
 	}
 	ex.Continues = d.inner.OutgoingTrace()
 	d.turn.Resume(ex)

@@ -39,6 +39,11 @@ const prefix = "v1."
 
 var errState = errors.New("seal: requestState is unknown, changed or expired")
 
+// BadState returns the error for a requestState that cannot be opened or whose call is gone.
+func BadState() *proxy.Error {
+	return proxy.Errf(proxy.BadState, "requestState is unknown, changed, used or expired; send the request again without it")
+}
+
 // New derives the key from a secret; an empty one is replaced by random bytes, so that what is sealed ends with the process.
 func New(secret []byte) (*Sealer, error) {
 	if len(secret) == 0 {
