@@ -104,6 +104,9 @@ func TestViewsAreShared(t *testing.T) {
 	if first != apart.Of(c.Snapshot(), ann) || first == apart.Of(c.Snapshot(), bob) || first == apart.Of(c.Snapshot(), narrow) {
 		t.Error("views are shared by others than the caller, or not by the caller")
 	}
+	if first != apart.Of(c.Snapshot(), ann) {
+		t.Error("a view is made anew because others have one")
+	}
 	for i := range maxViews {
 		apart.Of(c.Snapshot(), proxy.Caller{Principal: fmt.Sprint(i)})
 		if n := len(apart.each); n > maxViews {
