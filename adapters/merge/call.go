@@ -99,11 +99,11 @@ func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func
 		text := string(ex.Msg.Text(at))
 		cursor = &text
 	}
-	page, err := v.Page(kind, cursor, legacyVersion(ex))
+	answer, err := v.Answer(ex.Msg.Of(ex.Msg.ID), kind, cursor, legacyVersion(ex))
 	if err != nil {
 		return nil, err
 	}
-	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), page)), nil
+	return proxy.Reply(answer), nil
 }
 
 // maxNamed bounds the servers in an error.

@@ -3,6 +3,7 @@ package lists
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type reader struct {
 	name   string
 	server atomic.Pointer[Server]
 	known  [catalogue.Kinds]bool // lists that were known at the start
+	spread time.Duration         // the most to wait before the first attempt
 	tried  chan struct{}         // closed after the first attempt
 	once   sync.Once             // of tried
 	wake   chan struct{}         // holds one: a list has changed
@@ -53,15 +55,18 @@ func (r *reader) asked() {
 	})
 }
 
-// know notes which lists of the server the catalogue has.
-func (r *reader) know() {
+// know notes which lists of the server the catalogue has, and reports whether it has all.
+func (r *reader) know() bool {
 	s := r.of.opt.Catalogue.Snapshot().Server(r.name)
 	if s == nil {
-		return
+		return false
 	}
+	all := true
 	for kind, l := range s.Lists {
 		r.known[kind] = l != nil
+		all = all && l != nil
 	}
+	return all
 }
 
 // start reads until ctx ends, once the former reader of a server of that name has ended; nil: there is none.
@@ -71,6 +76,9 @@ func (r *reader) start(ctx context.Context, former *reader) {
 	defer r.stop()
 	if former != nil {
 		<-former.done
+	}
+	if r.spread > 0 && !r.sleep(ctx, rand.N(r.spread)) { //nolint:gosec // spreads load, guards nothing
+		return
 	}
 	r.run(ctx)
 }

@@ -20,6 +20,8 @@ const (
 	emptyAgain = 5 * time.Second  // until an empty list after a full one is believed
 	graceTime  = 5 * time.Minute  // until the part of a server that is away is left out
 	pollTime   = 5 * time.Minute
+	spreadEach = 10 * time.Millisecond // over which first attempts are spread, for each server
+	spreadMost = 2 * time.Second
 	pauseFirst = time.Second
 	pauseSoon  = 8 * time.Second // the longest pause but for the last
 	pauseLate  = time.Minute
@@ -117,7 +119,9 @@ func (r *Refresher) SetServers(servers []Server) {
 			continue
 		}
 		next := r.newReader(s)
-		next.know()
+		if next.know() {
+			next.spread = min(time.Duration(len(servers))*spreadEach, spreadMost) // clients are served meanwhile
+		}
 		next.ctx, next.stop = context.WithCancel(r.work.Context())
 		r.readers[s.Name] = next
 		if !r.work.Spawn(func() { next.start(next.ctx, former) }) {

@@ -42,7 +42,7 @@ func of(kind catalogue.Kind, keys ...string) (l catalogue.List) {
 // hint returns a member of a page.
 func hint(t *testing.T, v *View, kind catalogue.Kind, path ...string) string {
 	t.Helper()
-	page, err := v.Page(kind, nil, "")
+	page, err := pageOf(v, kind, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestChangedLists(t *testing.T) {
 // keysOf returns the keys of the entries of a page, and its cursor.
 func keysOf(t *testing.T, v *View, kind catalogue.Kind, cursor *string) (keys []string, next string) {
 	t.Helper()
-	page, err := v.Page(kind, cursor, "")
+	page, err := pageOf(v, kind, cursor, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestPagesOfASize(t *testing.T) {
 		t.Errorf("pages of %v: %v", sizes, pages)
 	}
 	bad := "none"
-	if _, err := v.Page(catalogue.Tools, &bad, ""); err == nil {
+	if _, err := pageOf(v, catalogue.Tools, &bad, ""); err == nil {
 		t.Error("a cursor that is none")
 	}
 }

@@ -157,7 +157,7 @@ func TestToolsThatAreTasks(t *testing.T) {
 	}
 	v = v.of.Of(c.Snapshot(), proxy.Caller{})
 	for version, want := range map[string]string{"": "a.optional a.forbidden a.plain b.required b.optional b.forbidden b.plain", rules.LegacyVersion: "a.required a.optional a.forbidden a.plain b.required b.optional b.forbidden b.plain"} {
-		page, err := v.Page(catalogue.Tools, nil, version)
+		page, err := pageOf(v, catalogue.Tools, nil, version)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestToolsThatAreTasks(t *testing.T) {
 			t.Errorf("for %q: %s", version, page)
 		}
 	}
-	if page, err := v.Page(catalogue.Prompts, nil, ""); err != nil || strings.Count(string(page), `"name":"a.required"`) != 1 {
+	if page, err := pageOf(v, catalogue.Prompts, nil, ""); err != nil || strings.Count(string(page), `"name":"a.required"`) != 1 {
 		t.Errorf("prompts: %s, %v", page, err)
 	}
 	if empty := string(LeftOut([]string{"a", "b"})); empty != `{"io.dragoman/servers":[{"name":"a","list":"left out"},{"name":"b","list":"left out"}]}` {
@@ -251,7 +251,7 @@ func TestServersThatACallerMayNotUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := v.Page(catalogue.Tools, nil, "")
+		page, err := pageOf(v, catalogue.Tools, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,29 +52,31 @@ type pageKey struct {
 	version string
 }
 
-// Page returns the result of a list: the first page, or the one that follows a cursor. version is the revision of a legacy client, empty for
-// a modern one.
-func (v *View) Page(kind catalogue.Kind, cursor *string, version string) ([]byte, *proxy.Error) {
+// Answer returns the response to a request for a list with the given id, raw JSON: the first page, or the one that follows a cursor. version is
+// the revision of a legacy client, empty for a modern one. Answers share the bytes of a page, which must not be changed.
+func (v *View) Answer(id []byte, kind catalogue.Kind, cursor *string, version string) (wire.Message, *proxy.Error) {
 	l, start := v.list(kind), 0
 	if cursor != nil {
 		var err *proxy.Error
 		if start, err = l.after(*cursor); err != nil {
-			return nil, err
+			return wire.Message{}, err
 		}
 	}
-	return v.page(kind, l, start, version), nil
+	m := *v.page(kind, l, start, version)
+	m.Replace(m.ID, id)
+	return m, nil
 }
 
-// page returns the result with the entries from a place on.
-func (v *View) page(kind catalogue.Kind, l *list, start int, version string) []byte {
+// page returns the response with the entries from a place on, whose id is another.
+func (v *View) page(kind catalogue.Kind, l *list, start int, version string) *wire.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := pageKey{start, version}
 	if p := l.pages[key]; p != nil {
 		return p
 	}
-	p, next := v.render(kind, l, start, version)
-	p = translated(p, kind, version)
+	rendered, next := v.render(kind, l, start, version)
+	p := translated(rendered, kind, version)
 	if l.begins[start] { // a forged cursor may begin one anywhere
 		l.pages[key], l.begins[next] = p, true
 	}
@@ -82,7 +84,7 @@ func (v *View) page(kind catalogue.Kind, l *list, start int, version string) []b
 }
 
 // translated returns a page as clients of a revision read it; entries are as their servers wrote them.
-func translated(page []byte, kind catalogue.Kind, version string) []byte {
+func translated(page []byte, kind catalogue.Kind, version string) *wire.Message {
 	m := proxy.ResultMessage([]byte("0"), page)
 	switch {
 	case version != "":
@@ -90,10 +92,10 @@ func translated(page []byte, kind catalogue.Kind, version string) []byte {
 	case kind == catalogue.Tools:
 		translate.DropExecution(&m, true)
 	}
-	if len(m.Edits) == 0 {
-		return page
+	if _, err := m.Settle(nil); err != nil {
+		m = proxy.ErrorMessage([]byte("0"), proxy.Errf(proxy.Internal, "a list made here is no message: %w", err))
 	}
-	return m.AppendPart(nil, m.Result)
+	return &m
 }
 
 // render makes a page. next is where the following one begins; 0: there is none.

@@ -157,7 +157,7 @@ type list struct {
 
 	mu     sync.Mutex
 	begins map[int]bool // where pages begin
-	pages  map[pageKey][]byte
+	pages  map[pageKey]*wire.Message
 }
 
 // list returns what the caller sees of a kind.
@@ -168,7 +168,7 @@ func (v *View) list(kind catalogue.Kind) *list {
 }
 
 func (v *View) makeList(kind catalogue.Kind) *list {
-	l := &list{private: v.apart, ttl: -1, pages: map[pageKey][]byte{}, begins: map[int]bool{0: true}}
+	l := &list{private: v.apart, ttl: -1, pages: map[pageKey]*wire.Message{}, begins: map[int]bool{0: true}}
 	whole := true
 	for _, s := range v.snap.Servers {
 		m := v.members()[s.Name]
