@@ -56,6 +56,7 @@ type Mux struct {
 	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
+	tasks []*transport.Minted // of calls that became tasks
 	dead  error
 }
 
@@ -90,7 +91,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c.heard, c.lasts, c.began = w.Heard(), m.Is("subscriptions/listen"), ex.Clock.Now()
 	}
 	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
-	c.tells, c.wake.L = telling(m), &c.mu
+	c.tells, c.task, c.wake.L = telling(m), c.relayed && m.Task.Present() && m.Token.Present(), &c.mu
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
@@ -378,6 +379,7 @@ func (x *Mux) respond(m *wire.Message, whole bool) {
 		transport.Report(x.sink, x.stray(n, ok))
 		return
 	}
+	x.taskBegun(c, m)
 	m.Edits = c.edits[:0]
 	c.Restore(m)
 	if s := m.Subscription; s.Present() && string(m.Of(s)) == string(c.ID) {
@@ -392,8 +394,9 @@ func (x *Mux) notify(m *wire.Message, whole bool) {
 	switch {
 	case m.Is("notifications/progress"):
 		c := x.owner(m.Text(m.ProgressToken))
-		if c == nil {
-			return // the call has ended, and so must its progress
+		if c == nil { // the call has ended, and so must its progress, unless it became a task
+			x.taskProgress(m)
+			return
 		}
 		c.Restore(m)
 		c.put(m, false, whole)
