@@ -228,7 +228,7 @@ func TestMembersChangeUnderCalls(t *testing.T) {
 				got := call("tools/call", `"name":"`+what+`.echo","arguments":{"message":"hi"}`)
 				ok := strings.Contains(got.raw, "Echo: hi") || !stays && (proxy.IsFault(got.err, proxy.ToolUnknown, proxy.Lost) || strings.Contains(fmt.Sprint(got.err), "Tool not found"))
 				if !ok {
-					t.Errorf("call %d at %s: %v", n, what, got)
+					t.Errorf("call %d at %s: %v, %v", n, what, got, got.err)
 					return
 				}
 			}

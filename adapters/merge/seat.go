@@ -116,7 +116,10 @@ func (s *seat) open(ex *proxy.Exchange) {
 		return replies, err
 	}
 	m, err := s.ask(ex, do, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, of.Version)}, {Key: "capabilities", Value: of.Caps}, {Key: "clientInfo", Value: of.Info}})
+	why := s.member.gone()
 	switch {
+	case err != nil && why != nil: // the session has ended before the handshake, or in it
+		s.err = why
 	case err != nil:
 		s.err = err
 	case m.Kind == wire.Failure:

@@ -39,6 +39,17 @@ func TestEnter(t *testing.T) {
 	if ex.Client.Version != "2" || string(ex.Client.Caps) != `{"a":1}` {
 		t.Errorf("what initialize offers: %+v", ex.Client)
 	}
+	again := func(want proxy.Fault) {
+		t.Helper()
+		ex := request(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}`)
+		if _, err := Run(fresh, ex, handle); proxy.AsError(err).Name != want.Name {
+			t.Errorf("initialize in a session that is %v: %v", fresh.State(), err)
+		}
+	}
+	fresh.Initialize(proxy.Client{Version: "2"})
+	again(proxy.InvalidRequest)
+	fresh.End(proxy.Closed)
+	again(proxy.SessionUnknown)
 	if _, busy := sess.Idle(); busy {
 		t.Error("still in flight")
 	}

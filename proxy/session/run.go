@@ -68,7 +68,7 @@ func (c *trackedReplies) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Erro
 	m := &ex.Msg
 	c.s, c.ex = s, ex
 	if m.Is("initialize") {
-		if s.State() != proxy.Created {
+		if s.State() == proxy.Initialized {
 			return proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
 		}
 		c.offer = proxy.Client{Version: string(m.Text(m.ParamsVersion)),
