@@ -23,7 +23,7 @@ import (
 // the rule, or the reason why it has no test.
 type ruleTable struct {
 	file string
-	// named matches the rules that a test must have in its name, as "rule ID". A test with such a name must be in the table.
+	// named matches the rules that a test must have in its name, as "rule ID"; nil: none. A test with such a name must be in the table.
 	named *regexp.Regexp
 	tests []string // patterns of the files whose tests have the names of rules
 }
@@ -32,6 +32,7 @@ type ruleTable struct {
 var ruleTables = []ruleTable{
 	{file: "adapters/rest/RULES.md", named: regexp.MustCompile(`^[1-7SM]\.\d+$`),
 		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "internal/e2e/rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
+	{file: "adapters/merge/RULES.md"},
 }
 
 // ruleRow is one row of a table.

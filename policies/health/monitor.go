@@ -161,19 +161,17 @@ func (h *Monitor) state() State {
 	return h.base
 }
 
-// settle announces the state if it has changed. The caller holds mu.
+// settle announces the state if it has changed, and those through which it came there. The caller holds mu.
 func (h *Monitor) settle(now time.Time) {
-	to := h.state()
-	if to == h.announced {
-		return
+	for _, to := range way(h.announced, h.state()) {
+		change := Change{From: h.announced, To: to, Reason: h.reason(to, false), Again: h.erring && (to == Connecting || to == Errored)}
+		if !change.Again {
+			h.since = now
+		}
+		h.announced, h.erring = to, to == Errored || to == Connecting && h.erring
+		h.opt.Metrics.changes.WithLabelValues(h.opt.Name, string(to)).Inc()
+		h.opt.Changed(change)
 	}
-	change := Change{From: h.announced, To: to, Reason: h.reason(to, false), Again: h.erring && (to == Connecting || to == Errored)}
-	if !change.Again {
-		h.since = now
-	}
-	h.announced, h.erring = to, to == Errored || to == Connecting && h.erring
-	h.opt.Metrics.changes.WithLabelValues(h.opt.Name, string(to)).Inc()
-	h.opt.Changed(change)
 }
 
 // reason explains why the upstream is in a state: to the operator, or told to any caller. The caller holds mu.
