@@ -20,14 +20,16 @@ export async function until(f, ms) {
   }
 }
 
-/** Writes the configuration of Dragoman. Its times are short, so that a run is short; with an era there is no probe. */
-function configure(file, server, era) {
-  const upstream = {
-    command: server.command, cwd: server.cwd ?? server.dir, env: server.env ?? {}, probe_timeout: '30s', stop_grace: '1s', kill_grace: '1s',
-    ...(server.era !== 'legacy' && { idle_exit: `${IDLE}s` }), // the process that all modern clients share belongs to no session
-    ...(server.silent && { probe_timeout: '3s' }), ...(era && { era }),
-  };
-  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: `${IDLE}s` }, drain_timeout: '1s', upstreams: { default: upstream } }));
+/** Writes the configuration of Dragoman. Its times are short, so that a run is short; with an era there is no probe. Several servers are one. */
+function configure(file, server, era, mark) {
+  const upstream = one => ({
+    command: one.command, cwd: one.cwd ?? one.dir, env: { ...one.env, ...mark }, probe_timeout: '30s', stop_grace: '1s', kill_grace: '1s',
+    ...(one.era !== 'legacy' && { idle_exit: `${IDLE}s` }), // the process that all modern clients share belongs to no session
+    ...(one.silent && { probe_timeout: '3s' }), ...(era && { era }),
+  });
+  const upstreams = server.members ? Object.fromEntries(server.members.map(one => [one.name, upstream(one)])) : { default: upstream(server) };
+  const idle = server.members ? '60s' : `${IDLE}s`; // a merge of many slow servers takes longer to use
+  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: idle }, catalogue: { path: 'memory' }, tool_timeout: 60, drain_timeout: '1s', upstreams }));
 }
 
 const running = new Set();
@@ -48,16 +50,16 @@ let started = 0;
 export async function serve(binary, server, label, era) {
   const config = path.join(server.dir, `${label}.json`);
   const log = path.join(server.dir, `${label}.log`);
-  const mark = `DRAGOMAN_TEST_MARK=${process.pid}.${server.name}.${label}.${started++}`;
-  configure(config, server, era);
+  const mark = `${process.pid}.${server.name}.${label}.${started++}`;
+  configure(config, server, era, { DRAGOMAN_TEST_MARK: mark });
   writeFileSync(log, '');
-  const child = spawn(binary, ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json', '--env', mark],
+  const child = spawn(binary, ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json'],
     { stdio: ['ignore', 'ignore', 'pipe'], detached: true }); // a group of its own: what is sent to ours does not reach it
   child.stderr.pipe(createWriteStream(log));
   const ended = once(child, 'exit');
-  const dragoman = { url: undefined, child, ended, watch: new Watch(child.pid, mark), said: () => readFileSync(log, 'utf8') };
+  const dragoman = { url: undefined, child, ended, watch: new Watch(child.pid, `DRAGOMAN_TEST_MARK=${mark}`), said: () => readFileSync(log, 'utf8') };
   running.add(dragoman);
-  const listening = () => /"mcp":"([^"]+)".*"message":"listening"/.exec(dragoman.said())?.[1];
+  const listening = () => /"mcp":\[?"([^"]+)".*"message":"listening"/.exec(dragoman.said())?.[1];
   dragoman.url = await until(() => listening() ?? (child.exitCode !== null && 'ended'), 15_000);
   if (!dragoman.url || child.exitCode !== null) {
     end(dragoman);

@@ -2,6 +2,7 @@
 // run.mjs [options] [SERVER_RE]      real stdio servers behind Dragoman, used by real clients of both eras; README.md says what is checked
 //   --short       what `make test` runs: fewer servers, one client of each era
 //   --table       only: how each server answers the probe, with and without Dragoman; writes servers.tsv
+//   --merged      all servers behind one Dragoman, as one server
 //   --clients L   which clients, with commas (v1-http, v1-sse, v2-modern, v2-legacy, v2-auto, py1, py2-modern, py2-legacy, py2-auto)
 //   --jobs N      how many servers at once (default 3: most of the time is waiting)
 //   --keep        keeps the logs of a run that passed
@@ -14,6 +15,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { HERE, resolve, SERVERS } from './catalogue.mjs';
 import { end, endAll, hold, IDLE, processesOf, serve, until, use } from './dragoman.mjs';
+import { examineMerged } from './merged.mjs';
 import { writeTable } from './table.mjs';
 
 const CLIENTS = ['v1-http', 'v1-sse', 'v2-modern', 'v2-legacy', 'v2-auto', 'py1', 'py2-modern', 'py2-legacy'];
@@ -32,7 +34,7 @@ function readOptions() {
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
-      options: { short: { type: 'boolean' }, table: { type: 'boolean' }, keep: { type: 'boolean' }, clients: { type: 'string' }, jobs: { type: 'string', default: '3' } },
+      options: { short: { type: 'boolean' }, table: { type: 'boolean' }, merged: { type: 'boolean' }, keep: { type: 'boolean' }, clients: { type: 'string' }, jobs: { type: 'string', default: '3' } },
     });
     return { ...values, pick: new RegExp(positionals[0] ?? '.'), clients: values.clients?.split(',') ?? (values.short ? SHORT_CLIENTS : CLIENTS) };
   } catch (error) {
@@ -115,24 +117,26 @@ async function examine(binary, server, clients, say) {
   }
 }
 
-/** Runs one server; resolves to its output and its number of failures. */
-async function one(binary, server, clients, at) {
+/** Runs the checks of `f`, which gets `say`, under a name; resolves to the output and the number of failures. */
+async function run(name, f) {
   const lines = [];
   const count = { passed: 0, failed: 0 };
   const say = (client, check, wrong, detail) => {
     count[wrong === undefined ? 'passed' : 'failed']++;
-    lines.push(`${wrong === undefined ? 'ok  ' : 'FAIL'} ${server.name.padEnd(12)} ${client.padEnd(11)} ${check.padEnd(26)} ${wrong ?? detail ?? ''}`.trimEnd());
+    lines.push(`${wrong === undefined ? 'ok  ' : 'FAIL'} ${name.padEnd(12)} ${client.padEnd(11)} ${check.padEnd(26)} ${wrong ?? detail ?? ''}`.trimEnd());
   };
   const begun = performance.now();
   try {
-    const ready = { ...resolve(server, at), dir: at.dir };
-    await examine(binary, ready, clients, say);
+    await f(say);
   } catch (error) {
     say('dragoman', 'run', error.message);
   }
-  lines.push(`     ${server.name}: ${Math.round((performance.now() - begun) / 1000)} s`);
+  lines.push(`     ${name}: ${Math.round((performance.now() - begun) / 1000)} s`);
   return { lines, ...count };
 }
+
+/** Runs one server. */
+const one = (binary, server, clients, at) => run(server.name, say => examine(binary, { ...resolve(server, at), dir: at.dir }, clients, say));
 
 async function main() {
   const options = readOptions();
@@ -156,9 +160,12 @@ async function main() {
     return;
   }
   const total = { passed: 0, failed: 0 };
+  const all = options.merged ? queue.splice(0) : [];
+  const tasks = all.length ? [() => run('merged', say => examineMerged(binary, all, options.clients, path.join(runDir, 'merged'), say))]
+    : queue.map(([server, at]) => () => one(binary, server, options.clients, at));
   const worker = async () => {
-    for (let next; (next = queue.shift());) {
-      const { lines, passed, failed } = await one(binary, next[0], options.clients, next[1]);
+    for (let next; (next = tasks.shift());) {
+      const { lines, passed, failed } = await next();
       console.log(lines.join('\n'));
       total.passed += passed;
       total.failed += failed;

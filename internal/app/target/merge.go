@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/era/seal"
 	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/names"
@@ -105,10 +104,10 @@ func (t *Set) route(name string) *proxy.Target {
 // mergeSettings is all that an endpoint of several servers is made from. While it stays equal the endpoint stays, with the sessions of its
 // clients; its members may change.
 type mergeSettings struct {
-	names             names.Style
-	strict            bool
-	self, key         string
-	catalogue, reader uint64
+	names                        names.Style
+	strict                       bool
+	self                         string
+	catalogue, reader, questions uint64
 }
 
 // refreshComponent is the name of the component that keeps the catalogue.
@@ -155,13 +154,9 @@ func noteServer(log zerolog.Logger) func(level, server, msg string, err error) {
 func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	c := b.Config
 	settings := mergeSettings{names: c.Style(e.group), strict: c.Listing.Strict || e.group != nil && e.group.Strict, self: string(b.Self),
-		key: c.Questions.StateKey.Reveal(), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
+		questions: b.Components.Number("questions"), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
 	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
-		sealer, err := seal.New([]byte(settings.key))
-		if err != nil {
-			return nil, err
-		}
-		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: sealer, StateTTL: c.Questions.TTL,
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL,
 			Strict: settings.strict, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
 	if err != nil {
