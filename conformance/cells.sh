@@ -26,6 +26,7 @@ FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v2-auto-sse v1-stdio v2-modern-stdio"
 
 NODE=$(command -v node)
+EVERYTHING=$HERE/node_modules/@modelcontextprotocol/server-everything/dist/index.js
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
 export DIFFERS=${DIFFERS:-$HERE/differs.tsv}
 export SUITE_TIMEOUT=${SUITE_TIMEOUT:-120}
@@ -139,7 +140,7 @@ start_upstream() {
   local era=${1%-*} transport=${1#*-} fixture=("$NODE" "$HERE/fixtures/everything.mjs")
   FIXTURE=
   if [ "$1" = npm-stdio ]; then
-    UPSTREAM=(-- "$NODE" "$HERE/node_modules/@modelcontextprotocol/server-everything/dist/index.js" stdio)
+    UPSTREAM=(-- "$NODE" "$EVERYTHING" stdio)
     return 0
   fi
   case $1 in
@@ -199,25 +200,27 @@ merge() {
   SERVED=(--config "$1/merged.toml")
 }
 
-# run_askable CELL REVISION LOG: runs the requirement set at a Dragoman that declares every client capability to the upstream. Then the upstream
-# also asks questions that a client cannot answer, and gets the protocol's error for them. In differs.tsv this cell is CELL+all.
-run_askable() {
-  local PROXY PORT status
-  configure --declare all "${UPSTREAM[@]}" >"$RUN/$1/askable.toml"
-  DRAGOMAN_UPSTREAMS_DEFAULT_SPARES=$spares start_proxy "$RUN/$1/askable.log" --config "$RUN/$1/askable.toml" || { echo "FAIL dragoman serve did not open its port" >"$3"; return 1; }
-  bounded "$3" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "$2" --cell "$1+all" --requirements; status=$?
-  stop "$PROXY"
+# run_official CELL FACE LOG: runs a face of the official suite. For set+all it is at a Dragoman that declares every client capability to the
+# upstream, which then also asks questions that a client cannot answer, and gets the protocol's error for them; in differs.tsv this cell is
+# CELL+all. With --merged a server from npm is a fourth one; of the names of tools both have `echo`.
+run_official() {
+  local PROXY='' PORT=$PORT status cell=$1 config=$RUN/$1/official.toml declare=() requirements=()
+  [[ $2 != set+all@* ]] || { cell+=+all; declare=(--declare all); }
+  [[ $2 != set* ]] || requirements=(--requirements)
+  if [ $merged = yes ] || [ "$cell" != "$1" ]; then
+    configure "${declare[@]}" "${UPSTREAM[@]}" >"$config"
+    [ $merged = no ] || printf '[upstreams.everything]\ncommand = ["%s", "%s", "stdio"]\n' "$NODE" "$EVERYTHING" >>"$config"
+    DRAGOMAN_UPSTREAMS_DEFAULT_SPARES=$spares start_proxy "$RUN/$1/official.log" --config "$config" || { echo "FAIL dragoman serve did not open its port" >"$3"; return 1; }
+  fi
+  bounded "$3" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${2#*@}" --cell "$cell" "${requirements[@]}"; status=$?
+  [ -z "$PROXY" ] || stop "$PROXY"
   return "$status"
 }
 
 # run_face CELL FACE LOG
 run_face() {
   local cell=$1 face=$2 log=$3 client=() options=() target=()
-  case $face in
-    suite@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell"; return ;;
-    set@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell" --requirements; return ;;
-    set+all@*) run_askable "$cell" "${face#*@}" "$log"; return ;;
-  esac
+  [[ $face != *@* ]] || { run_official "$cell" "$face" "$log"; return; }
   client=("$NODE" "$HERE/clients/${face%%-*}.mjs" --server "$cell" --face "$face" --known "$HERE/known.tsv" --results "$log.tsv" --timeout 20000)
   case $face in
     v2-modern-*) options=(--mode modern --expect modern) ;;
