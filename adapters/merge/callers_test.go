@@ -287,6 +287,10 @@ func TestChangesReachTheirCallers(t *testing.T) {
 				t.Errorf("a %s client sees %v", era, got)
 			}
 		}
+		k.change("ann", "newer")
+		if got := ann(); !strings.Contains(got, rules.ListChanged("tools")) || k.listening("ann") != 1 {
+			t.Errorf("the listen of ann is told %s; at the member it has %d listens", got, k.listening("ann"))
+		}
 		exBob.Cancel(proxy.ErrCancelled)
 		if got := bob(); got != proxy.ErrCancelled.Error() || len(other.pushed) != 0 {
 			t.Errorf("bob was told %s, and %d messages", got, len(other.pushed))

@@ -383,3 +383,28 @@ func TestClose(t *testing.T) {
 		}
 	}
 }
+
+// Of the notices that wait for a client one is kept for each thing, the newest, and no more than a number.
+func TestNoticesThatWait(t *testing.T) {
+	l := &listen{id: []byte("7"), wake: make(chan struct{}, 1)}
+	add := func(uri, more string) {
+		t.Helper()
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"` + more + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.add(&m)
+	}
+	add("demo://a", "")
+	add("demo://b", "")
+	add("demo://a", `,"title":"A"`)
+	if len(l.queue) != 2 || !strings.Contains(string(l.queue[0].Msg), `"title":"A"`) || !strings.Contains(string(l.queue[0].Msg), `subscriptionId":7`) {
+		t.Errorf("waiting are %s", l.queue)
+	}
+	for i := range maxNotices {
+		add(fmt.Sprint("demo://", i), "")
+	}
+	if len(l.queue) != maxNotices || !strings.Contains(string(l.queue[0].Msg), `"demo://0"`) || !strings.Contains(string(l.queue[maxNotices-1].Msg), fmt.Sprint("demo://", maxNotices-1)) {
+		t.Errorf("%d wait, from %s", len(l.queue), l.queue[0].Msg)
+	}
+}
