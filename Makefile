@@ -154,6 +154,7 @@ matrix: build packages ## all conformance tests in the long form; writes conform
 servers: build packages ## real stdio servers from npm, PyPI and Go, which must leave nothing behind; ARGS='--short SERVER_RE'
 	conformance/servers/setup.sh
 	conformance/servers/run.mjs $(ARGS)
+	@case "$(ARGS)" in *--short*) ;; *) conformance/servers/run.mjs --merged;; esac
 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short

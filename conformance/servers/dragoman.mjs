@@ -29,7 +29,7 @@ function configure(file, server, era, mark) {
   });
   const upstreams = server.members ? Object.fromEntries(server.members.map(one => [one.name, upstream(one)])) : { default: upstream(server) };
   const idle = server.members ? '60s' : `${IDLE}s`; // a merge of many slow servers takes longer to use
-  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: idle }, catalogue: { path: 'memory' }, tool_timeout: 60, drain_timeout: '1s', upstreams }));
+  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: idle }, catalogue: { path: 'memory' }, tool_timeout: 60, resource_timeout: 60, prompt_timeout: 60, drain_timeout: '1s', upstreams }));
 }
 
 const running = new Set();

@@ -44,6 +44,8 @@ export async function examineMerged(binary, queue, clients, dir, say) {
     for (const process of processesOf(clients)) {
       for (const [word, client, check, detail] of await use(process, dragoman.url, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
     }
+    const stdio = JSON.stringify([binary, 'stdio', '--config', path.join(dir, 'merged.json')]);
+    for (const [word, client, check, detail] of await use('v1-stdio', stdio, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
     dragoman.child.kill('SIGTERM');
     const [code] = await dragoman.ended;
     const gone = await until(() => dragoman.watch.alive().length === 0, 5000);

@@ -10,12 +10,17 @@ const PATIENCE = { timeout: 60_000 };
 const [kinds, url, file, hold] = process.argv.slice(2);
 const spec = JSON.parse(readFileSync(file, 'utf8'));
 
-/** The SDK v1, over streamable HTTP or HTTP+SSE. */
+/** The SDK v1, over streamable HTTP or HTTP+SSE, or, as v1-stdio, over stdio: URL is then a command line as JSON. */
 async function version1(kind, info) {
-  const [{ Client }, { SSEClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
-    ['index', 'sse', 'streamableHttp'].map(module => import(`@modelcontextprotocol/sdk/client/${module}.js`)));
+  const [{ Client }, { SSEClientTransport }, { StreamableHTTPClientTransport }, { StdioClientTransport }] = await Promise.all(
+    ['index', 'sse', 'streamableHttp', 'stdio'].map(module => import(`@modelcontextprotocol/sdk/client/${module}.js`)));
   const client = new Client(info, { capabilities: {} });
-  await client.connect(kind === 'v1-sse' ? new SSEClientTransport(new URL(url.replace(/mcp$/, 'sse'))) : new StreamableHTTPClientTransport(new URL(url)), PATIENCE);
+  const transports = {
+    'v1-sse': () => new SSEClientTransport(new URL(url.replace(/mcp$/, 'sse'))),
+    'v1-http': () => new StreamableHTTPClientTransport(new URL(url)),
+    'v1-stdio': () => { const [command, ...args] = JSON.parse(url); return new StdioClientTransport({ command, args, stderr: 'ignore' }); },
+  };
+  await client.connect(transports[kind](), PATIENCE);
   return { client, call: (tool, args, o) => client.callTool({ name: tool, arguments: args }, undefined, { ...PATIENCE, ...o }) };
 }
 
@@ -98,6 +103,10 @@ async function use(kind) {
   if (all.length === 0) return;
   await judge(kind, 'lists', () => lists(all[0]));
   await judge(kind, 'calls', async () => { for (const call of spec.calls) await check(all[0], call); return `${spec.calls.length} calls`; });
+  if (kind === 'v1-stdio') { // other sessions would be other Dragomans
+    await all[0].client.close();
+    return;
+  }
   await judge(kind, 'three sessions', async () => {
     all.push(...await Promise.all(['bob', 'cy'].map(name => connect(kind, name))));
     const each = all.flatMap(session => [...again, ...again].map(call => () => check(session, call)));
