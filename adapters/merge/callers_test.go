@@ -374,6 +374,42 @@ func TestServersThatNeedAToken(t *testing.T) {
 	}
 }
 
+// A member that first asks the client something is told that nobody can answer, and then lists to its callers, too. A list that it refuses
+// hides no other.
+func TestListsOfACallerThatIsAsked(t *testing.T) {
+	k, answered := newVault(), make(chan struct{})
+	var once sync.Once
+	asks := func(ex *proxy.Exchange) (proxy.Replies, error) {
+		m := &ex.Msg
+		switch {
+		case tokenOf(ex.Caller) == "nobody":
+		case m.Is("notifications/initialized"):
+			if err := ex.Session.Push([]byte(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)); err != nil {
+				t.Errorf("nobody takes what the server asks: %v", err)
+				once.Do(func() { close(answered) })
+			}
+		case m.IsResponse():
+			once.Do(func() { close(answered) })
+		case m.Is("tools/list"):
+			<-answered
+		case m.Is("resources/list"):
+			return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.Internal, "not today"))), nil
+		}
+		return k.do(ex)
+	}
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: asks}}})
+	r.apart = map[string]func(proxy.Caller) bool{"k": func(c proxy.Caller) bool { return c.Forwarded != nil }}
+	r.Start()
+	r.settled()
+	ask := r.asks(bearing("ann"))["modern"]
+	if got := ask("tools/list", ""); !slices.Equal(got.keysOf("tools", "name"), []string{"k.common", "k.secret-ann"}) || got.at("_meta", "io.dragoman/servers") != "" {
+		t.Errorf("tools: %v", got)
+	}
+	if got := ask("resources/list", ""); got.at("resources") != "[]" || got.at("_meta", "io.dragoman/servers") != `[{"name":"k","list":"not listed yet"}]` {
+		t.Errorf("resources: %v", got)
+	}
+}
+
 // A member that does not answer a caller delays nobody else, and is read on although the request that has begun it is cancelled.
 func TestSlowListsOfACaller(t *testing.T) {
 	k, begun, proceed := newVault(), make(chan struct{}), make(chan struct{})

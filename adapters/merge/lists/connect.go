@@ -66,10 +66,11 @@ const declared = `{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"
 type legacyConnection struct {
 	r       *reader
 	session *proxy.Session
+	lasting bool // the reader is told of changes
 }
 
 func (r *reader) openLegacy(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
-	c, gone := &legacyConnection{r: r}, make(chan struct{})
+	c, gone := &legacyConnection{r: r, lasting: lasting}, make(chan struct{})
 	c.session = proxy.NewSession(r.of.opt.NewID()+"/"+r.name, "merge", r.name, caller, time.Now())
 	c.session.OnEnd(func() { close(gone) })
 	m, err := c.Ask(ctx, "initialize", []wire.Change{{Key: "protocolVersion", Value: wire.AppendText(nil, rules.LegacyVersion)}, {Key: "capabilities", Value: []byte(declared)}, {Key: "clientInfo", Value: r.of.opt.Info}})
@@ -82,9 +83,7 @@ func (r *reader) openLegacy(ctx context.Context, caller proxy.Caller, lasting bo
 	}
 	d := catalogue.Description{Revision: string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)), Capabilities: bytes.Clone(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw)),
 		Info: bytes.Clone(wire.Get(m.Raw, m.Result, "serverInfo").Of(m.Raw)), Instructions: string(wire.Get(m.Raw, m.Result, "instructions").Text(m.Raw))}
-	if lasting {
-		c.session.SetOutlet(c)
-	}
+	c.session.SetOutlet(c)
 	if done, err := wire.Scan([]byte(rules.Initialized)); err == nil {
 		session.Deliver(c.session, &proxy.Exchange{Msg: done, Caller: caller, Target: r.name, Own: true}, r.server.Load().Do)
 	}
@@ -102,7 +101,7 @@ func (c *legacyConnection) Push(msg []byte) error {
 	m, err := wire.Scan(msg)
 	switch {
 	case err != nil:
-	case m.Kind == wire.Notification:
+	case m.Kind == wire.Notification && c.lasting:
 		c.r.heard(&m)
 	case m.Kind == wire.Request:
 		refuse(c.session, &m, c.r.server.Load().Do)

@@ -2,6 +2,7 @@ package lists
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +140,7 @@ func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
 	ctx, cancel := context.WithTimeout(o.r.ctx, fetchTime)
 	defer cancel()
 	late := time.AfterFunc(ownWait, o.late)
-	next, ttl, err := o.r.readFor(ctx, caller)
+	next, ttl, err := o.r.readFor(ctx, caller, o.shown.Load())
 	late.Stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,8 +205,9 @@ func alike(a, b *catalogue.Server) bool {
 	return true
 }
 
-// readFor reads what the server shows a caller, and for how long that is believed.
-func (r *reader) readFor(ctx context.Context, caller proxy.Caller) (next *catalogue.Server, ttl time.Duration, err error) {
+// readFor reads what the server shows a caller, and for how long that is believed. A list that the server refuses, unless it is the only
+// one, stays as it was before.
+func (r *reader) readFor(ctx context.Context, caller proxy.Caller, before *catalogue.Server) (next *catalogue.Server, ttl time.Duration, err error) {
 	own, described, err := r.open(ctx, caller, false)
 	if err != nil {
 		return nil, 0, err
@@ -217,12 +219,20 @@ func (r *reader) readFor(ctx context.Context, caller proxy.Caller) (next *catalo
 		*next = *public
 	}
 	next.Description, next.Presence, next.Since = described, catalogue.There, time.Now()
+	var refused *refusedError
+	read := false
 	for kind := range catalogue.Kinds {
 		l := catalogue.List{}
 		if own.has(kind) {
-			if l, err = Fetch(ctx, own, kind); err != nil {
+			l, err = Fetch(ctx, own, kind)
+			if errors.As(err, &refused) {
+				next.Lists[kind] = before.Lists[kind]
+				continue
+			}
+			if err != nil {
 				return nil, 0, err
 			}
+			read = true
 		}
 		if l.TTL > 0 {
 			ttl = min(ttl, l.TTL)
@@ -232,6 +242,9 @@ func (r *reader) readFor(ctx context.Context, caller proxy.Caller) (next *catalo
 			l.Items = public.Lists[kind].Items // one copy is enough
 		}
 		next.Lists[kind] = &l
+	}
+	if refused != nil && !read {
+		return nil, 0, refused
 	}
 	return next, ttl, nil
 }
