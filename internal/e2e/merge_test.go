@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/goccy/go-json"
@@ -283,5 +285,80 @@ func TestRightsAtSeveralServers(t *testing.T) {
 	}
 	if n := r.sum("dragoman_tool_calls_total", "server", "b", "tool", "echo"); n != 4 {
 		t.Errorf("%v calls of echo at b", n)
+	}
+}
+
+// While one member is killed, one answers nothing, one is slow, and one lies, every call at the others is answered as ever, lists stay whole,
+// and each failure names its server.
+func TestBadMembersDisturbNoOthers(t *testing.T) {
+	t.Parallel()
+	named := func(u *upstream, name string) string { return strings.Replace(u.toml(""), "default", name, 1) }
+	killed := newRestartable(t, "legacy")
+	mute, slow, liar, good, old := newUpstream(t, "modern"), newUpstream(t, "legacy"), newUpstream(t, "modern"), newUpstream(t, "modern"), newUpstream(t, "legacy")
+	for u, tool := range map[*upstream]string{mute: "hush", slow: "crawl", good: "fine", old: "aged"} {
+		u.on("tools/list", func(c *call) {
+			c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"` + tool + `","inputSchema":{"type":"object"}}]}`)
+		})
+		u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[],"by":"` + tool + `"}`) })
+	}
+	for _, u := range []*upstream{killed.upstream, mute, slow, liar, good, old} {
+		for _, method := range []string{"prompts/list", "resources/list", "resources/templates/list", "subscriptions/listen"} {
+			u.on(method, func(c *call) { c.error(200, `{"code":-32601,"message":"no"}`) })
+		}
+	}
+	var pages atomic.Int64
+	liar.on("tools/list", func(c *call) {
+		pages.Add(1)
+		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":7},{"inputSchema":[]},"no",{"name":"lie","inputSchema":{"type":"object"}}],"nextCursor":"again"}`)
+	})
+	liar.on("tools/call", func(c *call) { c.raw(200, jsonType, `{"jsonrpc":"2.0","id":$ID,"result":{]`) })
+	r := startRig(t, "tool_timeout = 1\nnames.prefix = \"conflict\"\n"+named(killed.upstream, "killed")+named(mute, "mute")+named(slow, "slow")+named(liar, "liar")+named(good, "good")+named(old, "old"), true)
+	release := make(chan struct{})
+	mute.on("tools/call", func(c *call) { <-release })
+	slow.on("tools/call", func(c *call) { <-release; c.result(`{"content":[],"by":"crawl"}`) })
+	ask := func(tool string) string {
+		return r.must("POST", "/mcp", modernAsk("tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, tool)), modernHeaders("tools/call", tool)...).body
+	}
+	stop := make(chan struct{})
+	var bad, steady sync.WaitGroup
+	for _, tool := range []string{"hush", "crawl", "lie", "ok"} {
+		bad.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if body := ask(tool); tool != "ok" && tool != "crawl" && !strings.Contains(body, `"error"`) {
+					t.Errorf("%s: %s", tool, body)
+					return
+				}
+			}
+		})
+	}
+	killed.kill()
+	for _, tool := range []string{"fine", "aged"} {
+		steady.Go(func() {
+			for range 200 {
+				if body := ask(tool); !strings.Contains(body, `"by":"`+tool+`"`) {
+					t.Errorf("%s: %s", tool, body)
+					return
+				}
+			}
+		})
+	}
+	for range 50 {
+		if got, want := toolsOf(t, r.must("GET", "/tools", "").body), []string{"aged", "crawl", "fine", "hang", "hush", "lie", "ok"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+			break
+		}
+	}
+	steady.Wait()
+	close(stop)
+	close(release)
+	bad.Wait()
+	mentions(t, ask("ok"), "killed")
+	if n := pages.Load(); n > 20 {
+		t.Errorf("the list without end was read %d times", n)
 	}
 }
