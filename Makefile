@@ -184,6 +184,7 @@ faulted:
 
 policied: build packages ## the short conformance tests with every policy on
 	conformance/policies/with.sh conformance/cells.sh --short
+	conformance/policies/with.sh conformance/cells.sh --short --merged
 	conformance/policies/with.sh conformance/client-suite.sh --short
 	conformance/policies/with.sh conformance/rest/servers.py --brief --jobs 3
 	conformance/servers/setup.sh
