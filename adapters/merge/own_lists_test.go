@@ -66,6 +66,10 @@ func TestListsOfOneSession(t *testing.T) {
 	if got := r.call("tools/list", "").keysOf("tools", "name"); slices.Contains(got, "s.secret") {
 		t.Errorf("a modern client sees %v", got)
 	}
+	c := r.client(p.session)
+	if first := c.view(proxy.Caller{}); first != c.view(proxy.Caller{}) || first == r.view(proxy.Caller{}) {
+		t.Error("the client's view is made anew each time, or is that of all")
+	}
 	if got := p.call("tools/call", `"name":"secret","arguments":{}`); got.err != nil || got.raw == "" {
 		t.Errorf("the client's own tool by its plain name: %v", got)
 	}
@@ -148,5 +152,27 @@ func TestStrict(t *testing.T) {
 	}
 	if got := r.call("prompts/list", ""); got.err == nil {
 		t.Errorf("never listed: %v", got)
+	}
+}
+
+// A list that is the same in a client's session does not belong to the client: it shares what others see.
+func TestListsThatAreTheSameInASession(t *testing.T) {
+	r, p, _, sessions := talkers(t, true)
+	r.catalogue.SetList("a", catalogue.Tools, catalogue.List{})
+	for _, differs := range []bool{true, false} {
+		if differs {
+			r.catalogue.SetList("a", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}})
+		} else {
+			r.catalogue.SetList("a", catalogue.Tools, catalogue.List{})
+		}
+		if err := sessions[0].Push([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.call("tools/list", ""); got.err != nil || len(got.keysOf("tools", "name")) != 0 {
+			t.Errorf("the client sees %v", got)
+		}
+		if own := r.client(p.session).view(proxy.Caller{}) != r.view(proxy.Caller{}); own != differs {
+			t.Errorf("the client has a view of its own: %v, want %v", own, differs)
+		}
 	}
 }
