@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/merge"
 	"dragoman/internal/app/component"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
@@ -81,8 +82,7 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	warn(cfg, a.Log)
 	g.Probe(ctx, make(chan error, len(g.Targets.Fresh)))
 	moved := g.moved(before)
-	a.Retiring.Go(func() { a.retire(g.Cfg.DrainTimeout, left) })
-	a.Retiring.Go(func() { a.retireSessions(g.Cfg.DrainTimeout, moved) })
+	a.Retiring.Go(func() { a.retire(g.Cfg.DrainTimeout, left, moved) })
 	return held, nil
 }
 
@@ -99,10 +99,11 @@ func (g *Generation) moved(before *Generation) (all []*proxy.Session) {
 // endCheck is how often a session that is to end is asked whether it is idle.
 const endCheck = 50 * time.Millisecond
 
-// retireSessions ends sessions as soon as no request runs in them, and at the latest after limit, or when the proxy drains.
-func (a *App) retireSessions(limit time.Duration, all []*proxy.Session) {
-	ctx, cancel := context.WithTimeout(a.draining, limit)
-	defer cancel()
+// errMoved is the reason why a session ends whose endpoint something else serves.
+var errMoved = proxy.Errf(proxy.SessionLost, "the servers behind this endpoint have changed; send initialize to open a new session")
+
+// retireSessions ends sessions as soon as no request runs in them, and at the latest when ctx ends.
+func retireSessions(ctx context.Context, all []*proxy.Session) {
 	tick := time.NewTicker(endCheck)
 	defer tick.Stop()
 	for {
@@ -111,7 +112,7 @@ func (a *App) retireSessions(limit time.Duration, all []*proxy.Session) {
 			if busy && ctx.Err() == nil {
 				return false
 			}
-			s.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the servers behind this endpoint have changed; send initialize to open a new session"))
+			s.EndFor(proxy.Expired, errMoved)
 			return true
 		})
 		if len(all) == 0 {
@@ -125,8 +126,8 @@ func (a *App) retireSessions(limit time.Duration, all []*proxy.Session) {
 }
 
 // retire closes the components that a new generation does not use. It waits for the requests that run at replaced
-// upstreams until limit has passed, or until the proxy drains.
-func (a *App) retire(limit time.Duration, left component.Left) {
+// upstreams, and in sessions whose endpoint something else serves, until limit has passed, or until the proxy drains.
+func (a *App) retire(limit time.Duration, left component.Left, moved []*proxy.Session) {
 	ctx, cancel := context.WithTimeout(a.draining, limit)
 	defer cancel()
 	replaced := component.Values[*target.Upstream](left)
@@ -138,7 +139,11 @@ func (a *App) retire(limit time.Duration, left component.Left) {
 			}
 		})
 	}
+	waits.Go(func() { retireSessions(ctx, moved) })
 	waits.Wait()
+	for _, merged := range component.Values[*merge.Upstream](left) {
+		merged.Dismiss(errMoved)
+	}
 	for _, u := range replaced {
 		u.Dismiss(proxy.Errf(proxy.SessionLost, "the configuration of this server has changed; send initialize to open a new session"))
 	}
