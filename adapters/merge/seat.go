@@ -331,11 +331,14 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 			k.ex.NotProcessed = false // the client's session goes on
 			return m, k.why(err)
 		}
-		if k.reply, err = m.Settle(k.reply); err != nil {
-			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
-		}
 		if m.Kind == wire.Result {
 			k.s.subscribed(&k.inner.Msg)
+			if !view.MayHaveURIs(m.Raw) && handles.TaskPlaces(nil, m, &k.ex.Msg) == nil { // most results
+				return m, nil
+			}
+		}
+		if k.reply, err = m.Settle(k.reply); err != nil {
+			return nil, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
 		}
 		if k.s.public(k.v, m, &k.ex.Msg) {
 			return m, nil
