@@ -130,7 +130,7 @@ func TestRouter(t *testing.T) {
 	f("groups/a", `no group "a" is configured; there is g`)
 	f("g", `no server "g" is configured; there is a, b`)
 	r.Swap(NewTable(nil, named("a"), named("b")))
-	f("", "no server is configured")
+	f("", "/servers/NAME/mcp with NAME one of a, b")
 	f("groups/a", `no group "a" is configured; there is none`)
 	order := ""
 	policy := func(name string) Policy {

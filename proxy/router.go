@@ -55,7 +55,7 @@ func (t *Table) Find(server string) (*Target, *Error) {
 	case isGroup:
 		err = Errf(ServerUnknown, "no group %q is configured; there is %s", group, cmp.Or(names, "none"))
 	case server == "":
-		err = Errf(ServerUnknown, "no server is configured")
+		err = Errf(ServerUnknown, "this path is of no server; name one: /servers/NAME/mcp with NAME one of %s", cmp.Or(names, "none"))
 	}
 	err.Data = fmt.Appendf(nil, `{"code":%q,"retryable":%t,"servers":[`, err.Name, err.Retryable)
 	for i, name := range sorted {

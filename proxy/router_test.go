@@ -17,8 +17,8 @@ func TestRouterRefuses(t *testing.T) {
 	a, b := &counted{}, &counted{}
 	r := NewRouter(NewTable(nil, &Target{"a", a}, &Target{"b", b}))
 	for want, ex := range map[string]*Exchange{
-		"no server is configured":                    {},
-		`no server "c" is configured; there is a, b`: {Server: "c"},
+		"this path is of no server; name one: /servers/NAME/mcp with NAME one of a, b": {},
+		`no server "c" is configured; there is a, b`:                                   {Server: "c"},
 	} {
 		if _, err := r.Do(ex); AsError(err).Name != ServerUnknown.Name || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

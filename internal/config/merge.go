@@ -34,7 +34,7 @@ func (c *Config) Members() (members []*Upstream) {
 // Merged reports whether /mcp and the paths beside it serve several servers as one.
 func (c *Config) Merged() bool {
 	members := len(c.Members())
-	return members > 1 || members == 1 && c.Merge == always
+	return c.Merge != never && members > 1 || members == 1 && c.Merge == always
 }
 
 // Unnamed returns the only server that is behind /mcp and the paths beside it; nil: there is none, or several are merged.
@@ -56,8 +56,8 @@ func (c *Config) Style(group *Group) names.Style {
 
 func (c *Config) mergeKeys() []setting {
 	return []setting{
-		{key: "merge", std: Auto, doc: "when the servers are one at /mcp: auto, if there are several; always, also if there is one",
-			field: field.Enum{At: &c.Merge, Values: []string{Auto, always}}},
+		{key: "merge", std: Auto, doc: "when the servers are one at /mcp: auto, if there are several; always, also if there is one; never, then each is at /servers/NAME only",
+			field: field.Enum{At: &c.Merge, Values: []string{Auto, always, never}}},
 		{key: "names.prefix", std: always, doc: "when the name of a tool or prompt of several servers begins with that of its server: always, on a conflict, or never",
 			field: field.Enum{At: &c.Names.Prefix, Values: []string{always, onConflict, never}}},
 		{key: "names.separator", std: names.DefaultSeparator, doc: "what stands between the name of a server and that of its tool", field: separatorField(&c.Names.Separator, false)},

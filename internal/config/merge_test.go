@@ -29,7 +29,8 @@ func TestMembers(t *testing.T) {
 		"[upstreams.a]\nurl = \"http://127.0.0.1:1/mcp\"\nfallback = \"b\"\n[upstreams.b]\nurl = \"http://127.0.0.1:2/mcp\"": {"a", false},
 		"[upstreams.a]\nurl = \"http://127.0.0.1:1/mcp\"":                                                                    {"a", false},
 		"merge = \"always\"\n[upstreams.a]\nurl = \"http://127.0.0.1:1/mcp\"":                                                {"a", true},
-		"merge = \"always\"": {"", false},
+		"merge = \"always\"":          {"", false},
+		"merge = \"never\"\n" + three: {"a b c", false},
 	} {
 		cfg, err := load(t, testkit.WriteFile(t, "m.toml", text), nil)
 		if err != nil {

@@ -98,6 +98,7 @@ func (s *scenario) servers() []server { return slices.Concat(s.good, s.bad) }
 // The timeouts of a scenario's Dragoman are short, so that they often expire in a run.
 const (
 	preamble = `listen = "127.0.0.1:0"
+merge = "never"
 drain_timeout = "3s"
 [admin]
 listen = "127.0.0.1:0"
