@@ -97,7 +97,7 @@ func (c *client) view(caller proxy.Caller) *view.View {
 	return c.own
 }
 
-// shown is what members list at one moment.
+// shown holds the lists of the members at one moment.
 type shown struct {
 	at   *membership
 	snap *catalogue.Snapshot

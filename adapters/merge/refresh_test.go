@@ -60,7 +60,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// Servers that list a tool only to clients that can be asked list it here, too. What they ask Dragoman's own session has an answer.
+// Servers that list a tool only to clients that can be asked list it here, too. Dragoman's own session refuses their questions.
 func TestQuestionsToDragoman(t *testing.T) {
 	for name, test := range map[string]struct {
 		modern bool

@@ -11,8 +11,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// The queue of a stream has a bound in bytes, which counts frames and not the head; a single event may be larger. What was written before
-// the handler returned is sent afterwards.
+// The queue of a stream has a bound in bytes, which counts frames and not the head; a single event may be larger. Events
+// written before the handler returned are sent afterwards.
 func TestQueueBeforeTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -99,8 +99,8 @@ type template struct {
 	matches *regexp.Regexp
 }
 
-// owner returns the server to which a URI belongs; empty: none of those behind the endpoint. What belongs to a server that shows the caller
-// lists of its own is not known by what it shows others.
+// owner returns the server to which a URI belongs; empty: none of those behind the endpoint. A server that shows the caller lists
+// of its own is not the owner by the lists that it shows others.
 func (v *View) owner(uri string) string {
 	owner := v.snap.Owner(uri)
 	if v.members()[owner] == nil || slices.ContainsFunc(v.own, func(s *catalogue.Server) bool { return s.Name == owner }) {

@@ -74,7 +74,7 @@ func NewMaker(opt Options) *Maker {
 	return k
 }
 
-// View is what a caller may see of all servers, at one moment. It does not change, and is safe for concurrent use.
+// View holds the lists of all servers at one moment, as far as a caller may see them. It does not change, and is safe for concurrent use.
 type View struct {
 	of     *Maker
 	snap   *catalogue.Snapshot
@@ -148,7 +148,7 @@ type lazy struct {
 	list *list
 }
 
-// list is what a caller sees of one kind.
+// list holds the entries of one kind that a caller sees.
 type list struct {
 	entries []entry
 	table   *names.Table // of tools and prompts

@@ -25,7 +25,7 @@ var Tables = map[string]Table{
 	"cache":                          {Doc: "Results that modern servers allow to be cached."},
 	"names":                          {Doc: "How clients call the tools and prompts of several servers at one endpoint."},
 	"listing":                        {Doc: "Lists of several servers of which one is away."},
-	"catalogue":                      {Doc: "What several servers offer, kept over a restart."},
+	"catalogue":                      {Doc: "The lists of several servers, kept over a restart."},
 	"groups":                         {Doc: "Some of the servers as one, each group at /groups/NAME/mcp.", Names: config.UpstreamName.String()},
 	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
 	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},
