@@ -117,17 +117,19 @@ func legacyVersion(ex *proxy.Exchange) string {
 	return ""
 }
 
-// resolve finds out for which member a request is. A name that says nothing of its server is looked up once every member was asked for
-// its lists.
+// resolve finds out for which member a request is. A name that says nothing of its server is looked up again once every member was asked
+// for its lists.
 func (u *Upstream) resolve(ex *proxy.Exchange, sees func(proxy.Caller) *view.View) (*view.View, view.Destination, error) {
 	v := sees(ex.Caller)
-	if kind, certain := v.Certain(&ex.Msg); !certain {
-		if err := u.awaitFirst(ex, kind); err != nil {
-			return nil, view.Destination{}, err
-		}
-		v = sees(ex.Caller)
-	}
 	d, err := v.Destination(&ex.Msg)
+	if !d.Certain && !u.opt.Lists.Settled() {
+		if err := u.awaitFirst(ex, d.Kind); err != nil {
+			return nil, d, err
+		}
+		ex.Clock.Waited()
+		v = sees(ex.Caller)
+		d, err = v.Destination(&ex.Msg)
+	}
 	if err != nil {
 		return nil, d, err
 	}

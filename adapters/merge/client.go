@@ -245,7 +245,7 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, err
 		}
 	}
-	if ex.Msg.Is("resources/read") && strings.HasPrefix(d.Original, "ui://") {
+	if strings.HasPrefix(d.Original, "ui://") && ex.Msg.Is("resources/read") {
 		c.mu.Lock()
 		c.apps[d.Server] = true
 		c.mu.Unlock()
@@ -312,11 +312,15 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 		if !notProcessed || again || ex.Err() != nil {
 			return nil, why
 		}
+		ex.Clock.Waited()
 	}
 }
 
 // inSession makes a server that is unknown a wrong parameter: its own status would end the client's session, see lost.
 func inSession(err error) error {
+	if err == nil {
+		return nil // without the allocation below
+	}
 	var e *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.ServerUnknown.Name {
 		return err

@@ -60,6 +60,7 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 		c.mu.Unlock()
 		s.session.OnEnd(s.end)
 		s.open(ex)
+		ex.Clock.Waited()
 		return s, s.opened(ex)
 	}
 	c.mu.Unlock()
@@ -73,6 +74,7 @@ func (c *client) seat(ex *proxy.Exchange, m *member) (*seat, error) {
 	}
 	select {
 	case <-s.ready:
+		ex.Clock.Waited()
 		return s, s.opened(ex)
 	case <-ex.Done():
 		return nil, ex.Err()
@@ -166,6 +168,9 @@ func (s *seat) setLevel(ex *proxy.Exchange, level string) {
 
 // subscribed notes the subscription that a request has made or ended. Of more than maxSubscribed at a member some are not noted.
 func (s *seat) subscribed(m *wire.Message) {
+	if !m.URI.Present() { // almost always
+		return
+	}
 	on := m.Is("resources/subscribe")
 	if !on && !m.Is("resources/unsubscribe") {
 		return
@@ -293,6 +298,7 @@ func (k *seatCall) begin(own *wire.Message) (err error) {
 		return proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
 	}
 	inner.Inherit(ex)
+	inner.Clock = ex.Clock
 	k.inner, k.of = inner, inner.Ticket()
 	ex.Attach(k)
 	return nil
@@ -309,6 +315,7 @@ func (k *seatCall) end() {
 func (k *seatCall) learn() {
 	ex, inner := k.ex, k.inner
 	ex.Target, ex.UpstreamEra, ex.RefusedBy, ex.Replayed, ex.Allowance = inner.Target, inner.UpstreamEra, inner.RefusedBy, inner.Replayed, inner.Allowance
+	ex.Clock = inner.Clock
 	ex.Polled.Store(inner.Polled.Load())
 	ex.Lasting.Store(inner.Lasting.Load())
 }

@@ -163,13 +163,16 @@ func (r *Refresher) Seen(server string, answers bool) {
 	}
 }
 
+// Settled reports whether Await has nothing to wait for, whoever asks: every server was asked once, and none shows a caller lists of its own.
+func (r *Refresher) Settled() bool { return r.untried.Load() == 0 && r.contextual.Load() == nil }
+
 // Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that belong to the
 // caller are up to date, for 5 s at most.
 func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Caller, kind catalogue.Kind) error {
-	if r.untried.Load() == 0 { // almost always
-		if r.contextual.Load() == nil {
-			return nil
-		}
+	switch {
+	case r.Settled(): // almost always
+		return nil
+	case r.untried.Load() == 0:
 		return r.AwaitOwn(ctx, servers, caller)
 	}
 	var waits []<-chan struct{}

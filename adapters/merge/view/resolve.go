@@ -270,26 +270,33 @@ func about(m *wire.Message) (at wire.Span, kind catalogue.Kind) {
 // Destination is the server that a request is for, and what the request is about.
 type Destination struct {
 	names.Name
-	At wire.Span // of the name or URI in the request
+	At   wire.Span // of the name or URI in the request
+	Kind catalogue.Kind
+	// Certain means that lists which are not known yet cannot lead the request elsewhere.
+	Certain bool
 }
 
-// Destination finds out for which server a request is.
+// Destination finds out for which server a request is. Kind and Certain are set also if there is none.
 func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
-	var kind catalogue.Kind
-	d.At, kind = about(m)
+	d.At, d.Kind = about(m)
 	if !d.At.IsString(m.Raw) {
+		d.Certain = true
 		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
 	}
 	name := string(m.Text(d.At))
 	server, err := v.explicit(m)
 	if err != nil {
+		d.Certain = true
 		return d, err
 	}
-	if kind == catalogue.Tools || kind == catalogue.Prompts {
-		d.Name, err = v.named(kind, name, server)
-	} else {
-		d.Name, err = v.located(name, server)
+	if d.Kind == catalogue.Tools || d.Kind == catalogue.Prompts {
+		d.Certain = server != "" || v.list(d.Kind).table.Certain(name)
+		d.Name, err = v.named(d.Kind, name, server)
+		return d, err
 	}
+	_, _, long := names.SplitURI(name)
+	d.Certain = server != "" || long || v.owner(name) != ""
+	d.Name, err = v.located(name, server)
 	return d, err
 }
 
@@ -298,18 +305,4 @@ func (v *View) At(m *wire.Message, server string) (d Destination, ok bool) {
 	name := string(m.Text(m.Name))
 	d = Destination{Name: names.Name{Server: server, Original: name}, At: m.Name}
 	return d, slices.Contains(v.list(catalogue.Tools).table.Servers(name), server)
-}
-
-// Certain reports whether the server of a request does not depend on lists that are not known yet, and of which kind these are.
-func (v *View) Certain(m *wire.Message) (catalogue.Kind, bool) {
-	at, kind := about(m)
-	name := string(m.Text(at))
-	switch {
-	case wire.Get(m.Raw, m.Meta, proxy.MetaServer).Present():
-		return kind, true
-	case kind == catalogue.Tools || kind == catalogue.Prompts:
-		return kind, v.list(kind).table.Certain(name)
-	}
-	_, _, prefixed := names.SplitURI(name)
-	return kind, prefixed || v.owner(name) != ""
 }

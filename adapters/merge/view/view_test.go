@@ -197,7 +197,7 @@ func TestOtherServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, certain := v.Certain(&m); certain {
+	if d, _ := v.Destination(&m); d.Certain {
 		t.Error("the owner of a URI is certain, and is another server")
 	}
 }
