@@ -249,6 +249,18 @@ func (u *Upstream) WatchProbe(f func(step string)) { u.keeper.Watch(f) }
 // Both returns the profile of both eras: it also probes a modern server for its legacy side.
 func (u *Upstream) Both(ctx context.Context) (*probe.Profile, error) { return u.keeper.Both(ctx) }
 
+// Dual reports whether a modern server serves legacy clients by a legacy side, in sessions of theirs. It probes for that as Both does.
+func (u *Upstream) Dual(ctx context.Context) (bool, error) {
+	if u.pooled() {
+		return false, nil
+	}
+	v, err := u.Both(ctx)
+	if err != nil {
+		return false, err
+	}
+	return v.Modern && v.Legacy && !v.Bare, nil
+}
+
 // Ready reports whether the server has been reached and its era is known.
 func (u *Upstream) Ready() bool { return u.keeper.Ready() }
 

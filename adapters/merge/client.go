@@ -162,7 +162,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
 		return nil, err
 	}
-	v := u.view(ex.Caller)
+	v := u.viewOf(legacyClient(ex.Caller))
 	u.client(ex.Session)
 	var instructions []byte
 	if text := v.Instructions(); text != "" {

@@ -144,8 +144,8 @@ func (l *listen) start(ctx context.Context) bool {
 // startWatch starts watch with what the caller sees now: what changes after the acknowledgement is told.
 func (l *listen) startWatch(ctx context.Context) bool {
 	at, own := l.u.now.Load(), l.u.opt.Lists.OwnChanged()
-	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, l.caller) // if the listen has ended, so does what follows
-	before := at.view(l.u.opt.Lists, l.caller)
+	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, lists.Client{Caller: l.caller}) // if the listen has ended, so does what follows
+	before := at.view(l.u.opt.Lists, lists.Client{Caller: l.caller})
 	l.follow(ctx, at)
 	return l.u.work.Spawn(func() { l.watch(ctx, at, own, before) })
 }
@@ -153,7 +153,7 @@ func (l *listen) startWatch(ctx context.Context) bool {
 // follow opens branches at members that show the caller lists of its own, since they tell nobody else when these change.
 func (l *listen) follow(ctx context.Context, at *membership) {
 	l.apart = slices.DeleteFunc(l.apart, func(m *member) bool { return at.members[m.Name] != m })
-	for _, s := range l.u.opt.Lists.Own(at.order, l.caller) {
+	for _, s := range l.u.opt.Lists.Own(at.order, lists.Client{Caller: l.caller}) {
 		m := at.members[s.Name]
 		announced := slices.DeleteFunc(lists.Announced(s.Capabilities), func(list string) bool { return !slices.Contains(l.lists, list) })
 		if len(announced) == 0 || slices.Contains(l.apart, m) {
@@ -249,11 +249,11 @@ func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{},
 		case <-l.u.catalogue().Changed(before.Snapshot().Version):
 		}
 		at, own = l.u.now.Load(), l.u.opt.Lists.OwnChanged()
-		if l.u.opt.Lists.AwaitOwn(ctx, at.order, l.caller) != nil {
+		if l.u.opt.Lists.AwaitOwn(ctx, at.order, lists.Client{Caller: l.caller}) != nil {
 			return
 		}
 		l.follow(ctx, at)
-		now := at.view(l.u.opt.Lists, l.caller)
+		now := at.view(l.u.opt.Lists, lists.Client{Caller: l.caller})
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
@@ -325,7 +325,7 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 		case m.Is(handles.TaskStatus):
 			b.taskChanged(m)
 		case lists.Changed(m) != nil:
-			b.l.u.opt.Lists.Changed(b.member.Name, b.l.caller)
+			b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
 		}
 	}
 }
@@ -345,7 +345,7 @@ func (b *branch) acknowledged(m *wire.Message, again bool) {
 		return
 	}
 	if b.lists != nil {
-		b.l.u.opt.Lists.Changed(b.member.Name, b.l.caller)
+		b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
 	}
 	for _, n := range rules.AllChanged(nil, b.uris) {
 		if m, err := wire.Scan(n.Msg); err == nil {

@@ -148,18 +148,26 @@ func (u *Upstream) member(name string) (*member, error) {
 	return nil, removed(name)
 }
 
-// view returns what a caller sees now.
+// view returns what a caller sees now as a modern client.
 func (u *Upstream) view(caller proxy.Caller) *view.View {
-	return u.now.Load().view(u.opt.Lists, caller)
+	return u.viewOf(lists.Client{Caller: caller})
 }
 
-// view returns what a caller sees of the members.
-func (at *membership) view(of *lists.Refresher, caller proxy.Caller) *view.View {
+// viewOf returns what a client sees now.
+func (u *Upstream) viewOf(who lists.Client) *view.View { return u.now.Load().view(u.opt.Lists, who) }
+
+// view returns what a client sees of the members.
+func (at *membership) view(of *lists.Refresher, who lists.Client) *view.View {
 	snap := of.Catalogue().Snapshot()
-	if own := of.Own(at.order, caller); own != nil {
-		return at.views.Own(snap, caller, own)
+	if own := of.Own(at.order, who); own != nil {
+		return at.views.Own(snap, who.Caller, own)
 	}
-	return at.views.Of(snap, caller)
+	return at.views.Of(snap, who.Caller)
+}
+
+// legacyClient returns a caller as a legacy client.
+func legacyClient(caller proxy.Caller) lists.Client {
+	return lists.Client{Caller: caller, Legacy: true}
 }
 
 // SetMembers replaces the members, while requests run. A member of a name that was one before keeps its clients' sessions, and serves all
@@ -252,8 +260,8 @@ func (x *listens) end() {
 	}
 }
 
-// awaitFirst waits until each member of which no list of a kind was known was asked once, and until the lists that belong to the caller are
-// up to date, for a time.
+// awaitFirst waits until each member of which no list of a kind was known was asked once, and until the lists that the client is shown are up
+// to date, for a time.
 func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
-	return u.opt.Lists.Await(ex, u.now.Load().order, ex.Caller, kind)
+	return u.opt.Lists.Await(ex, u.now.Load().order, lists.Client{Caller: ex.Caller, Legacy: ex.Client.Era == proxy.Legacy}, kind)
 }

@@ -21,7 +21,7 @@ func (s *seat) heard(m *wire.Message) {
 	}
 	s.mu.Unlock()
 	if kinds != nil {
-		s.c.u.opt.Lists.Changed(s.member.Name, s.c.session.Reader())
+		s.c.u.opt.Lists.Changed(s.member.Name, legacyClient(s.c.session.Reader()))
 	}
 }
 
@@ -49,7 +49,7 @@ func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
 		return false
 	}
 	own := &l
-	if of := s.c.u.view(ex.Caller).Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
+	if of := s.c.u.viewOf(legacyClient(ex.Caller)).Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
 		own = nil
 	}
 	l.Private = true
@@ -74,7 +74,7 @@ func (a seatAsker) Ask(_ context.Context, method string, params []wire.Change) (
 
 // view returns what the client sees: as others with its rights, but for lists of its own.
 func (c *client) view(caller proxy.Caller) *view.View {
-	base := c.u.view(caller)
+	base := c.u.viewOf(legacyClient(caller))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.base == base && c.own != nil {
@@ -101,13 +101,13 @@ func (c *client) view(caller proxy.Caller) *view.View {
 type shown struct {
 	at   *membership
 	snap *catalogue.Snapshot
-	own  []*catalogue.Server // of snap: those that list something to the caller alone
+	own  []*catalogue.Server // of snap: those that do not show the client what the catalogue has
 }
 
-// shown returns what members list to a caller now.
+// shown returns what members list now to a caller that is a legacy client.
 func (u *Upstream) shown(caller proxy.Caller) shown {
 	at, snap := u.now.Load(), u.catalogue().Snapshot()
-	own := u.opt.Lists.Own(at.order, caller)
+	own := u.opt.Lists.Own(at.order, legacyClient(caller))
 	if own != nil {
 		snap = snap.Instead(own)
 	}
@@ -139,7 +139,7 @@ func (u *Upstream) announce(ctx context.Context) {
 		at, version, own := u.now.Load(), u.catalogue().Snapshot().Version, u.opt.Lists.OwnChanged()
 		for _, c := range u.clients.all() {
 			who := c.session.Reader()
-			u.opt.Lists.Renew(at.order, who)
+			u.opt.Lists.Renew(at.order, legacyClient(who))
 			c.announce(u.shown(who))
 		}
 		select {

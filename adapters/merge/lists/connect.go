@@ -52,7 +52,10 @@ func (r *reader) open(ctx context.Context, caller proxy.Caller, lasting bool) (*
 	switch {
 	case err != nil:
 		return nil, catalogue.Description{}, err
-	case modern:
+	case lasting:
+		r.met(modern)
+	}
+	if modern {
 		return r.openModern(ctx, caller, lasting)
 	}
 	return r.openLegacy(ctx, caller, lasting)

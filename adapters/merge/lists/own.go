@@ -15,15 +15,17 @@ import (
 
 // Bounds of the lists that belong to callers.
 const (
-	maxOwn      = 256             // callers of a server
+	maxOwn      = 256             // audiences of a server
 	maxOwnBytes = 256 << 20       // of all their lists, but for what the catalogue has, too
 	ownTime     = 5 * time.Minute // for which they are believed, unless the server allows less
 	ownWait     = 5 * time.Second // how long a request waits for them
+	noTime      = 1 << 62         // they are believed until something else makes them due
 )
 
-// owned holds what a server shows the callers of one identity, whose requests there carry something of theirs.
+// owned holds what a server shows one audience.
 type owned struct {
-	r *reader
+	r  *reader
+	to audience
 	// shown is the server as it was known last, in place of that of the catalogue.
 	shown atomic.Pointer[catalogue.Server]
 
@@ -42,8 +44,8 @@ type reading struct {
 }
 
 // newOwned returns an owned without lists.
-func (r *reader) newOwned() *owned {
-	o := &owned{r: r}
+func (r *reader) newOwned(to audience) *owned {
+	o := &owned{r: r, to: to}
 	none := catalogue.Server{Name: r.name}
 	if s := r.of.opt.Catalogue.Snapshot().Server(r.name); s != nil {
 		none = *s
@@ -53,20 +55,20 @@ func (r *reader) newOwned() *owned {
 	return o
 }
 
-// ownedBy returns what the server shows a caller alone; nil: it shows the caller what it shows everybody. With keep it is remembered.
-func (r *reader) ownedBy(caller *proxy.Caller, keep bool) *owned {
-	if contextual := r.server.Load().Contextual; contextual == nil || !contextual(*caller) {
+// ownedBy returns what the server shows the client's audience; nil: it shows the client what the catalogue has. With keep it is remembered.
+func (r *reader) ownedBy(who *Client, keep bool) *owned {
+	to, own := r.audience(who)
+	if !own {
 		return nil
 	}
-	id := caller.Identity()
-	if o, known := r.own.Get(id); known {
+	if o, known := r.own.Get(to); known {
 		return o
 	}
-	o := r.newOwned()
+	o := r.newOwned(to)
 	if !keep {
 		return o
 	}
-	if before, known, _ := r.own.PeekOrAdd(id, o); known {
+	if before, known, _ := r.own.PeekOrAdd(to, o); known {
 		return before
 	}
 	return o
@@ -100,12 +102,12 @@ func (o *owned) stale(now time.Time) bool {
 	if !now.Before(o.due) {
 		return true
 	}
-	if o.pause > 0 {
-		return false
-	}
 	s := o.r.of.opt.Catalogue.Snapshot().Server(o.r.name)
 	if s == nil {
 		return false
+	}
+	if o.pause > 0 {
+		return s.Presence == catalogue.There && s.Since.After(o.due.Add(-o.pause)) // it is back
 	}
 	if s.Presence != catalogue.There && s.Since.After(o.began) {
 		return true
@@ -140,7 +142,7 @@ func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
 	ctx, cancel := context.WithTimeout(o.r.ctx, fetchTime)
 	defer cancel()
 	late := time.AfterFunc(ownWait, o.late)
-	next, ttl, err := o.r.readFor(ctx, caller, o.shown.Load())
+	next, ttl, err := o.r.readFor(ctx, caller, o.to, o.shown.Load())
 	late.Stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,6 +160,9 @@ func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
 	}
 	before := o.shown.Swap(next)
 	o.r.boundOwn()
+	if public := o.r.of.opt.Catalogue.Snapshot().Server(o.r.name); o.to.everybody() && Unread(before) && public != nil {
+		before = public // which was shown
+	}
 	if !Unread(before) && !alike(before, next) {
 		o.r.of.ownChanged()
 	}
@@ -179,6 +184,8 @@ func Unread(s *catalogue.Server) bool { return s.Presence == catalogue.Away && s
 func (o *owned) away() {
 	shown := *o.shown.Load()
 	switch {
+	case o.to.everybody() && Unread(&shown):
+		return // they are shown what the catalogue has
 	case shown.Presence == catalogue.There || Unread(&shown):
 		shown.Presence = catalogue.Away
 	case shown.Presence == catalogue.Away && time.Since(shown.Since) >= o.r.of.opt.Grace:
@@ -205,15 +212,22 @@ func alike(a, b *catalogue.Server) bool {
 	return true
 }
 
-// readFor reads what the server shows a caller, and for how long that is believed. A list that the server refuses, unless it is the only
-// one, stays as it was before.
-func (r *reader) readFor(ctx context.Context, caller proxy.Caller, before *catalogue.Server) (next *catalogue.Server, ttl time.Duration, err error) {
-	own, described, err := r.open(ctx, caller, false)
+// readFor reads what the server shows an audience, on behalf of a caller, and for how long that is believed. A list that the server refuses,
+// unless it is the only one, stays as it was before.
+func (r *reader) readFor(ctx context.Context, caller proxy.Caller, to audience, before *catalogue.Server) (next *catalogue.Server, ttl time.Duration, err error) {
+	open, most := r.open, ownTime
+	if to.legacy {
+		open = r.openLegacy
+	}
+	if to.everybody() { // as the catalogue's, with which they are read again
+		caller, most = proxy.Caller{}, noTime
+	}
+	own, described, err := open(ctx, caller, false)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer own.close()
-	next, ttl = &catalogue.Server{Name: r.name}, ownTime
+	next, ttl = &catalogue.Server{Name: r.name}, most
 	public := r.of.opt.Catalogue.Snapshot().Server(r.name)
 	if public != nil {
 		*next = *public
@@ -234,10 +248,10 @@ func (r *reader) readFor(ctx context.Context, caller proxy.Caller, before *catal
 			}
 			read = true
 		}
-		if l.TTL > 0 {
+		if l.TTL > 0 && !to.everybody() {
 			ttl = min(ttl, l.TTL)
 		}
-		l.Items, l.Private, l.Fetched = catalogue.Distinct(l.Items), true, next.Since
+		l.Items, l.Private, l.Fetched = catalogue.Distinct(l.Items), l.Private || !to.everybody(), next.Since
 		if public != nil && public.Lists[kind] != nil && public.Lists[kind].Same(&l) {
 			l.Items = public.Lists[kind].Items // one copy is enough
 		}
@@ -301,15 +315,15 @@ func (r *Refresher) OwnChanged() <-chan struct{} {
 	return r.ownWaiting
 }
 
-// ownedBy returns what those of some servers that are contextual to a caller show it. With keep it is remembered.
-func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller, keep bool) (all []*owned) {
-	contextual := r.contextual.Load()
-	if contextual == nil {
+// ownedBy returns what those of some servers show a client that do not show it what the catalogue has. With keep it is remembered.
+func (r *Refresher) ownedBy(servers []string, who *Client, keep bool) (all []*owned) {
+	apart := r.apart.Load()
+	if apart == nil {
 		return nil
 	}
 	for _, name := range servers {
-		if one := (*contextual)[name]; one != nil {
-			if o := one.ownedBy(caller, keep); o != nil {
+		if one := (*apart)[name]; one != nil {
+			if o := one.ownedBy(who, keep); o != nil {
 				all = append(all, o)
 			}
 		}
@@ -317,45 +331,56 @@ func (r *Refresher) ownedBy(servers []string, caller *proxy.Caller, keep bool) (
 	return all
 }
 
-// Own returns those of some servers that show a caller lists of its own, as they are known: a server whose lists were never read has none.
-// What is due is not read, see Await.
-func (r *Refresher) Own(servers []string, caller proxy.Caller) (all []*catalogue.Server) {
-	for _, o := range r.ownedBy(servers, &caller, false) {
-		all = append(all, o.shown.Load())
+// Own returns those of some servers that show a client other lists than the catalogue has, as they are known. A server whose lists for the
+// caller were never read has none; one whose legacy side was never read is left out. What is due is not read, see Await.
+func (r *Refresher) Own(servers []string, who Client) (all []*catalogue.Server) {
+	for _, o := range r.ownedBy(servers, &who, false) {
+		if s := o.shown.Load(); !o.to.everybody() || !Unread(s) {
+			all = append(all, s)
+		}
 	}
 	return all
 }
 
-// Changed notes that a server has said, to a caller, that a list has changed. The lists that belong to the caller are read again, on its
-// behalf.
-func (r *Refresher) Changed(server string, caller proxy.Caller) {
-	for _, o := range r.ownedBy([]string{server}, &caller, true) {
+// Changed notes that a server has said, to a client, that a list has changed. The lists that the client is shown are read again, unless they
+// are the catalogue's.
+func (r *Refresher) Changed(server string, who Client) {
+	for _, o := range r.ownedBy([]string{server}, &who, true) {
 		o.changed()
-		o.refresh(caller)
+		o.refresh(who.Caller)
 	}
 }
 
-// Renew begins to read what is due of the lists that some servers have shown a caller alone.
-func (r *Refresher) Renew(servers []string, caller proxy.Caller) {
-	for _, o := range r.ownedBy(servers, &caller, false) {
-		if !Unread(o.shown.Load()) {
-			o.refresh(caller)
+// Renew begins to read what is due of the lists that some servers have shown a client, or of their legacy sides, but for the catalogue's.
+func (r *Refresher) Renew(servers []string, who Client) {
+	if who.Legacy {
+		_ = r.findSides(r.work.Context(), servers, time.Time{})
+	}
+	for _, o := range r.ownedBy(servers, &who, who.Legacy) {
+		if o.to.everybody() || !Unread(o.shown.Load()) {
+			o.refresh(who.Caller)
 		}
 	}
 }
 
-// AwaitOwn waits until the lists that some servers show a caller alone are up to date, for 5 s at most. Nobody waits for a server whose lists
-// could not be read the last time.
-func (r *Refresher) AwaitOwn(ctx context.Context, servers []string, caller proxy.Caller) error {
-	var waits []<-chan struct{}
-	for _, o := range r.ownedBy(servers, &caller, true) {
-		waits = append(waits, o.refresh(caller))
+// AwaitOwn waits until the lists that some servers show a client are up to date, but for the catalogue's, for 5 s at most. Nobody waits for a
+// server whose lists could not be read the last time.
+func (r *Refresher) AwaitOwn(ctx context.Context, servers []string, who Client) error {
+	until := time.Now().Add(ownWait)
+	if who.Legacy {
+		if err := r.findSides(ctx, servers, until); err != nil {
+			return err
+		}
 	}
-	return wait(ctx, waits, ownWait)
+	var waits []<-chan struct{}
+	for _, o := range r.ownedBy(servers, &who, true) {
+		waits = append(waits, o.refresh(who.Caller))
+	}
+	return wait(ctx, waits, until)
 }
 
-// wait waits until all channels are closed, for a time at most; nil is closed.
-func wait(ctx context.Context, all []<-chan struct{}, most time.Duration) error {
+// wait waits until all channels are closed, until a time at most; nil is closed.
+func wait(ctx context.Context, all []<-chan struct{}, until time.Time) error {
 	var limit <-chan time.Time
 	for _, one := range all {
 		if one == nil {
@@ -367,7 +392,7 @@ func wait(ctx context.Context, all []<-chan struct{}, most time.Duration) error 
 		default:
 		}
 		if limit == nil {
-			timer := time.NewTimer(most)
+			timer := time.NewTimer(time.Until(until))
 			defer timer.Stop()
 			limit = timer.C
 		}
@@ -382,8 +407,8 @@ func wait(ctx context.Context, all []<-chan struct{}, most time.Duration) error 
 	return nil
 }
 
-// newOwn returns the memory of what callers are shown.
-func newOwn() *lru.Cache[proxy.Identity, *owned] {
-	own, _ := lru.New[proxy.Identity, *owned](maxOwn) // it fails for a size below one only
+// newOwn returns the memory of what audiences are shown.
+func newOwn() *lru.Cache[audience, *owned] {
+	own, _ := lru.New[audience, *owned](maxOwn) // it fails for a size below one only
 	return own
 }

@@ -62,13 +62,16 @@ func shelved(t *testing.T) (*Refresher, *shelf) {
 	one.ctx, one.stop = context.WithCancel(r.work.Context())
 	t.Cleanup(one.stop)
 	r.readers["s"] = one
-	r.contextual.Store(contextual(r.readers))
+	r.apart.Store(apart(r.readers))
 	return r, s
 }
 
+// as returns a modern client.
+func as(who string) Client { return Client{Caller: proxy.Caller{Principal: who}} }
+
 // sees returns the tools that a caller is shown, and how true they are.
 func sees(r *Refresher, who string) string {
-	own := r.Own([]string{"s", "other"}, proxy.Caller{Principal: who})
+	own := r.Own([]string{"s", "other"}, as(who))
 	if len(own) != 1 {
 		return fmt.Sprint(len(own), " servers")
 	}
@@ -83,14 +86,15 @@ func sees(r *Refresher, who string) string {
 
 func (r *Refresher) awaits(t *testing.T, who string) {
 	t.Helper()
-	if err := r.AwaitOwn(t.Context(), []string{"s"}, proxy.Caller{Principal: who}); err != nil {
+	if err := r.AwaitOwn(t.Context(), []string{"s"}, as(who)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // ownOf returns what is kept of a caller.
 func (r *Refresher) ownOf(who string) *owned {
-	return r.ownedBy([]string{"s"}, &proxy.Caller{Principal: who}, true)[0]
+	client := as(who)
+	return r.ownedBy([]string{"s"}, &client, true)[0]
 }
 
 // again makes the lists of a caller due.
@@ -128,7 +132,7 @@ func TestOwnListsAreReadOnce(t *testing.T) {
 	}
 	known := r.opt.Catalogue.Snapshot().Server("s")
 	for _, who := range []string{"ann", "unread"} {
-		if own := r.Own([]string{"s"}, proxy.Caller{Principal: who})[0]; own.ID != known.ID || own.Transport != known.Transport {
+		if own := r.Own([]string{"s"}, as(who))[0]; own.ID != known.ID || own.Transport != known.Transport {
 			t.Errorf("%s: %+v is not the server %+v", who, own, known)
 		}
 	}
@@ -148,7 +152,7 @@ func TestOwnListsGrowOld(t *testing.T) {
 		if got := o.due.Sub(o.began); got != want {
 			t.Errorf("%q: %s", hints, got)
 		}
-		if own := r.Own([]string{"s"}, proxy.Caller{Principal: "ann"})[0]; !own.Lists[catalogue.Tools].Private || own.Lists[catalogue.Prompts] == nil || len(own.Lists[catalogue.Prompts].Items) != 0 {
+		if own := r.Own([]string{"s"}, as("ann"))[0]; !own.Lists[catalogue.Tools].Private || own.Lists[catalogue.Prompts] == nil || len(own.Lists[catalogue.Prompts].Items) != 0 {
 			t.Errorf("%q: %+v", hints, own)
 		}
 		o.again()
@@ -234,7 +238,7 @@ func TestOwnListsThatCannotBeRead(t *testing.T) {
 		if r.awaits(t, "ann"); s.reads.Load() != int64(n)+2 {
 			t.Errorf("read %d times within the pause", s.reads.Load())
 		}
-		r.Changed("s", proxy.Caller{Principal: "ann"})
+		r.Changed("s", as("ann"))
 		if o.settled(); s.reads.Load() != int64(n)+2 {
 			t.Errorf("a notice within the pause: read %d times", s.reads.Load())
 		}
@@ -266,7 +270,7 @@ func TestOwnListsThatAreReadFirst(t *testing.T) {
 	r.awaits(t, "bob")
 	o := r.ownOf("bob")
 	o.settled()
-	if s := r.Own([]string{"s"}, proxy.Caller{Principal: "bob"})[0]; Unread(s) || s.Lists[catalogue.Tools] != nil {
+	if s := r.Own([]string{"s"}, as("bob"))[0]; Unread(s) || s.Lists[catalogue.Tools] != nil {
 		t.Errorf("%+v", s)
 	}
 	s.set(`{"tools":[{"name":"WHO"}]}`, nil)
@@ -298,7 +302,7 @@ func TestOwnListsThatChangeMeanwhile(t *testing.T) {
 	s.before = func(n int64) {
 		if n == 1 {
 			s.set(`{"tools":[{"name":"new"}]}`, nil)
-			r.Changed("s", ann)
+			r.Changed("s", Client{Caller: ann})
 		}
 	}
 	r.awaits(t, "ann")
@@ -307,13 +311,13 @@ func TestOwnListsThatChangeMeanwhile(t *testing.T) {
 	}
 	changed := r.OwnChanged()
 	s.set(`{"tools":[{"name":"newer"}]}`, nil)
-	r.Changed("s", ann)
+	r.Changed("s", Client{Caller: ann})
 	<-changed
 	if got := sees(r, "ann"); got != "there newer" {
 		t.Errorf("%s", got)
 	}
 	changed = r.OwnChanged()
-	r.Changed("s", ann)
+	r.Changed("s", Client{Caller: ann})
 	r.ownOf("ann").settled()
 	select {
 	case <-changed:
@@ -355,10 +359,10 @@ func TestOwnListsAreBounded(t *testing.T) {
 		many.awaits(t, fmt.Sprint("caller ", i))
 	}
 	own := many.readers["s"].own
-	if got := sees(many, "caller 0"); got != "away" || own.Len() != maxOwn || !own.Contains(proxy.Caller{Principal: "caller 10"}.Identity()) {
+	if got := sees(many, "caller 0"); got != "away" || own.Len() != maxOwn || !own.Contains(audience{caller: as("caller 10").Identity()}) {
 		t.Errorf("a caller that is forgotten sees %s, and a look has made %d callers known", got, own.Len())
 	}
-	if own.Len() != maxOwn || own.Contains(proxy.Caller{Principal: "caller 0"}.Identity()) {
+	if own.Len() != maxOwn || own.Contains(audience{caller: as("caller 0").Identity()}) {
 		t.Errorf("%d callers", own.Len())
 	}
 	r, s := shelved(t)

@@ -29,7 +29,8 @@ type reader struct {
 	back   chan struct{}         // holds one: the server answers again
 	ctx    context.Context       // ends with it
 	stop   context.CancelFunc
-	own    *lru.Cache[proxy.Identity, *owned]
+	own    *lru.Cache[audience, *owned]
+	dual   atomic.Bool                // legacy clients are shown another side, see met
 	done   chan struct{}              // closed when it has ended
 	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
 	read   [catalogue.Kinds]time.Time // when each list was read last
@@ -38,6 +39,9 @@ type reader struct {
 
 	mu      sync.Mutex
 	changed [catalogue.Kinds]bool // lists that the server says have changed
+
+	unsided bool // it is modern, and nobody knows whether it has a legacy side; guarded by of.sidesMu, as is look
+	look    look
 }
 
 func (r *Refresher) newReader(s *Server) *reader {
@@ -72,6 +76,7 @@ func (r *reader) know() bool {
 // start reads until ctx ends, once the former reader of a server of that name has ended; nil: there is none.
 func (r *reader) start(ctx context.Context, former *reader) {
 	defer close(r.done)
+	defer r.met(false)
 	defer r.asked()
 	defer r.stop()
 	if former != nil {

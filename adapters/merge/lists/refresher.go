@@ -44,6 +44,8 @@ type Server struct {
 	// Contextual reports whether requests of a caller carry something of the caller there, such as forwarded headers. The server's lists for
 	// such a caller belong to it alone. Nil: no request does.
 	Contextual func(proxy.Caller) bool
+	// Dual finds out whether a modern server shows legacy clients another side of it, in sessions of theirs; nil: it does not.
+	Dual func(ctx context.Context) (bool, error)
 }
 
 // Options configure a Refresher.
@@ -70,10 +72,12 @@ type Refresher struct {
 	readers map[string]*reader // by server
 	untried atomic.Int64       // readers that have not asked their server yet
 
-	contextual  atomic.Pointer[map[string]*reader] // those whose servers are; nil: none is
+	apart       atomic.Pointer[map[string]*reader] // those whose servers do not show all clients the same; nil: none is
 	maxOwnBytes int
 	ownMu       sync.Mutex
 	ownWaiting  chan struct{} // see OwnChanged; nil: nobody waits
+	sidesMu     sync.Mutex    // taken before mu
+	unsided     atomic.Int64  // readers that are unsided
 }
 
 // New returns a Refresher without servers. The caller must close it.
@@ -131,14 +135,14 @@ func (r *Refresher) SetServers(servers []Server) {
 	for _, gone := range before {
 		gone.stop()
 	}
-	r.contextual.Store(contextual(r.readers))
+	r.apart.Store(apart(r.readers))
 }
 
-// contextual returns the readers of servers that show some callers lists of their own; nil: there are none.
-func contextual(all map[string]*reader) *map[string]*reader {
+// apart returns the readers of servers that do not show all clients the same; nil: there are none.
+func apart(all map[string]*reader) *map[string]*reader {
 	some := map[string]*reader{}
 	for name, one := range all {
-		if one.server.Load().Contextual != nil {
+		if one.server.Load().Contextual != nil || one.dual.Load() {
 			some[name] = one
 		}
 	}
@@ -163,17 +167,19 @@ func (r *Refresher) Seen(server string, answers bool) {
 	}
 }
 
-// Settled reports whether Await has nothing to wait for, whoever asks: every server was asked once, and none shows a caller lists of its own.
-func (r *Refresher) Settled() bool { return r.untried.Load() == 0 && r.contextual.Load() == nil }
+// Settled reports whether Await has nothing to wait for, whoever asks: every server was asked once, and shows all clients the same.
+func (r *Refresher) Settled() bool {
+	return r.untried.Load() == 0 && r.apart.Load() == nil && r.unsided.Load() == 0
+}
 
-// Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that belong to the
-// caller are up to date, for 5 s at most.
-func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Caller, kind catalogue.Kind) error {
+// Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that are shown to the
+// client are up to date, for 5 s at most; for those of the legacy sides of servers that are asked first only then, for 5 s more.
+func (r *Refresher) Await(ctx context.Context, servers []string, who Client, kind catalogue.Kind) error {
 	switch {
 	case r.Settled(): // almost always
 		return nil
 	case r.untried.Load() == 0:
-		return r.AwaitOwn(ctx, servers, caller)
+		return r.AwaitOwn(ctx, servers, who)
 	}
 	var waits []<-chan struct{}
 	for _, name := range servers {
@@ -183,11 +189,14 @@ func (r *Refresher) Await(ctx context.Context, servers []string, caller proxy.Ca
 		if one == nil {
 			continue
 		}
-		if o := one.ownedBy(&caller, true); o != nil {
-			waits = append(waits, o.refresh(caller))
+		if o := one.ownedBy(&who, true); o != nil {
+			waits = append(waits, o.refresh(who.Caller))
 		} else if !one.known[kind] {
 			waits = append(waits, one.tried)
 		}
 	}
-	return wait(ctx, waits, firstTime)
+	if err := wait(ctx, waits, time.Now().Add(firstTime)); err != nil || !who.Legacy {
+		return err
+	}
+	return r.AwaitOwn(ctx, servers, who)
 }

@@ -78,7 +78,7 @@ func NewMaker(opt Options) *Maker {
 type View struct {
 	of     *Maker
 	snap   *catalogue.Snapshot
-	own    []*catalogue.Server // of snap: those that show the caller lists of its own
+	own    []*catalogue.Server // of snap: those that do not show the caller what the catalogue has
 	caller proxy.Caller
 	apart  bool // it depends on the caller
 	lists  [catalogue.Kinds]lazy
@@ -308,16 +308,19 @@ func (v *View) Alone(snap *catalogue.Snapshot) *View {
 	return &View{of: v.of, snap: snap, own: v.own, caller: v.caller, apart: true}
 }
 
-// ownView is a view of a caller to which some servers show lists of its own.
+// ownView is a view of a caller to which some servers show other lists than the catalogue has.
 type ownView struct {
 	version uint64
 	own     []*catalogue.Server
 	view    *View
 }
 
-// Own returns what a caller sees of a snapshot to which some servers show lists of its own. It is the same view while these are the same.
+// Own returns what a caller sees of a snapshot to which some servers show other lists. It is the same view while these are the same.
 func (k *Maker) Own(snap *catalogue.Snapshot, caller proxy.Caller, own []*catalogue.Server) *View {
 	key := keyOf(&caller)
+	for _, s := range own {
+		key += "\x00" + s.Revision // a caller may have clients of both eras
+	}
 	if v, known := k.own.Get(key); known && v.version == snap.Version && slices.Equal(v.own, own) {
 		return v.view
 	}

@@ -203,7 +203,7 @@ func (t *Target) modern(ctx context.Context) (bool, error) {
 
 // listed returns the target as what keeps the catalogue sees it: without the rules for callers.
 func (t *Target) listed(instance uint64) lists.Server {
-	s := lists.Server{Name: t.Name(), Instance: instance, Sleeps: t.settings.IdleExit > 0, Transport: "HTTP", Do: t.plain, Modern: t.modern}
+	s := lists.Server{Name: t.Name(), Instance: instance, Sleeps: t.settings.IdleExit > 0, Transport: "HTTP", Do: t.plain, Modern: t.modern, Dual: t.Dual}
 	at := t.settings.URL
 	if len(t.settings.Command) > 0 {
 		s.Transport, at = "STDIO", strings.Join(t.settings.Command, "\x00")

@@ -1,0 +1,159 @@
+package lists
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// twoSided returns a Refresher with a modern server "s" that lists the tool modern, and old on its legacy side. looks are the outcomes of
+// searches for that: an error, or nil. sides counts what is read there.
+func twoSided(t *testing.T, looks ...error) (r *Refresher, s *shelf, searches *int) {
+	t.Helper()
+	r, s = shelved(t)
+	one, searches := r.readers["s"], new(int)
+	server := *one.server.Load()
+	server.Contextual = nil
+	modern := server.Do
+	server.Do = func(ex *proxy.Exchange) (proxy.Replies, error) {
+		switch m := &ex.Msg; {
+		case ex.Client.Era == proxy.Modern:
+			return modern(ex)
+		case m.Kind == wire.Notification:
+			return nil, nil
+		case m.Is("initialize"):
+			return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{}},"serverInfo":{"name":"s","version":"1"}}`))), nil
+		}
+		return modern(ex)
+	}
+	server.Dual = func(context.Context) (bool, error) {
+		*searches++
+		return true, looks[min(*searches, len(looks))-1]
+	}
+	one.server.Store(&server)
+	r.apart.Store(apart(r.readers))
+	s.set(`{"tools":[{"name":"old"}],"ttlMs":1}`, nil)
+	r.opt.Catalogue.Describe("s", catalogue.Description{Revision: rules.ModernVersion, Capabilities: []byte(`{"tools":{}}`)})
+	r.opt.Catalogue.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "modern", Raw: []byte(`{"name":"modern"}`)}}})
+	r.opt.Catalogue.SetPresence("s", catalogue.There)
+	return r, s, searches
+}
+
+// shows returns what a client of an era is shown instead of the catalogue's.
+func shows(r *Refresher, legacy bool) (text string) {
+	for _, s := range r.Own([]string{"s"}, Client{Legacy: legacy}) {
+		text += s.Revision
+		for _, item := range s.Lists[catalogue.Tools].Items {
+			text += " " + item.Key
+		}
+	}
+	return text
+}
+
+// awaitsLegacy has a legacy client wait for its lists.
+func (r *Refresher) awaitsLegacy(t *testing.T) {
+	t.Helper()
+	if err := r.Await(t.Context(), []string{"s", "other"}, Client{Legacy: true}, catalogue.Tools); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The legacy side of a modern server is looked for once a legacy client comes, read once for all of them, and read again with the lists of
+// the catalogue.
+func TestLegacySides(t *testing.T) {
+	r, s, searches := twoSided(t, nil)
+	one := r.readers["s"]
+	one.asked()
+	if r.awaitsLegacy(t); *searches != 0 || shows(r, true) != "" {
+		t.Errorf("before the server was met: %d searches, %s", *searches, shows(r, true))
+	}
+	one.met(true)
+	if err := r.Await(t.Context(), []string{"s"}, Client{}, catalogue.Tools); err != nil || *searches != 0 {
+		t.Errorf("for a modern client: %d searches, %v", *searches, err)
+	}
+	changed := r.OwnChanged()
+	r.awaitsLegacy(t)
+	<-changed // from the lists of the catalogue
+	r.awaitsLegacy(t)
+	if got := shows(r, true) + "," + shows(r, false); got != rules.LegacyVersion+" old," || *searches != 1 || s.reads.Load() != 1 {
+		t.Errorf("%s; %d searches, read %d times", got, *searches, s.reads.Load())
+	}
+	if own := r.Own([]string{"s"}, Client{Legacy: true})[0]; own.Lists[catalogue.Tools].Private || !strings.Contains(string(own.Capabilities), "tasks") {
+		t.Errorf("%+v", own)
+	}
+	s.set(`{"tools":[{"name":"older"}]}`, nil)
+	r.opt.Catalogue.SetList("s", catalogue.Tools, catalogue.List{})
+	if r.awaitsLegacy(t); shows(r, true) != rules.LegacyVersion+" older" {
+		t.Errorf("after the lists of the catalogue were read: %s", shows(r, true))
+	}
+	one.met(true) // it was connected again
+	if r.awaitsLegacy(t); *searches != 2 || shows(r, true) != rules.LegacyVersion+" older" {
+		t.Errorf("connected again: %d searches, %s", *searches, shows(r, true))
+	}
+	changed = r.OwnChanged()
+	one.met(false)
+	<-changed
+	if r.awaitsLegacy(t); shows(r, true) != "" || r.apart.Load() != nil || r.unsided.Load() != 0 {
+		t.Errorf("a legacy server has another side: %s, %d to look for", shows(r, true), r.unsided.Load())
+	}
+}
+
+// Until its legacy side can be read, legacy clients are shown what the catalogue has of a server, and nobody waits a second time.
+func TestLegacySidesThatCannotBeRead(t *testing.T) {
+	down := errors.New("down")
+	r, s, searches := twoSided(t, down, down, nil)
+	one := r.readers["s"]
+	one.asked()
+	one.met(true)
+	for range 3 {
+		r.awaitsLegacy(t)
+	}
+	if *searches != 1 || shows(r, true) != "" {
+		t.Errorf("%d searches, %s", *searches, shows(r, true))
+	}
+	for n := 2; n <= 3; n++ {
+		r.sidesMu.Lock()
+		one.look.failed = one.look.failed.Add(-pauseLate)
+		r.sidesMu.Unlock()
+		if wait := one.findSide(); wait != nil {
+			t.Error("a client waits although the last search has failed")
+		}
+		r.sidesMu.Lock()
+		done := one.look.done
+		r.sidesMu.Unlock()
+		if done != nil {
+			<-done
+		}
+	}
+	if *searches != 3 || !one.dual.Load() {
+		t.Fatalf("%d searches, found: %v", *searches, one.dual.Load())
+	}
+	s.set("", down)
+	who := Client{Legacy: true}
+	r.awaitsLegacy(t)
+	o := r.ownedBy([]string{"s"}, &who, true)[0]
+	o.settled()
+	if got := fmt.Sprint(len(r.Own([]string{"s"}, who)), o.pause); got != "0 1s" {
+		t.Errorf("%s", got)
+	}
+	s.set(`{"tools":[{"name":"old"}]}`, nil)
+	r.opt.Catalogue.SetPresence("s", catalogue.Away)
+	if o.refresh(who.Caller); shows(r, true) != "" {
+		t.Errorf("within the pause: %s", shows(r, true))
+	}
+	r.opt.Catalogue.SetPresence("s", catalogue.There)
+	changed := r.OwnChanged()
+	r.Renew([]string{"s"}, who)
+	<-changed
+	if o.settled(); shows(r, true) != rules.LegacyVersion+" old" || o.due.Before(time.Now().Add(time.Hour)) {
+		t.Errorf("it is back: %s, due %s", shows(r, true), o.due)
+	}
+}
