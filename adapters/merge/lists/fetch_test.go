@@ -48,6 +48,8 @@ func TestFetch(t *testing.T) {
 		"two pages":             {[]string{`{"tools":[{"name":"a"}],"nextCursor":"c"}`, `{"tools":[{"name":"b"}]}`}, "a b", 0, false, ""},
 		"the least time":        {[]string{`{"tools":[],"ttlMs":5000,"cacheScope":"public","nextCursor":"c"}`, `{"tools":[],"ttlMs":3000}`}, "", 3 * time.Second, false, ""},
 		"no time on one page":   {[]string{`{"tools":[],"ttlMs":5000,"nextCursor":"c"}`, `{"tools":[]}`}, "", 0, false, ""},
+		"no time on the first":  {[]string{`{"tools":[],"nextCursor":"c"}`, `{"tools":[],"ttlMs":5000}`}, "", 0, false, ""},
+		"the longest time":      {[]string{`{"tools":[],"ttlMs":1099511627776}`}, "", 1 << 40 * time.Millisecond, false, ""},
 		"times that are none":   {[]string{`{"tools":[],"ttlMs":-5}`}, "", 0, false, ""},
 		"a time without end":    {[]string{`{"tools":[],"ttlMs":99999999999999}`}, "", 0, false, ""},
 		"private":               {[]string{`{"tools":[],"ttlMs":5000,"cacheScope":"private","nextCursor":"c"}`, `{"tools":[],"ttlMs":5000}`}, "", 5 * time.Second, true, ""},
@@ -106,6 +108,25 @@ func TestFetchIsBounded(t *testing.T) {
 	}{"pages": {many(0, 0), maxPages}, "items": {many(3000, 0), 4}, "bytes": {many(1, 9<<20), 8}} {
 		if _, err := Fetch(t.Context(), test.c, catalogue.Tools); !errors.Is(err, errTooMuch) || test.c.asked > test.most {
 			t.Errorf("%s: %v after %d pages", what, err, test.c.asked)
+		}
+	}
+}
+
+// A member may list as much as the bounds say.
+func TestFetchUpToTheBounds(t *testing.T) {
+	tools := func(n int, text string) string {
+		return `{"tools":[` + strings.TrimSuffix(strings.Repeat(`{"name":"`+text+`"},`, n), ",") + `]}`
+	}
+	overhead := len(proxy.ResultMessage([]byte(`"tools/list"`), []byte(tools(1, ""))).Raw)
+	for what, test := range map[string]struct {
+		page string
+		err  error
+	}{
+		"items": {tools(maxItems, "x"), nil}, "one more item": {tools(maxItems+1, "x"), errTooMuch},
+		"bytes": {tools(1, strings.Repeat("x", maxBytes-overhead)), nil}, "one more byte": {tools(1, strings.Repeat("x", maxBytes-overhead+1)), errTooMuch},
+	} {
+		if _, err := Fetch(t.Context(), &pages{results: []string{test.page}}, catalogue.Tools); !errors.Is(err, test.err) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

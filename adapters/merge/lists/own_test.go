@@ -75,8 +75,13 @@ func sees(r *Refresher, who string) string {
 	if len(own) != 1 {
 		return fmt.Sprint(len(own), " servers")
 	}
-	text := [...]string{"away", "there", "out"}[own[0].Presence]
-	if l := own[0].Lists[catalogue.Tools]; l != nil {
+	return shown(own[0])
+}
+
+// shown returns the presence of a server, and its tools.
+func shown(s *catalogue.Server) string {
+	text := [...]string{"away", "there", "out"}[s.Presence]
+	if l := s.Lists[catalogue.Tools]; l != nil {
 		for _, item := range l.Items {
 			text += " " + item.Key
 		}
@@ -366,13 +371,19 @@ func TestOwnListsAreBounded(t *testing.T) {
 		t.Errorf("%d callers", own.Len())
 	}
 	r, s := shelved(t)
-	r.maxOwnBytes = 2500
-	s.set(`{"tools":[{"name":"WHO","description":"`+strings.Repeat("x", 1000)+`"}]}`, nil)
+	r.opt.Catalogue.SetList("s", catalogue.Tools, catalogue.List{})
+	tool := `{"name":"WHO","description":"` + strings.Repeat("x", 1000) + `"}`
+	r.maxOwnBytes = 2 * len(strings.Replace(tool, "WHO", "a", 1))
+	s.set(`{"tools":[`+tool+`]}`, nil)
 	for _, who := range []string{"a", "b", "c"} {
 		r.awaits(t, who)
 	}
 	if own := r.readers["s"].own; own.Len() != 2 || sees(r, "c") != "there c" {
 		t.Errorf("%d callers; the newest sees %s", own.Len(), sees(r, "c"))
+	}
+	r.maxOwnBytes = 1
+	if r.awaits(t, "d"); sees(r, "d") != "there d" {
+		t.Errorf("a caller whose lists alone are too much sees %s", sees(r, "d"))
 	}
 	r, s = shelved(t)
 	r.maxOwnBytes = 100
@@ -384,5 +395,39 @@ func TestOwnListsAreBounded(t *testing.T) {
 	}
 	if own := r.readers["s"].own; own.Len() != 3 {
 		t.Errorf("of what all are shown %d copies are kept", own.Len())
+	}
+}
+
+// A list that the server refuses to a caller stays as it was; if it is the only one, none could be read.
+func TestOwnListsThatAreRefused(t *testing.T) {
+	for caps, want := range map[string]string{`{"tools":{}}`: "away ann", `{"tools":{},"prompts":{}}`: "there ann"} {
+		inBubble(t, Options{}, func(b *bubble) {
+			m := newMember("m", "legacy")
+			m.caps, m.tools = caps, "ann"
+			m.Contextual = func(proxy.Caller) bool { return true }
+			b.ask(m)
+			b.awaitsOwn("m")
+			m.serve("tools/list", says(refused))
+			b.Changed("m", Client{})
+			b.is(caps, b.owns("m"), want)
+		})
+	}
+}
+
+// Lists that cannot be read are left out when the grace period ends, and not before.
+func TestOwnListsThroughTheGracePeriod(t *testing.T) {
+	for wait, want := range map[time.Duration]string{time.Minute - time.Millisecond: "away t", time.Minute: "out t"} {
+		inBubble(t, Options{Grace: time.Minute}, func(b *bubble) {
+			m := newMember("m", "legacy")
+			m.Contextual = func(proxy.Caller) bool { return true }
+			b.ask(m)
+			b.awaitsOwn("m")
+			m.serve("tools/list", fails(errors.New("down")))
+			b.Changed("m", Client{})
+			b.is("lost", b.owns("m"), "away t")
+			time.Sleep(wait)
+			b.awaitsOwn("m")
+			b.is(wait.String(), b.owns("m"), want)
+		})
 	}
 }

@@ -251,7 +251,7 @@ func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
 		}
 		within, cancel := context.WithTimeout(ctx, fetchTime)
 		l, err := Fetch(within, own, kind)
-		late := within.Err() != nil && ctx.Err() == nil
+		late := ctx.Err() == nil && (within.Err() != nil || errors.Is(err, proxy.ErrNotYet)) // the replies may be the first to notice
 		cancel()
 		var refused *refusedError
 		switch {
