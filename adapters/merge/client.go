@@ -32,8 +32,8 @@ type client struct {
 	base  *view.View      // of which own was made
 	told  shown           // the lists that the client knows of, or was told of
 	apps  map[string]bool // members of which it has read an app
-	// subscribed holds the URIs of resources to which it is subscribed, as the members have them, by member.
-	subscribed map[string]map[string]bool
+	// subscribed holds the URIs with which it has subscribed to resources, by member and the member's own.
+	subscribed map[string]map[string]string
 
 	ctx  context.Context // ends with the client
 	stop context.CancelFunc
@@ -60,7 +60,7 @@ func (u *Upstream) client(s *proxy.Session) *client {
 		u.clients.mu.Unlock()
 		return c
 	}
-	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, subscribed: map[string]map[string]bool{}, told: u.shown(s.Caller)}
+	c = &client{u: u, session: s, seats: map[string]*seat{}, apps: map[string]bool{}, subscribed: map[string]map[string]string{}, told: u.shown(s.Caller)}
 	c.ctx, c.stop = context.WithCancel(u.work.Context())
 	if u.clients.of == nil {
 		u.clients.of = map[*proxy.Session]*client{}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"dragoman/adapters/merge/view"
+	"dragoman/adapters/rules"
+	"dragoman/internal/testkit"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -241,9 +243,9 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 	r.catalogue.Keep(map[string]string{"k": "HTTP"})
 	p := r.newPeer(false)
 	c, done := r.client(p.session), make(chan error, 3)
-	ex := exchange(t, "tools/list", "")
 	for range 2 {
-		go func() { _, err := c.seat(ex, r.now.Load().members["k"]); done <- err }()
+		own := exchange(t, "tools/list", "")
+		go func() { _, err := c.seat(own, r.now.Load().members["k"]); done <- err }()
 	}
 	<-begun
 	gone := exchange(t, "tools/list", "")
@@ -261,7 +263,7 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 		t.Errorf("%d more handshakes", len(begun))
 	}
 	p.session.End(proxy.Closed)
-	if _, err := c.seat(ex, r.now.Load().members["k"]); err != proxy.ErrCancelled {
+	if _, err := c.seat(exchange(t, "tools/list", ""), r.now.Load().members["k"]); err != proxy.ErrCancelled {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -321,11 +323,22 @@ func TestSubscriptionsOutliveASession(t *testing.T) {
 		t.Errorf("%d subscriptions are left", left)
 	}
 	r.SetMembers(r.only("b"))
-	c.mu.Lock()
-	left = len(c.subscribed["k"])
-	c.mu.Unlock()
-	if left != 0 || len(k.opened) != 0 {
-		t.Errorf("at a member that has gone: %d subscriptions, %d sessions", left, len(k.opened))
+	r.SetMembers(r.only("b"))
+	if len(k.opened) != 0 || len(subscribed) != 0 {
+		t.Errorf("at a member that has gone: %d sessions, %d subscriptions", len(k.opened), len(subscribed))
+	}
+	r.SetMembers(r.only("k", "b"))
+	for _, want := range []string{"a", "b"} {
+		if got := testkit.Receive(t, "a subscription", subscribed); got != "+demo://"+want {
+			t.Errorf("at the member that is back: %s", got)
+		}
+		if got := testkit.Receive(t, "an update", p.pushed); !strings.Contains(got, rules.ResourceUpdated) || !strings.HasSuffix(got, "demo///"+want+`"}}`) {
+			t.Errorf("pushed %s", got)
+		}
+	}
+	r.SetMembers(r.only("k", "b"))
+	if len(k.opened) != 1 || len(subscribed) != 0 {
+		t.Errorf("at a member that stays: %d sessions, %d subscriptions", len(k.opened), len(subscribed))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -44,20 +43,6 @@ type listen struct {
 	queue    []rules.Notice
 	err      error
 	wake     chan struct{}
-}
-
-// branch is the part of a listen at one member.
-type branch struct {
-	l      *listen
-	member *member
-	lists  []string // whose changes the member tells the caller alone
-	uris   []string // the member's own
-	ready  chan struct{}
-	once   sync.Once // of ready
-	// refused are the URIs that the member did not acknowledge, and refusedTasks its ids of tasks. They are set before ready is closed.
-	refused      []string
-	refusedTasks []string
-	tasks        map[string]string // handles of the client's tasks, by the member's ids
 }
 
 // listen answers subscriptions/listen.
@@ -111,7 +96,7 @@ func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err erro
 			continue // it is not acknowledged
 		}
 		b := l.branch(m)
-		b.uris, public[uri] = append(b.uris, at.Original), b
+		b.uris, public[uri], b.asked[at.Original] = append(b.uris, at.Original), b, uri
 	}
 	return public, nil
 }
@@ -123,7 +108,7 @@ func (l *listen) branch(m *member) *branch {
 			return b
 		}
 	}
-	b := &branch{l: l, member: m, ready: make(chan struct{})}
+	b := &branch{l: l, member: m, asked: map[string]string{}, ready: make(chan struct{})}
 	l.branches = append(l.branches, b)
 	return b
 }
@@ -265,107 +250,6 @@ func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{},
 	}
 }
 
-// run keeps a listen at the member until ctx ends, or the member goes, which then acknowledges nothing any more.
-func (b *branch) run(ctx context.Context) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(b.member.ctx, stop)()
-	defer b.once.Do(func() {
-		b.refused, b.refusedTasks = b.uris, b.ownTasks()
-		close(b.ready)
-	})
-	pause := pauseFirst
-	for again := false; ; again = true {
-		began := time.Now()
-		err := b.attend(ctx, again)
-		if ctx.Err() != nil {
-			return
-		}
-		b.l.u.note("debug", b.member.Name, "a listen at a server has ended, and is opened again", err)
-		if time.Since(began) > pauseLate {
-			pause = pauseFirst
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, pauseLate)
-	}
-}
-
-// attend opens one listen at the member and queues what it delivers, until it ends.
-func (b *branch) attend(ctx context.Context, again bool) error {
-	of := &b.l.ex.Client
-	filter := wire.Object(append(rules.SubscriptionFilter(b.lists, b.uris), handles.TaskFilter(b.ownTasks())...))
-	m, err := wire.Scan(lists.Request("subscriptions/listen", []wire.Change{{Key: "notifications", Value: filter}, {Key: "_meta", Value: wire.Object(rules.ModernMeta(of.Info, of.Caps))}}))
-	if err != nil {
-		return err
-	}
-	ex := &proxy.Exchange{Msg: m, Caller: b.l.caller, Client: proxy.Client{Era: proxy.Modern, Version: of.Version, Info: of.Info, Caps: of.Caps},
-		Own: true, Server: b.member.Name, Target: b.member.Name}
-	defer ex.Release()
-	defer ex.Follow(ctx)()
-	replies, err := b.member.Do(ex)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = replies.Close() }()
-	for {
-		m, err := replies.Next(time.Time{})
-		switch {
-		case err != nil:
-			return err
-		case m.IsResponse():
-			return io.EOF
-		case m.Is("notifications/subscriptions/acknowledged"):
-			b.acknowledged(m, again)
-		case m.Is(rules.ResourceUpdated):
-			b.updated(m)
-		case m.Is(handles.TaskStatus):
-			b.taskChanged(m)
-		case lists.Changed(m) != nil:
-			b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
-		}
-	}
-}
-
-// acknowledged notes which URIs the member honours. After a gap all may have changed.
-func (b *branch) acknowledged(m *wire.Message, again bool) {
-	honoured := map[string]bool{}
-	for _, at := range wire.Items(m.Raw, wire.Path(m.Raw, m.Params, "notifications", "resourceSubscriptions")) {
-		honoured[string(at.Text(m.Raw))] = true
-	}
-	b.once.Do(func() {
-		b.refused = slices.DeleteFunc(slices.Clone(b.uris), func(uri string) bool { return honoured[uri] })
-		b.noteTasks(m)
-		close(b.ready)
-	})
-	if !again {
-		return
-	}
-	if b.lists != nil {
-		b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
-	}
-	for _, n := range rules.AllChanged(nil, b.uris) {
-		if m, err := wire.Scan(n.Msg); err == nil {
-			b.updated(&m)
-		}
-	}
-}
-
-// updated queues an update with the URI by which the client knows the resource.
-func (b *branch) updated(m *wire.Message) {
-	uri := string(m.Text(m.URI))
-	if public := b.l.u.view(b.l.caller).PublicURI(b.member.Name, uri); public != uri {
-		m.Replace(m.URI, wire.AppendText(nil, public))
-		if _, err := m.Settle(nil); err != nil {
-			return
-		}
-	}
-	b.l.add(m)
-}
-
 // subscribeTasks adds the tasks that a listen names (SEP-2663, Task Status Notifications) to the branches of their members. A task that
 // is not the caller's is not acknowledged.
 func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
@@ -394,47 +278,6 @@ func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
 		b.tasks[own] = handle
 	}
 	return nil
-}
-
-// ownTasks returns the ids that the tasks of the branch have at the member.
-func (b *branch) ownTasks() []string { return slices.Sorted(maps.Keys(b.tasks)) }
-
-// honouredTasks returns the handles of tasks that the member honours, or may honour once it is back.
-func (b *branch) honouredTasks() (handles []string) {
-	refused := []string(nil)
-	select {
-	case <-b.ready:
-		refused = b.refusedTasks
-	default:
-	}
-	for own, handle := range b.tasks {
-		if !slices.Contains(refused, own) {
-			handles = append(handles, handle)
-		}
-	}
-	return handles
-}
-
-// noteTasks notes which tasks the member does not honour.
-func (b *branch) noteTasks(ack *wire.Message) {
-	b.refusedTasks = b.ownTasks()
-	for _, at := range wire.Items(ack.Raw, wire.Path(ack.Raw, ack.Params, "notifications", "taskIds")) {
-		own := string(at.Text(ack.Raw))
-		b.refusedTasks = slices.DeleteFunc(b.refusedTasks, func(id string) bool { return id == own })
-	}
-}
-
-// taskChanged queues the state of a task, with the handle by which the client knows it.
-func (b *branch) taskChanged(m *wire.Message) {
-	handle, ok := b.tasks[string(m.Text(m.TaskID))]
-	if !ok {
-		return
-	}
-	m.Replace(m.TaskID, wire.AppendText(nil, handle))
-	b.l.u.view(b.l.caller).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
-	if _, err := m.Settle(nil); err == nil {
-		b.l.add(m)
-	}
 }
 
 // Next implements proxy.Replies.

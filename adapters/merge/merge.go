@@ -189,6 +189,7 @@ func (u *Upstream) SetMembers(members []Member) {
 	}
 	for _, c := range u.clients.all() {
 		c.leave()
+		c.rejoin(before, next)
 	}
 }
 
@@ -216,6 +217,17 @@ func (c *client) leave() {
 	for _, s := range c.all() {
 		if why := s.member.gone(); why != nil {
 			s.session.EndFor(proxy.Closed, why)
+		}
+	}
+}
+
+// rejoin subscribes the client again to resources of members that have come back.
+func (c *client) rejoin(before, next *membership) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, uris := range c.subscribed {
+		if m := next.members[name]; m != nil && before.members[name] == nil && len(uris) > 0 {
+			c.u.work.Spawn(func() { c.renew(m, true) })
 		}
 	}
 }

@@ -166,8 +166,8 @@ func (s *seat) setLevel(ex *proxy.Exchange, level string) {
 	_, _ = s.ask(ex, s.member.Do, "logging/setLevel", []wire.Change{{Key: "level", Value: wire.AppendText(nil, level)}})
 }
 
-// subscribed notes the subscription that a request has made or ended. Of more than maxSubscribed at a member some are not noted.
-func (s *seat) subscribed(m *wire.Message) {
+// subscribed notes the subscription that a request has made or ended; asked is the request as the client has sent it. Of more than maxSubscribed at a member some are not noted.
+func (s *seat) subscribed(m, asked *wire.Message) {
 	if !m.URI.Present() { // almost always
 		return
 	}
@@ -183,9 +183,9 @@ func (s *seat) subscribed(m *wire.Message) {
 	case !on:
 		delete(of, uri)
 	case of == nil:
-		s.c.subscribed[s.member.Name] = map[string]bool{uri: true}
+		s.c.subscribed[s.member.Name] = map[string]string{uri: string(asked.Text(asked.URI))}
 	case len(of) < maxSubscribed:
-		of[uri] = true
+		of[uri] = string(asked.Text(asked.URI))
 	}
 }
 
@@ -193,11 +193,7 @@ func (s *seat) subscribed(m *wire.Message) {
 func (s *seat) lost() {
 	c := s.c
 	c.mu.Lock()
-	some := len(c.subscribed[s.member.Name]) > 0
-	if s.member.gone() != nil {
-		delete(c.subscribed, s.member.Name)
-		some = false
-	}
+	some := len(c.subscribed[s.member.Name]) > 0 && s.member.gone() == nil // else when it comes back
 	c.mu.Unlock()
 	select {
 	case <-s.ready:
@@ -243,8 +239,9 @@ func (c *client) resubscribe(ctx context.Context, m *member) bool {
 		return false
 	}
 	c.mu.Lock()
-	uris := slices.Sorted(maps.Keys(c.subscribed[m.Name]))
+	subscribed := maps.Clone(c.subscribed[m.Name])
 	c.mu.Unlock()
+	uris := slices.Sorted(maps.Keys(subscribed))
 	for i, uri := range uris {
 		answer, err := lists.Ask(ctx, s.session, m.Do, ex.Caller, "resources/subscribe", []wire.Change{{Key: "uri", Value: wire.AppendText(nil, uri)}})
 		if err != nil {
@@ -255,7 +252,7 @@ func (c *client) resubscribe(ctx context.Context, m *member) bool {
 			delete(c.subscribed[m.Name], uri)
 			c.mu.Unlock()
 		}
-		uris[i] = c.view(ex.Caller).PublicURI(m.Name, uri)
+		uris[i] = c.view(ex.Caller).KnownURI(m.Name, uri, subscribed[uri])
 	}
 	for _, n := range rules.AllChanged(nil, uris) {
 		c.session.Keep(n.Key, n.Msg)
@@ -339,7 +336,7 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 			return m, k.why(err)
 		}
 		if m.Kind == wire.Result {
-			k.s.subscribed(&k.inner.Msg)
+			k.s.subscribed(&k.inner.Msg, &k.ex.Msg)
 			if !view.MayHaveURIs(m.Raw) && handles.TaskPlaces(nil, m, &k.ex.Msg) == nil { // most results
 				return m, nil
 			}

@@ -264,6 +264,15 @@ func (v *View) PublicURI(server, uri string) string {
 	return names.PublicURI(server, uri)
 }
 
+// KnownURI returns the URI by which a client that has asked for a resource of a member knows it: the one with which it has asked, unless that
+// belongs to another member now. asked is empty if it has not asked.
+func (v *View) KnownURI(server, uri, asked string) string {
+	if owner := v.snap.Owner(asked); asked == "" || owner != "" && owner != server {
+		return v.PublicURI(server, uri)
+	}
+	return asked
+}
+
 // rendered appends an entry as clients see it; nothing if they do not.
 func (v *View) rendered(dst []byte, kind catalogue.Kind, l *list, i int) []byte {
 	e := &l.entries[i]

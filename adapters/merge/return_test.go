@@ -1,0 +1,108 @@
+package merge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/view"
+	"dragoman/adapters/rules"
+	"dragoman/internal/testkit"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A listen takes up what it has acknowledged when a member comes back: the resources there are said to have changed, and later updates come.
+func TestListensAtAMemberThatReturns(t *testing.T) {
+	r := newRig(t, Options{}, "a modern", "b modern", "c legacy")
+	r.Start()
+	r.settled()
+	resource := func(name string) string { return `"dragoman+` + name + `://demo///counter"` }
+	ex := exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":[`+resource("b")+`,"dragoman+d://demo///counter"]}`)
+	replies, err := r.Do(ex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replies.Close()
+	next := func() string {
+		t.Helper()
+		m, err := replies.Next(time.Now().Add(20 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(m.Append(nil))
+	}
+	has(t, next(), "acknowledged", `"resourceSubscriptions":[`+resource("b")+`]`)
+	for range 2 {
+		r.SetMembers(r.only("c"))
+		r.SetMembers(r.only("a", "b", "c"))
+		has(t, next(), rules.ResourceUpdated, `counter"`, `"io.modelcontextprotocol/subscriptionId":7`)
+		r.as("", "{}", "tools/call", `"name":"touch","arguments":{},"_meta":{"io.dragoman/server":"b"}`)
+		has(t, next(), rules.ResourceUpdated, `counter"`)
+	}
+	ex.Cancel(proxy.ErrCancelled)
+}
+
+// acknowledger is a modern member whose listens acknowledge the given resources, and note what they were asked for.
+func acknowledger(asked chan string, resources *string) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		m := &ex.Msg
+		asked <- string(wire.Get(m.Raw, m.Notifications, "resourceSubscriptions").Of(m.Raw))
+		ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":[` + *resources + `]}}}`
+		return &lasting{ex: ex, first: ack, ended: make(chan struct{})}, nil
+	}
+}
+
+// A member that comes back is not asked for what it did not acknowledge, and only what it acknowledges again has changed.
+func TestReturningMembersAreAskedForWhatWasAcknowledged(t *testing.T) {
+	asked, resources := make(chan string, 10), `"demo://x","demo://y"`
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: acknowledger(asked, &resources)}, {Member: view.Member{Name: "none"}, Do: acknowledger(asked, new(string))}}})
+	set := func() {
+		r.catalogue.Keep(map[string]string{"k": "HTTP", "none": "HTTP"})
+		var items []catalogue.Item
+		for _, uri := range []string{"demo://x", "demo://y", "demo://z"} {
+			items = append(items, catalogue.Item{Key: uri, Raw: []byte(`{"uri":"` + uri + `"}`)})
+		}
+		r.catalogue.SetList("k", catalogue.Resources, catalogue.List{Items: items})
+		r.catalogue.SetList("none", catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://n", Raw: []byte(`{"uri":"demo://n"}`)}}})
+	}
+	set()
+	ex := exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["demo://x","demo://y","demo://z","demo://n"]}`)
+	replies, err := r.Do(ex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replies.Close()
+	next := func() string {
+		t.Helper()
+		m, err := replies.Next(time.Now().Add(20 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(m.Append(nil))
+	}
+	has(t, next(), `"resourceSubscriptions":["demo://x","demo://y"]`)
+	first := []string{testkit.Receive(t, "a listen", asked), testkit.Receive(t, "a listen", asked)}
+	slices.Sort(first)
+	if got := strings.Join(first, " "); got != `["demo://n"] ["demo://x","demo://y","demo://z"]` {
+		t.Errorf("asked at first: %s", got)
+	}
+	resources = `"demo://y","demo://z"`
+	r.SetMembers(nil)
+	r.catalogue.Keep(map[string]string{})
+	r.SetMembers(r.only("k", "none"))
+	if got := testkit.Receive(t, "a listen", asked); got != `["demo://x","demo://y"]` {
+		t.Errorf("asked of the member that is back: %s", got)
+	}
+	has(t, next(), rules.ResourceUpdated, `"uri":"demo://y"`) // as the client has asked, although nobody lists it yet
+	if m, err := replies.Next(time.Now()); err != proxy.ErrNotYet {
+		t.Errorf("told of more: %v, %v", m, err)
+	}
+	select {
+	case got := <-asked:
+		t.Errorf("a member that has acknowledged nothing is asked for %s", got)
+	default:
+	}
+}
