@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
+	"dragoman/internal/testkit"
+	"dragoman/policies/access"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -406,5 +410,47 @@ func TestNoticesThatWait(t *testing.T) {
 	}
 	if len(l.queue) != maxNotices || !strings.Contains(string(l.queue[0].Msg), `"demo://0"`) || !strings.Contains(string(l.queue[maxNotices-1].Msg), fmt.Sprint("demo://", maxNotices-1)) {
 		t.Errorf("%d wait, from %s", len(l.queue), l.queue[0].Msg)
+	}
+}
+
+// Clients are told of the lists of which rules that were changed show them something else, and of no others.
+func TestRulesThatChange(t *testing.T) {
+	metric, err := access.NewFilterMetric(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{}, "a legacy", "b legacy")
+	r.Start()
+	r.settled()
+	ruled := func(denied ...string) []Member {
+		members := slices.Clone(r.opt.Members)
+		filter := access.NewFilter(access.FilterOptions{Server: "a", Grants: map[string]access.Grant{"bob": {Tools: access.Names{Deny: denied}}, "*": {}}}, metric)
+		members[0].Shown, members[0].Apart = filter.Policy(), true
+		return members
+	}
+	r.SetMembers(ruled())
+	told := map[string]func() string{}
+	for _, who := range []string{"ann", "bob"} {
+		caller := proxy.Caller{Principal: who}
+		seated, p := r.newPeerOf(caller, true), r.newPeerOf(caller, true)
+		seated.call("tools/call", `"name":"a.echo","arguments":{"message":"hi"}`)
+		told[who+"'s client with a session at the member"] = func() string { return testkit.Receive(t, "a notice", seated.pushed) }
+		told[who+"'s legacy client"] = func() string { return testkit.Receive(t, "a notice", p.pushed) }
+		_, told[who+"'s listen"] = r.listensAs(caller, "")
+	}
+	for _, denied := range []string{"echo", "touch"} {
+		r.SetMembers(ruled(denied))
+		for who, next := range told {
+			if strings.HasPrefix(who, "bob") {
+				has(t, next(), rules.ListChanged("tools"))
+			}
+		}
+		r.SetMembers(ruled(denied))
+	}
+	r.catalogue.SetList("b", catalogue.Prompts, catalogue.List{Items: []catalogue.Item{{Key: "new", Raw: []byte(`{"name":"new"}`)}}})
+	for who, next := range told {
+		if got := next(); !strings.Contains(got, rules.ListChanged("prompts")) {
+			t.Errorf("%s was told %s", who, got)
+		}
 	}
 }

@@ -153,7 +153,7 @@ func (u *Upstream) announce(ctx context.Context) {
 }
 
 // announce tells the client which lists differ from those that it was told of last. A member at which the client has a session tells it
-// itself.
+// itself, unless its rules show the client something else.
 func (c *client) announce(now shown) {
 	seats := c.all()
 	c.mu.Lock()
@@ -161,7 +161,7 @@ func (c *client) announce(now shown) {
 	now = now.after(before)
 	c.told = now
 	c.mu.Unlock()
-	var changed []string
+	changed := c.u.ruled(before.at, now.at, legacyClient(c.session.Reader()))
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.at.order, now.at.order)))) {
 		member, of := now.at.members[name], now.snap.Server(name)
 		seated := member != nil && slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
@@ -178,6 +178,14 @@ func (c *client) announce(now shown) {
 	for _, n := range rules.AllChanged(changed, nil) {
 		c.session.Keep(n.Key, n.Msg)
 	}
+}
+
+// ruled returns the lists of which the rules of one membership show a client something else than those of another before it.
+func (u *Upstream) ruled(before, now *membership, who lists.Client) []string {
+	if before == now {
+		return nil
+	}
+	return now.view(u.opt.Lists, who).Changed(before.view(u.opt.Lists, who))
 }
 
 // sameList reports whether two lists show the same; nil shows nothing.
