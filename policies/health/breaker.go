@@ -118,9 +118,6 @@ func (b *breaker) settle(p pass, now time.Time, err error) {
 	if b == nil {
 		return
 	}
-	if b.is == gobreaker.StateOpen {
-		b.circuit.State() // reading the state ends a pause whose time is over
-	}
 	if p.life != b.life {
 		return
 	}

@@ -341,7 +341,7 @@ func (h *Monitor) retryAt() time.Time {
 func (h *Monitor) Serves() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.announced == Connected && h.opt.Starts == nil && h.failures == 0 { // time alone cannot change that
+	if h.announced == Connected && h.opt.Starts == nil { // time alone cannot change that
 		return true
 	}
 	now := time.Now()

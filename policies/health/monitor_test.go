@@ -430,7 +430,16 @@ func TestHealthStarts(t *testing.T) {
 		k.is(Connected)
 		s.Failures, s.Last = 2, "exited with code 1"
 		k.is(Degraded)
+		_ = k.call(nil)
+		s.Failures = 0
+		if r := k.Now(); r.State != Connected || r.LastError != "silent" {
+			t.Errorf("a start of long ago is no failure: %+v", r)
+		}
+		s.Failures = 2
 		s.Circuit, s.RetryAt = "open", time.Now().Add(time.Minute)
+		if k.Serves() {
+			t.Error("a child that is not started serves")
+		}
 		k.is(Errored)
 		if r := k.Now(); r.RetryAt != s.RetryAt || !strings.Contains(r.LastError, "exited with code 1") || k.Serves() {
 			t.Errorf("%+v", r)

@@ -226,7 +226,7 @@ func (h *Monitor) settleUnchanged(c *watched) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.announced != Connected || h.down || h.failures > 0 || h.base != Connected {
+	if h.announced != Connected || h.failures > 0 {
 		return false
 	}
 	h.calls.Remove(c)
