@@ -46,6 +46,7 @@ type cell struct {
 	what   string // for people
 	target string
 	face   drive.Face
+	lists  bool // it calls tools/list; otherwise the tool
 }
 
 // allCells lists the cells in the order in which they are printed.

@@ -40,6 +40,7 @@ type report struct {
 	Start       []*startRow       `json:"start,omitempty"`
 	Memory      []*memoryRow      `json:"memory,omitempty"`
 	Allocs      []*allocRow       `json:"allocations,omitempty"`
+	Several     []verdict         `json:"several,omitempty"`
 }
 
 // ran is a section of the run.

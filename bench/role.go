@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"dragoman/bench/reference"
+	"dragoman/bench/reference/special"
 )
 
 // roleWord as the first argument makes this program one of the processes that the benchmark starts, so that a single binary is enough.
@@ -16,6 +17,8 @@ const (
 	roleUpstream = "upstream" // --era, --tools, --listen: the reference server over HTTP
 	roleEcho     = "echo"     // --era: the reference server over stdio
 	roleProxy    = "proxy"    // --to: the bare proxy
+	roleMoody    = "moody"    // --era, --tools, --listen: a server that misbehaves when it is told to
+	roleStatic   = "static"   // --to: a server that answers with the list of the one at a URL
 )
 
 // playRole serves until in ends. A role that serves HTTP writes its address to out first.
@@ -43,6 +46,10 @@ func playRole(args []string, in io.Reader, out io.Writer) error {
 		return serveUntil(*listen, in, out, reference.NewUpstreamOf(era, *tools).Serve)
 	case roleProxy:
 		return serveUntil(*listen, in, out, func(l net.Listener) error { return reference.ServeProxy(l, *to) })
+	case roleMoody:
+		return serveUntil(*listen, in, out, special.NewMoody(era, *tools).Serve)
+	case roleStatic:
+		return serveUntil(*listen, in, out, func(l net.Listener) error { return special.ServeStatic(l, *to) })
 	}
 	return fmt.Errorf("bench: there is no role %q", args[0])
 }

@@ -18,6 +18,7 @@ const (
 	secAllocs   = "allocations"
 	secStart    = "start"
 	secGrowth   = "growth"
+	secSeveral  = "several"
 	secMemory   = "memory"
 )
 
@@ -31,6 +32,7 @@ func allSections() []section {
 		{secAllocs, "allocations of a call"},
 		{secStart, "from the start of the process to its first correct answer"},
 		{secGrowth, "few and many tools, servers, sessions"},
+		{secSeveral, "several servers as one: a long list, a restart, bad servers, 100,000 tools"},
 		{secMemory, "idle sessions, and whether they grow"},
 	}
 }

@@ -14,3 +14,11 @@ func shortSleep() {
 	t := unix.NsecToTimespec(int64(retryDelay))
 	_ = unix.Nanosleep(&t, nil) // a signal may end it early
 }
+
+// suspend stops a process, or lets it go on.
+func suspend(pid int, on bool) error {
+	if on {
+		return unix.Kill(pid, unix.SIGSTOP)
+	}
+	return unix.Kill(pid, unix.SIGCONT)
+}

@@ -62,6 +62,9 @@ func (b *suite) measureRow(ctx context.Context, t *targets, row *row) {
 // load is the plan of the calls of a row.
 func (b *suite) load(under *target, row *row) drive.Plan {
 	plan := under.plan(row.cell.face, row.Size, row.SSE)
+	if row.cell.lists {
+		plan.Calls = []drive.Call{{Name: "list", Method: "tools/list"}}
+	}
 	plan.Connections, plan.Warmup, plan.Duration = row.Connections, b.warmup, b.duration
 	return plan
 }

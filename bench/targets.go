@@ -32,6 +32,7 @@ type target struct {
 	header  string           // a header line for requests to it
 	paths   []string         // nil: path
 	admin   string           // its admin listener; empty: it has none
+	tool    string           // its name of the tool; empty: the server's
 }
 
 // targets starts processes on demand and stops all of them at the end. It is for one goroutine, locked to its thread (see measure.Start).
@@ -251,8 +252,12 @@ func revision(f drive.Face) string {
 
 // plan describes how the clients of a face call a target. Requests and answers have size bytes.
 func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
+	call := drive.EchoCall(f, size-max(0, len(t.tool)-len("echo")), size, sse)
+	if t.tool != "" {
+		call = at(call, t.tool)
+	}
 	return drive.Plan{
 		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,
-		Calls: []drive.Call{drive.EchoCall(f, size, size, sse)}, Connections: 1,
+		Calls: []drive.Call{call}, Connections: 1,
 	}
 }

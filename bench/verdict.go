@@ -120,6 +120,7 @@ func (r *report) judge() {
 	for _, of := range []string{"tools", "servers", "sessions"} {
 		r.judgeGrowth(of)
 	}
+	r.Targets = append(r.Targets, r.Several...)
 	r.judgeMemory()
 }
 

@@ -397,15 +397,16 @@ func (c *Catalogue) SetList(name string, kind Kind, l List) bool {
 		next := &l
 		next.Items, next.Fetched = Distinct(next.Items), now
 		before := s.Lists[kind]
-		differs = before == nil || before.TTL != next.TTL || before.Private != next.Private || !sameKeys(before.Items, next.Items)
-		if stamp(before, next, now) {
-			differs = true
-		}
+		items := stamp(before, next, now) || before == nil || !sameKeys(before.Items, next.Items)
+		differs = items || before.TTL != next.TTL || before.Private != next.Private
 		s.Lists[kind] = next
-		if !differs && !(located(kind) && c.unowned(next)) {
-			return Health // which includes the time
+		switch {
+		case items || located(kind) && c.unowned(next):
+			return Parts(1) << kind
+		case differs:
+			return Health | memory // how it may be cached is not stored, but the time is
 		}
-		return Parts(1) << kind
+		return Health
 	})
 	return differs
 }

@@ -372,6 +372,35 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// The items of a list are stored when they change, and not with every reading: after a restart all servers are read at once.
+func TestListsThatStayAreNotStored(t *testing.T) {
+	store := &doubleStore{}
+	r := newRig(t, store, "a")
+	save := func(l List) (parts Parts) {
+		r.SetList("a", Tools, l)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range store.take() {
+			parts |= change.Parts
+		}
+		return parts
+	}
+	if got := save(List{Items: items("x")}); got&(1<<Tools) == 0 {
+		t.Errorf("of the first list %b is stored", got)
+	}
+	version := r.Snapshot().Version
+	if got := save(List{Items: items("x"), TTL: time.Second, Private: true}); got != Health {
+		t.Errorf("of a list that may be cached otherwise %b is stored", got)
+	}
+	if r.Snapshot().Version == version {
+		t.Error("readers do not learn how the list may be cached")
+	}
+	if got := save(List{Items: items("x=new"), TTL: time.Second, Private: true}); got != 1<<Tools {
+		t.Errorf("of a list that has changed %b is stored", got)
+	}
+}
+
 func TestChangesThatWaitAreOne(t *testing.T) {
 	store := &doubleStore{entered: make(chan struct{}), leave: make(chan struct{})}
 	r := newRig(t, store, "a", "b")

@@ -127,6 +127,9 @@ func (p *Process) Stop() {
 	}
 }
 
+// Kill ends the process at once, as a failure would. Stop is still to be called.
+func (p *Process) Kill() error { return p.cmd.Process.Kill() }
+
 // tail is the end of the log, in a form that fits behind an error.
 func (p *Process) tail() string {
 	log, err := os.ReadFile(p.log)

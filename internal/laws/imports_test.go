@@ -80,6 +80,7 @@ var layers = map[string]int{
 	"policies/telemetry":               5,
 	"bench/measure":                    0,
 	"bench/reference":                  3,
+	"bench/reference/special":          4,
 	"bench/load/watch":                 4,
 	"bench/load/drive":                 6,
 	"bench/report":                     7,
