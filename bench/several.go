@@ -273,7 +273,7 @@ func (t *target) everyServer(ctx context.Context, n int) error {
 		for i := from; i < min(n, from+drive.MaxCalls); i++ {
 			plan.Calls = append(plan.Calls, at(echo, memberName(i)+".echo"))
 		}
-		plan.Requests = uint64(len(plan.Calls)) //nolint:gosec // a length
+		plan.Requests = uint64(len(plan.Calls))
 		runner, err := drive.Open(ctx, plan)
 		if err != nil {
 			return err
