@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -81,8 +82,8 @@ func TestKeepAddsAndRemoves(t *testing.T) {
 	if before.Server("a") == nil || before.Server("c") != nil {
 		t.Error("a snapshot has changed")
 	}
-	if after.Version == before.Version {
-		t.Error("the version has not changed")
+	if after.Version <= before.Version {
+		t.Error("the version has not risen")
 	}
 	r.keep("b", "c")
 	if again := r.Snapshot(); again.Version != after.Version {
@@ -229,6 +230,53 @@ func TestSnapshotWith(t *testing.T) {
 	}
 }
 
+func TestSnapshotInstead(t *testing.T) {
+	before := newRig(t, nil, "a", "b").Snapshot()
+	other := &Server{Name: "b", Presence: Out}
+	instead := before.Instead([]*Server{other, {Name: "unknown"}})
+	if len(instead.Servers) != 2 || instead.Server("a") != before.Server("a") || instead.Server("b") != other || instead.Version != before.Version {
+		t.Errorf("with another state of b: %v", instead.Servers)
+	}
+	if before.Server("b") == other {
+		t.Error("a snapshot has changed")
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for k := range Kinds {
+		if got, ok := KindOf(k.Method()); !ok || got != k {
+			t.Errorf("%s lists %s, %v", k.Method(), got, ok)
+		}
+	}
+	if got, ok := KindOf("tools/call"); ok {
+		t.Errorf("tools/call lists %s", got)
+	}
+}
+
+// Another server under a known name has listed nothing and said nothing, but has the id and the URIs of the name.
+func TestSetOrigin(t *testing.T) {
+	r := newRig(t, nil, "a")
+	r.Describe("a", Description{Instructions: "use x"})
+	r.SetList("a", Resources, List{Items: items("demo:1")})
+	r.SetStatus("a", Status{State: "CONNECTED"})
+	r.SetPresence("a", There)
+	known := *r.Snapshot().Server("a")
+	for _, step := range []struct {
+		origin string
+		stays  bool
+	}{{"first", true}, {"first", true}, {"second", false}} { // of the first nothing was known before
+		r.SetOrigin("a", []byte(step.origin))
+		s := r.Snapshot().Server("a")
+		want := known
+		if want.Origin = []byte(step.origin); !step.stays {
+			want.Description, want.Status, want.Lists = Description{}, Status{}, [Kinds]*List{}
+		}
+		if !reflect.DeepEqual(*s, want) || r.Snapshot().Owner("demo:1") != "a" {
+			t.Errorf("%s: %+v\nwant %+v", step.origin, *s, want)
+		}
+	}
+}
+
 func TestSame(t *testing.T) {
 	a := &List{Items: items("x", "y")}
 	for _, other := range []List{{Items: items("x")}, {Items: items("y", "x")}, {Items: items("x", "y=new")}, {Items: items("x", "y", "z")}} {
@@ -360,6 +408,11 @@ func TestWriter(t *testing.T) {
 	if last := saved[len(saved)-1].Server; parts != Health|1<<Resources || !slices.Equal(owned, []string{"demo:1", "demo:2"}) || len(last.Lists[Resources].Items) != 2 {
 		t.Errorf("saved parts %b, URIs %v, %v", parts, owned, last)
 	}
+	store.setFails(full)
+	if err := c.Flush(t.Context()); err != nil {
+		t.Errorf("although nothing waits: %v", err)
+	}
+	store.setFails(nil)
 	c.Keep(nil)
 	if err := c.Close(); err != nil || !store.closed {
 		t.Errorf("closed %v, error %v", store.closed, err)

@@ -140,7 +140,15 @@ func TestOpenFails(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{newer: "newer Dragoman", garbage: "not a database", filepath.Join(dir, "none", "x.db"): "unable to open"} {
+	foreign := filepath.Join(dir, "foreign.db")
+	s = open(t, foreign)
+	if _, err := s.db.ExecContext(t.Context(), "PRAGMA user_version = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{newer: "newer Dragoman", foreign: "migration 1: ", garbage: "not a database", filepath.Join(dir, "none", "x.db"): "unable to open"} {
 		if s, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, error %v, want %q", path, s, err, want)
 		}

@@ -25,6 +25,7 @@ func publics(t *Table, entries []Name) map[string]string {
 
 func TestPublicNames(t *testing.T) {
 	long := strings.Repeat("x", 70)
+	every := "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 	for name, test := range map[string]struct {
 		style   Style
 		entries []Name
@@ -45,6 +46,9 @@ func TestPublicNames(t *testing.T) {
 		"long server":                  {Style{Budget: 41}, []Name{{strings.Repeat("s", 40), "create_issue_in_repository"}}, []string{"sssssssssssssss" + "create_issue_in_" + "HASH"}},
 		"half a budget":                {Style{Budget: 41}, []Name{{strings.Repeat("s", 14), long}}, []string{strings.Repeat("s", 14) + "." + strings.Repeat("x", 15) + "_" + "HASH"}},
 		"illegal characters":           {Style{}, []Name{{"github", "créer une issue"}}, []string{"github.cr_er_une_issue_HASH"}},
+		"legal characters":             {Style{Budget: MaxBudget}, []Name{{"github", every}}, []string{"github." + every}},
+		"illegal at the start":         {Style{When: Never}, []Name{{"github", " x"}}, []string{"_x_HASH"}},
+		"illegal, but short enough":    {Style{Budget: 41}, []Name{{strings.Repeat("s", 20), "a tool no"}}, []string{strings.Repeat("s", 20) + ".a_tool_no_HASH"}},
 		"empty":                        {Style{When: Never}, []Name{{"github", ""}}, []string{"_HASH"}},
 		"one server twice in a prefix": {Style{Separator: "_"}, []Name{{"a", "b_c"}, {"a_b", "c"}}, []string{"a_b_c_HASH", "a_b_c_HASH"}},
 	} {
@@ -143,7 +147,7 @@ func TestCertain(t *testing.T) {
 }
 
 func TestAt(t *testing.T) {
-	entries := []Name{{"github", "search"}, {"git", "search"}, {"git", "git.log"}, {"git", "a b"}}
+	entries := []Name{{"github", "search"}, {"git", "search"}, {"git", "git.log"}, {"git", "a b"}, {"github", "git.search"}}
 	table := New(Style{}, servers, own, entries)
 	for _, test := range []struct{ server, name, want string }{
 		{"git", "search", "search"},
@@ -151,7 +155,8 @@ func TestAt(t *testing.T) {
 		{"git", "git.search", "search"}, // a public name
 		{"git", "git.log", "git.log"},   // its own name
 		{"git", table.Public(3), "a b"},
-		{"github", "git.search", "git.search"}, // another server's
+		{"github", "git.search", "git.search"},   // its own, and another server's public name
+		{"a-server", "git.search", "git.search"}, // another server's
 		{"git", "unlisted", "unlisted"},
 	} {
 		if got := table.At(test.server, test.name); got != (Name{test.server, test.want}) {
