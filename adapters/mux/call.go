@@ -31,7 +31,7 @@ type call struct {
 	transport.Minted           // replaces the client's id and token
 	relayed          bool      // it belongs to the one legacy client that the link serves
 	logs             bool      // it wants log messages
-	task             bool      // it asks to run as a task, and for progress
+	task             bool      // it may ask to run as a task, and asks for progress
 	tells            bool      // see telling
 	lasts            bool      // it is a listen
 	heard            uint64    // bytes that had come from the server when it was made

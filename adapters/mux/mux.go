@@ -56,7 +56,7 @@ type Mux struct {
 	ids   transport.IDs
 	calls map[uint64]*call
 	lists [listKinds]callList
-	tasks []*transport.Minted // of calls that became tasks
+	tasks []*task // that calls became
 	dead  error
 }
 
@@ -91,13 +91,14 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c.heard, c.lasts, c.began = w.Heard(), m.Is("subscriptions/listen"), ex.Clock.Now()
 	}
 	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
-	c.tells, c.task, c.wake.L = telling(m), c.relayed && m.Task.Present() && m.Token.Present(), &c.mu
+	c.tells, c.task, c.wake.L = telling(m), m.Token.Present() && (m.Task.Present() || !c.relayed), &c.mu
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
 		return nil, unsent(dead)
 	}
 	c.n = x.ids.Next()
+	x.taskAwaited(c, m)
 	c.Put(m, c.n)
 	x.enter(c)
 	x.mu.Unlock()
@@ -395,7 +396,7 @@ func (x *Mux) notify(m *wire.Message, whole bool) {
 	case m.Is("notifications/progress"):
 		c := x.owner(m.Text(m.ProgressToken))
 		if c == nil { // the call has ended, and so must its progress, unless it became a task
-			x.taskProgress(m)
+			x.taskProgress(m, whole)
 			return
 		}
 		c.Restore(m)

@@ -58,7 +58,7 @@ func TestProgressOfTasks(t *testing.T) {
 			t.Fatalf("%v: the client got %q", other, sink.got[1:])
 		}
 	}
-	for range maxTasks - 1 {
+	for range maxTasks - 2 { // beside that of the modern client, who may wait for its result
 		call(proxy.Legacy, `,"_meta":{"progressToken":7},"task":{}`, task)
 	}
 	sink.got = nil
@@ -68,5 +68,56 @@ func TestProgressOfTasks(t *testing.T) {
 	call(proxy.Legacy, `,"_meta":{"progressToken":7},"task":{}`, task)
 	if _ = x.Deliver(progress(1, 1)); len(sink.got) != 2 || len(x.tasks) != maxTasks {
 		t.Errorf("%d tasks are remembered; the client got %q", len(x.tasks), sink.got)
+	}
+}
+
+// The progress of a task whose client does not know it is for the call that waits for its result, and nobody else.
+func TestProgressOfDrivenTasks(t *testing.T) {
+	sink := &muxSink{}
+	x := counting(NewLines(proxy.Legacy, &testLines{}, sink))
+	call := func(method, params string) proxy.Replies {
+		t.Helper()
+		m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"own","method":%q,"params":{%s}}`, method, params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := x.Call(&proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	deliver := func(msg []byte) {
+		t.Helper()
+		if err := x.Deliver(msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	muxNexts := func(r proxy.Replies, want string) {
+		t.Helper()
+		m, err := r.Next(time.Now().Add(10 * time.Second))
+		if err != nil || string(m.Append(nil)) != want {
+			t.Errorf("%s, %v; want %s", m.Append(nil), err, want)
+		}
+	}
+	for n := 1; n <= 2; n++ {
+		first := call("tools/call", `"name":"a","_meta":{"progressToken":"mine"},"task":{}`)
+		deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"task":{"taskId":"t%d"}}}`, n, n))
+		muxNext(t, first)
+		deliver(progress(n, 1)) // nobody waits yet
+	}
+	second, other := call("tasks/result", `"taskId":"t2"`), call("tasks/result", `"taskId":"t3"`)
+	deliver(progress(1, 1))
+	deliver(progress(2, 2))
+	for n, r := range map[int]proxy.Replies{3: second, 4: other} {
+		if n == 3 {
+			muxNexts(r, string(progress(2, 2)))
+		}
+		deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, n))
+		muxNexts(r, `{"jsonrpc":"2.0","id":"own","result":{}}`)
+	}
+	if deliver(progress(2, 3)); len(sink.got) != 0 {
+		t.Errorf("beside calls: %q", sink.got)
 	}
 }

@@ -134,3 +134,47 @@ func TestTaskChildDies(t *testing.T) {
 		t.Error(fmt.Sprint(n, " calls"))
 	}
 }
+
+// The progress of a task that Dragoman drives reaches the client over every transport, on both sides: the server tells it with the token of the
+// call, which has ended.
+func TestProgressOfDrivenTasks(t *testing.T) {
+	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
+		u := newUpstream(t, kind)
+		u.on("initialize", func(c *call) {
+			if c.w != nil && c.out == nil {
+				c.w.Header().Set("Mcp-Session-Id", "up")
+			}
+			c.result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"up","version":"1"}}`)
+		})
+		u.on("tools/list", func(c *call) { c.result(`{"tools":[{"name":"w","execution":{"taskSupport":"required"}}]}`) })
+		u.on("tools/call", func(c *call) {
+			c.result(`{"task":{"taskId":"t-` + strings.Trim(c.token, `"`) + `","status":"working","ttl":null}}`)
+		})
+		u.on("tasks/result", func(c *call) {
+			_, token, _ := strings.Cut(c.body, `"t-`)
+			token, _, _ = strings.Cut(token, `"`)
+			for n := range 2 {
+				c.event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%q,"progress":%d}}`, token, n+1))
+			}
+			c.result(`{"content":[]}`)
+		})
+		body := strings.Replace(modernBody(1, "tools/call", `"name":"w","arguments":{}`), `"_meta":{`, `"_meta":{"progressToken":"mine",`, 1)
+		judge := func(client, got string) {
+			t.Helper()
+			for n := range 2 {
+				if want := fmt.Sprintf(`"params":{"progressToken":"mine","progress":%d}`, n+1); strings.Count(got, want) != 1 {
+					t.Errorf("a client over %s at %s got %s", client, kind, got)
+				}
+			}
+		}
+		toml := u.toml(`tasks = "drive"`)
+		judge("HTTP", startRig(t, toml, true).must("POST", "/mcp", body, modernHeaders("tools/call", "w")...).body)
+		p := startStdio(t, toml)
+		p.send(body)
+		got := ""
+		for line := ""; !strings.Contains(line, `"id":1`); got += line + "\n" {
+			line = testkit.Receive(t, "the answer", p.lines)
+		}
+		judge("stdio", got)
+	}
+}
