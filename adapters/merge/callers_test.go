@@ -301,6 +301,22 @@ func TestChangesReachTheirCallers(t *testing.T) {
 	})
 }
 
+// A change that a caller's session at the member hears of reaches the caller's other sessions, also if nobody listens.
+func TestChangesReachOtherSessionsOfACaller(t *testing.T) {
+	eachEra(t, func(t *testing.T, r *rig, k *vault) {
+		seated, unseated := r.newPeerOf(bearing("ann"), true), r.newPeerOf(bearing("ann"), true)
+		if got := seated.call("tools/call", `"name":"k.common","arguments":{}`); got.err != nil {
+			t.Fatal(got.err)
+		}
+		k.change("ann", "new")
+		for what, p := range map[string]*peer{"with a session there": seated, "without": unseated} {
+			if got := testkit.Receive(t, "a notice "+what, p.pushed); !strings.Contains(got, rules.ListChanged("tools")) {
+				t.Errorf("%s: pushed %s", what, got)
+			}
+		}
+	})
+}
+
 // A change of what everybody is shown makes what a caller is shown be read again, also for a legacy client that asks for nothing.
 func TestChangesForAllConcernCallers(t *testing.T) {
 	eachEra(t, func(t *testing.T, r *rig, k *vault) {

@@ -182,6 +182,40 @@ func TestSessionBeingOpenedAtAMemberThatGoes(t *testing.T) {
 	}
 }
 
+// A handshake that fails because the member goes says that, even if the member's upstream is the first to end.
+func TestHandshakeAtAMemberThatGoes(t *testing.T) {
+	var r *rig
+	do := func(*proxy.Exchange) (proxy.Replies, error) {
+		r.now.Load().members["k"].end(removed("k"))
+		return nil, proxy.Errf(proxy.ShuttingDown, "closed")
+	}
+	r = newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
+	if got := r.newPeer(false).call("tools/call", `"name":"k.x","arguments":{}`); !proxy.IsFault(got.err, proxy.Lost) || !strings.Contains(got.err.Error(), "was removed from this endpoint") {
+		t.Errorf("%v", got)
+	}
+}
+
+// A listen names as many resources and tasks as may be, and no more.
+func TestListensAreBounded(t *testing.T) {
+	r := scriptRig(t, Options{}, modernTasker())
+	for _, name := range []string{"resourceSubscriptions", "taskIds"} {
+		for n, refused := range map[int]bool{maxSubscribed: false, maxSubscribed + 1: true} {
+			var all []string
+			for i := range n {
+				all = append(all, fmt.Sprintf(`"dragoman+a://demo///%d"`, i))
+			}
+			ex := r.exchangeAs("ann", runsTasks, "subscriptions/listen", `"notifications":{"`+name+`":[`+strings.Join(all, ",")+`]}`)
+			replies, err := r.Do(ex)
+			if refused != proxy.IsFault(err, proxy.InvalidParams) || refused != (err != nil) {
+				t.Errorf("%d %s: %v", n, name, err)
+			}
+			if err == nil {
+				_ = replies.Close()
+			}
+		}
+	}
+}
+
 // never answers for legacy members.
 
 // A member that stays keeps its sessions, and serves later requests as it is then.

@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 // scripted is a legacy server whose tools differ between sessions. It stands for servers that show more after a login, which the
 // demonstration server does not.
 type scripted struct {
+	fails error // of tools/list
 	tools map[*proxy.Session][]string
 }
 
@@ -31,6 +33,8 @@ func (s *scripted) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "legacy only")
 	case m.Is("initialize"):
 		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`
+	case m.Is("tools/list") && s.fails != nil:
+		return nil, s.fails
 	case m.Is("tools/list"):
 		var all []string
 		for _, name := range append([]string{"login"}, s.tools[ex.Session]...) {
@@ -75,6 +79,29 @@ func TestListsOfOneSession(t *testing.T) {
 	}
 	if got := other.call("tools/call", `"name":"secret","arguments":{}`); got.err == nil || !strings.Contains(got.err.Error(), "Tool not found: secret") {
 		t.Errorf("another client's: %v", got)
+	}
+}
+
+// A list of a client's own that cannot be read is noted, stays as it was, and is read with the next request for it.
+func TestListsOfOneSessionThatFail(t *testing.T) {
+	s := &scripted{tools: map[*proxy.Session][]string{}}
+	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do}}})
+	r.Start()
+	r.settled()
+	p := r.newPeer(true)
+	p.call("tools/call", `"name":"s.login","arguments":{}`)
+	<-p.pushed
+	for _, step := range []struct {
+		fails error
+		want  string
+	}{{errors.New("down"), "[s.login]"}, {errors.New("down"), "[s.login]"}, {nil, "[s.login s.secret]"}} {
+		s.fails = step.fails
+		if got := fmt.Sprint(p.call("tools/list", "").keysOf("tools", "name")); got != step.want {
+			t.Errorf("%v: the client sees %s, want %s", step.fails, got, step.want)
+		}
+	}
+	if got := <-r.notes; got != "debug s: a list of a client's own could not be read: down" {
+		t.Errorf("noted %s", got)
 	}
 }
 

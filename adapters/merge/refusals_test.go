@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +151,9 @@ func TestPollingIsToldOnce(t *testing.T) {
 
 // The policy that refuses a handshake at a member has refused the request that needs it.
 func TestRefusedHandshakes(t *testing.T) {
+	var received []string
 	do := func(ex *proxy.Exchange) (proxy.Replies, error) {
+		received = append(received, string(ex.Msg.Text(ex.Msg.Method)))
 		ex.RefusedBy = "strict"
 		return nil, proxy.Errf(proxy.InsufficientScope, "no")
 	}
@@ -163,5 +166,8 @@ func TestRefusedHandshakes(t *testing.T) {
 	ex := &proxy.Exchange{Msg: m}
 	if got := drain(session.Run(p.session, ex, r.Do)); !proxy.IsFault(got.err, proxy.InsufficientScope) || ex.RefusedBy != "strict" || ex.Target != "k" {
 		t.Errorf("%v, refused by %q at %q", got, ex.RefusedBy, ex.Target)
+	}
+	if !slices.Equal(received, []string{"initialize"}) {
+		t.Errorf("the member has received %v", received)
 	}
 }
