@@ -13,6 +13,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"dragoman/internal/testkit"
+	"dragoman/proxy"
 )
 
 // restNamed are the REST endpoints of single methods, as ways in.
@@ -47,6 +48,10 @@ var (
 	theListen       = []asked{{"subscriptions/listen", `"notifications":{"resourceSubscriptions":["demo://secret"]}`}}
 )
 
+// mergedAsked is what allAsked is where several servers are one.
+var mergedAsked = []asked{{"tools/call", `"name":"default.drop","arguments":{}`}, {"prompts/get", `"name":"default.secret"`}, {"resources/read", `"uri":"dragoman+default://demo///secret"`},
+	{"completion/complete", `"ref":{"type":"ref/resource","uri":"dragoman+default://demo///secret"},"argument":{"name":"x","value":""}`}}
+
 var allAsked = []asked{{"tools/call", theTool}, {"prompts/get", thePrompt}, {"resources/read", theResource}, {"completion/complete", theRef}}
 
 // refusal is a reason to refuse requests, and how it is recorded.
@@ -59,7 +64,10 @@ type refusal struct {
 	counter []string
 	key     bool         // requests have an API key
 	ofKey   string       // configuration of that key
+	at      string       // the endpoint of several servers, of which default is one: /mcp or /groups/g; empty: the server is alone
 	before  func(r *rig) // makes the reason true
+	// unopened means that no session can be opened.
+	unopened bool
 }
 
 var refusals = map[string]refusal{
@@ -103,6 +111,18 @@ var refusals = map[string]refusal{
 		}()
 		testkit.Eventually(r.t, "a listen", func() bool { return r.sum("dragoman_listens_open") == 1 })
 	}},
+	"access at several": {at: "/mcp", config: "[upstreams.default.access.\"*\"]\ndeny_tools = [\"drop\"]\ndeny_prompts = [\"secret\"]\ndeny_resources = [\"demo://secret\"]\n",
+		asked: mergedAsked, rows: "tool_not_found invalid_params", policy: "access", counter: []string{"dragoman_access_total", "what", "refused", "server", "default"}},
+	"scopes at several": {at: "/mcp", config: "[upstreams.default.scopes]\n\"tool:drop\" = [\"x\"]\n\"prompt:secret\" = [\"x\"]\n\"resource:demo://secret\" = [\"x\"]\n", key: true,
+		asked: mergedAsked, rows: "insufficient_scope", policy: "scopes", counter: []string{"dragoman_scope_refusals_total"}},
+	"scopes of whole methods at several": {at: "/mcp", config: "[upstreams.default.scopes]\n\"method:*\" = [\"x\"]\n", key: true,
+		asked: mergedAsked, rows: "insufficient_scope", policy: "scopes", counter: []string{"dragoman_scope_refusals_total"}},
+	"access in a group": {at: "/groups/g", config: "[upstreams.default.access.\"*\"]\ndeny_tools = [\"drop\"]\ndeny_prompts = [\"secret\"]\ndeny_resources = [\"demo://secret\"]\n[groups.g]\n",
+		asked: mergedAsked, rows: "tool_not_found invalid_params", policy: "access", counter: []string{"dragoman_access_total", "what", "refused", "server", "default"}},
+	"denied by a group": {at: "/groups/g", config: "[groups.g]\ndeny_tools = [\"default.drop\"]\ndeny_prompts = [\"default.secret\"]\ndeny_resources = [\"default.demo://secret\"]\n",
+		asked: mergedAsked, rows: "tool_not_found invalid_params", policy: "access", counter: []string{"dragoman_access_total", "what", "refused", "server", proxy.GroupTarget("g")}},
+	"scopes of a group": {at: "/groups/g", config: "[groups.g]\nscopes = [\"x\"]\n", key: true, unopened: true, only: "modern",
+		asked: mergedAsked, rows: "insufficient_scope", policy: "scopes", counter: []string{"dragoman_scope_refusals_total"}},
 	"arguments":      {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "/", rows: "arguments_invalid", policy: "schema"},
 	"rest arguments": {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "rest", rows: "arguments_invalid", policy: "schema"},
 }
@@ -129,11 +149,19 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			if c.key {
 				audit += "[security]\napi_keys_enabled = true\n" + keys + c.ofKey
 			}
-			r := startRig(t, audit+spans.toml("")+u.toml("")+c.config, true)
+			beside := ""
+			if c.at != "" {
+				beside = strings.Replace(newUpstream(t, "legacy").toml(""), "default", "other", 1)
+			}
+			r := startRig(t, audit+spans.toml("")+u.toml("")+beside+c.config, true)
 			if c.key {
 				r = r.as(key["ci"])
 			}
-			ways := append(r.waysIn(), r.restNamed()...)
+			r.base += strings.TrimSuffix(c.at, "/mcp")
+			ways := append([]way{r.modernWay()}, r.restNamed()...)
+			if !c.unopened {
+				ways = append(r.waysIn(), r.restNamed()...)
+			}
 			if c.before != nil {
 				c.before(r)
 				testkit.Eventually(t, "the line of what came before", func() bool {
@@ -216,4 +244,45 @@ func TestRefusalsOnStdioAreAudited(t *testing.T) {
 	}
 	denied := `"decision":"denied","policy":"access","status":"error"`
 	testkit.Eventually(t, "all lines", func() bool { text, _ := os.ReadFile(file); return strings.Count(string(text), denied) == want })
+}
+
+// A name that several servers have is no refusal: the answer lists the candidates. Nor is it one to find out what a caller may see.
+func TestLooksAreNoRefusals(t *testing.T) {
+	lists := func() *upstream {
+		u := newUpstream(t, "legacy")
+		u.on("tools/list", func(c *call) { c.result(`{"tools":[{"name":"both","inputSchema":{"type":"object"}}]}`) })
+		return u
+	}
+	file := filepath.Join(t.TempDir(), "audit.log")
+	keys, key := keysToml("ci")
+	toml := fmt.Sprintf("[audit]\nenabled = true\nmethods = [\"*\"]\nfile = %q\n[security]\napi_keys_enabled = true\n", file) + keys
+	for _, name := range []string{"a", "b", "hidden", "unlisted"} {
+		toml += strings.Replace(lists().toml(""), "default", name, 1)
+	}
+	toml += "[upstreams.hidden.scopes]\n\"method:*\" = [\"x\"]\n[upstreams.unlisted.scopes]\n\"method:tools/list\" = [\"x\"]\n\"method:resources/*\" = [\"x\"]\n[groups.g]\n"
+	whole := startRig(t, toml, true).as(key["ci"])
+	group := *whole
+	group.base += "/groups/g"
+	for _, r := range []*rig{whole, &group} {
+		for _, w := range r.waysIn() {
+			for _, method := range []string{"tools/list", "resources/list"} {
+				if got := w.ask(method, ""); strings.Contains(got, "hidden.both") || strings.Contains(got, "unlisted.both") || !strings.Contains(got, `"result":`) && w.name != "rest" {
+					t.Errorf("%s %s: %s", w.name, method, got)
+				}
+			}
+			if got := w.ask("tools/call", `"name":"both","arguments":{}`); !strings.Contains(got, "several servers have both; name one: a.both, b.both") {
+				t.Errorf("%s: %s", w.name, got)
+			}
+			if n := r.sum("dragoman_scope_refusals_total") + r.sum("dragoman_access_total", "what", "refused"); n != 0 {
+				t.Errorf("%s: %v refusals are counted", w.name, n)
+			}
+		}
+	}
+	testkit.Eventually(t, "lines of the audit trail", func() bool {
+		text, _ := os.ReadFile(file)
+		return strings.Count(string(text), `"toolName":"both"`) == 8
+	})
+	if text, _ := os.ReadFile(file); strings.Contains(string(text), "denied") {
+		t.Fatalf("the audit trail:\n%s", text)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,7 +35,8 @@ func (r *rig) sse(path string) *sseClient {
 	if name != "endpoint" {
 		r.t.Fatalf("first event %q %q", name, data)
 	}
-	c.post = data
+	base, _ := url.Parse(r.base)
+	c.post = strings.TrimPrefix(data, base.Path) // of a rig of a group
 	return c
 }
 

@@ -42,16 +42,22 @@ func legacyBody(id int, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)
 }
 
+// modernWay is the way of modern clients into a proxy that listens.
+func (r *rig) modernWay() way {
+	id := 100
+	return way{"modern", func(method, params string) string {
+		id++
+		return r.must("POST", "/mcp", modernBody(id, method, params), modernHeaders(method, mirrored(method, params))...).body
+	}}
+}
+
 // waysIn are the ways into a proxy that listens.
 func (r *rig) waysIn() []way {
 	r.t.Helper()
 	id := 100
 	session := r.open("2025-11-25", "{}")
 	return []way{
-		{"modern", func(method, params string) string {
-			id++
-			return r.must("POST", "/mcp", modernBody(id, method, params), modernHeaders(method, mirrored(method, params))...).body
-		}},
+		r.modernWay(),
 		{"legacy", func(method, params string) string {
 			id++
 			return r.must("POST", "/mcp", legacyBody(id, method, params), legacyHeaders(session)...).body

@@ -56,15 +56,20 @@ func Scopes(opt ScopeOptions) (*ScopePolicy, error) {
 // authorized caller must not reach another one, and a caller that returns with more scopes must not get the earlier refusal. Callers
 // without Rights, which no gate has authenticated, may do everything.
 func (s *ScopePolicy) Policy() proxy.Policy {
-	return s.policy(func(ex *proxy.Exchange) string { return cmp.Or(ex.Server, s.opt.Only) })
+	return s.policy(func(ex *proxy.Exchange) string { return cmp.Or(ex.Server, s.opt.Only) }, true)
 }
 
 // At is the Policy of requests that name no server, or a group, once it is known that they are for the given server.
 func (s *ScopePolicy) At(server string) proxy.Policy {
-	return s.policy(func(*proxy.Exchange) string { return server })
+	return s.policy(func(*proxy.Exchange) string { return server }, true)
 }
 
-func (s *ScopePolicy) policy(serverOf func(*proxy.Exchange) string) proxy.Policy {
+// Shown is At for requests that nobody has made, which find out what a caller may see: it judges them alike, and counts no refusal.
+func (s *ScopePolicy) Shown(server string) proxy.Policy {
+	return s.policy(func(*proxy.Exchange) string { return server }, false)
+}
+
+func (s *ScopePolicy) policy(serverOf func(*proxy.Exchange) string, counts bool) proxy.Policy {
 	if s == nil {
 		return nil
 	}
@@ -76,7 +81,9 @@ func (s *ScopePolicy) policy(serverOf func(*proxy.Exchange) string) proxy.Policy
 			server := serverOf(ex)
 			needed, err := s.of[server].lacking(ex)
 			if needed != nil || err != nil {
-				s.refused.WithLabelValues(server).Inc()
+				if counts {
+					s.refused.WithLabelValues(server).Inc()
+				}
 				if err != nil {
 					ex.RefusedBy = "scopes"
 					return nil, err

@@ -177,7 +177,7 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 	name := t.Name()
 	scopes := b.Scopes.At(name)
-	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{scopes, t.filter.Policy()}
+	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{b.Scopes.Shown(name), t.filter.Policy()}
 	var notice func(proxy.Caller, *wire.Message) bool
 	if group != nil {
 		grant := group.At(name)
