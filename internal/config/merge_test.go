@@ -43,6 +43,9 @@ func TestMembers(t *testing.T) {
 		if got := strings.Join(all, " "); got != want.members || cfg.Merged() != want.merged {
 			t.Errorf("%s: members %q, merged %t", text, got, cfg.Merged())
 		}
+		if only := cfg.Unnamed(); (only != nil) != (len(all) == 1 && !want.merged) || only != nil && only.Name != all[0] {
+			t.Errorf("%s: of paths that name no server is %+v", text, only)
+		}
 	}
 }
 
@@ -103,5 +106,30 @@ func TestGroupsAreChecked(t *testing.T) {
 	}
 	if _, err := load(t, testkit.WriteFile(t, "g.toml", three+"[groups.G]\nservers = []"), nil); err == nil || !strings.Contains(err.Error(), `"G" is not a name for a group`) {
 		t.Errorf("an invalid name: %v", err)
+	}
+}
+
+// Names, patterns and scopes of a group may be as long as is said, and no longer.
+func TestGroupsAreBounded(t *testing.T) {
+	credentials := "security.api_keys_enabled = true\nsecurity.api_keys.k.hashes = [\"sha256:" + strings.Repeat("0", 64) + "\"]\n"
+	group := func(name, parts string) string {
+		return credentials + three + "[groups." + name + "]\n" + parts
+	}
+	of := func(key string, n int, text string) string {
+		return group("g", key+" = [\""+strings.Repeat(text, n)+"\"]")
+	}
+	for what, test := range map[string]struct{ most, more string }{
+		"name":    {group(strings.Repeat("g", 64), ""), group(strings.Repeat("g", 65), "")},
+		"pattern": {group("g", "tools = [\"a."+strings.Repeat("x", 4096)+"\"]"), group("g", "tools = [\"a."+strings.Repeat("x", 4097)+"\"]")},
+		"scope":   {of("scopes", 256, "x"), of("scopes", 257, "x")},
+		"first":   {of("scopes", 1, "!"), of("scopes", 2, "x x")},
+		"last":    {of("scopes", 1, "~"), of("scopes", 1, "é")},
+	} {
+		if _, err := load(t, testkit.WriteFile(t, "g.toml", test.most), nil); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := load(t, testkit.WriteFile(t, "g.toml", test.more), nil); err == nil {
+			t.Errorf("one more %s is no error", what)
+		}
 	}
 }
