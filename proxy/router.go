@@ -71,9 +71,6 @@ func (t *Table) Find(server string) (*Target, *Error) {
 // groupPrefix begins the name of a group of servers, where a server is named. No server has such a name.
 const groupPrefix = "groups/"
 
-// MetaServer is the member of a request's _meta that names the server for which the request is, where several are one.
-const MetaServer = "io.dragoman/server"
-
 // GroupTarget returns the name that a group of servers has where a server is named.
 func GroupTarget(group string) string { return groupPrefix + group }
 

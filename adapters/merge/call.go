@@ -159,7 +159,7 @@ func (u *Upstream) send(ex *proxy.Exchange, v *view.View, d view.Destination) (p
 	case ex.Msg.TaskID:
 		c.task = d.Original
 	}
-	if err := c.address(&d); err != nil {
+	if err := c.begin(&d); err != nil {
 		return nil, err
 	}
 	ex.Target = member.Name
@@ -183,29 +183,53 @@ type call struct {
 	asked  wire.Message // the request as the client has sent it
 	beyond bool         // its method is none of the protocol: nobody looks into its result
 	task   string       // the member's id of the task that the request is about; empty: it is about none
-	own    []byte       // the request as the member gets it
+	room                // of the request as the member gets it
 	reply  []byte       // memory of edited replies
 }
 
-// Clear implements proxy.Clearer.
-func (c *call) Clear() { *c = call{own: c.own[:0], reply: c.reply[:0]} }
+// room is memory of a request as a member gets it.
+type room struct {
+	own, name []byte
+	edits     []wire.Edit
+}
 
-// address makes the request one for its member.
-func (c *call) address(d *view.Destination) error {
-	m := &c.ex.Msg
-	if err := c.openState(); err != nil {
-		return err
-	}
+func (r *room) empty() room { return room{own: r.own[:0], name: r.name[:0], edits: r.edits[:0]} }
+
+// address puts the name or URI of a destination into a request, and takes out what is for Dragoman alone. It reports whether the member has another
+// name than the client.
+func (r *room) address(m *wire.Message, d *view.Destination) (renamed bool) {
 	view.DropServer(m)
-	if string(m.Text(d.At)) != d.Original {
-		m.Replace(d.At, wire.AppendText(nil, d.Original))
-		c.ex.Tool = d.Original
+	if string(m.Text(d.At)) == d.Original {
+		return false
 	}
-	var err error
-	if c.own, err = m.Settle(c.own); err != nil {
+	r.name = wire.AppendText(r.name[:0], d.Original)
+	m.Replace(d.At, r.name)
+	return true
+}
+
+// settle applies the edits of a request.
+func (r *room) settle(m *wire.Message) (err error) {
+	r.edits = m.Edits[:0]
+	if r.own, err = m.Settle(r.own); err != nil {
 		return proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
 	}
 	return nil
+}
+
+// Clear implements proxy.Clearer.
+func (c *call) Clear() { *c = call{room: c.empty(), reply: c.reply[:0]} }
+
+// begin makes the request one for its member.
+func (c *call) begin(d *view.Destination) error {
+	m := &c.ex.Msg
+	m.Edits = c.edits[:0]
+	if err := c.openState(); err != nil {
+		return err
+	}
+	if c.address(m, d) {
+		c.ex.Tool = d.Original
+	}
+	return c.settle(m)
 }
 
 // openState restores the requestState of the member (2026-07-28 multi-round-trip requests).

@@ -280,14 +280,6 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 		return nil, err
 	}
 	ex.Target = member.Name
-	own := ex.Msg
-	own.Edits = nil
-	if string(own.Text(d.At)) != d.Original {
-		own.Replace(d.At, wire.AppendText(nil, d.Original))
-		ex.Tool = d.Original
-	}
-	view.DropServer(&own)
-	handles.OwnTask(&own, member.Name)
 	for again := false; ; again = true {
 		s, err := c.seat(ex, member)
 		if err != nil {
@@ -298,7 +290,7 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 		}
 		k := proxy.Lend[seatCall](ex, seatSlot)
 		k.s, k.v, k.ex = s, v, ex
-		if err := k.begin(&own); err != nil {
+		if err := k.begin(&d); err != nil {
 			return nil, err
 		}
 		replies, err := session.Run(s.session, k.inner, member.Do)

@@ -273,26 +273,30 @@ type seatCall struct {
 	ex    *proxy.Exchange
 	inner *proxy.Exchange
 	of    proxy.Ticket // inner, which may be recycled when it is to be cancelled
-	own   []byte       // memory of the request as the member gets it
+	room               // of the request as the member gets it
 	reply []byte       // memory of edited replies
 }
 
 var seatSlot = proxy.NewSlot()
 
 // Clear implements proxy.Clearer.
-func (k *seatCall) Clear() { *k = seatCall{own: k.own[:0], reply: k.reply[:0]} }
+func (k *seatCall) Clear() { *k = seatCall{room: k.empty(), reply: k.reply[:0]} }
 
 // Abort implements proxy.Aborter.
 func (k *seatCall) Abort() { k.of.Cancel(proxy.ErrCancelled) }
 
-// begin makes the exchange at the member, for a request of the client as the member gets it.
-func (k *seatCall) begin(own *wire.Message) (err error) {
+// begin makes the exchange at the member: the client's request, with the name or URI that it is about as the member has it.
+func (k *seatCall) begin(d *view.Destination) (err error) {
 	ex, inner := k.ex, proxy.BorrowInner()
 	inner.Caller, inner.Below, inner.Target, inner.Key, inner.Polls, inner.Allowance = ex.Caller, ex.Below, k.s.member.Name, ex.Key, ex.Polls, ex.Allowance
-	inner.Msg = *own
-	inner.Msg.Edits = slices.Clone(own.Edits)
-	if k.own, err = inner.Msg.Settle(k.own); err != nil {
-		return proxy.Errf(proxy.Internal, "a request for a member is no message: %w", err)
+	inner.Msg = ex.Msg
+	inner.Msg.Edits = k.edits[:0]
+	if k.address(&inner.Msg, d) {
+		ex.Tool = d.Original
+	}
+	handles.OwnTask(&inner.Msg, k.s.member.Name)
+	if err = k.settle(&inner.Msg); err != nil {
+		return err
 	}
 	inner.Inherit(ex)
 	inner.Clock = ex.Clock

@@ -137,7 +137,7 @@ func (r *request) name(meta *mcpcall.Members) *proxy.Error {
 	}
 	behind, several := r.d.opt.Behind(r.Server)
 	if several {
-		meta.AddText(proxy.MetaServer, r.server)
+		meta.AddText(wire.MetaServer, r.server)
 		return nil
 	}
 	if !slices.Contains(behind, r.server) {

@@ -143,23 +143,6 @@ func (m *Message) Edited(s Span) bool {
 	return false
 }
 
-// Settle applies the edits and scans the message again, so that its objects may be edited again. The message then borrows the returned
-// slice, which is buf or its replacement.
-func (m *Message) Settle(buf []byte) ([]byte, error) {
-	if len(m.Edits) == 0 {
-		return buf, nil
-	}
-	buf = m.Append(buf[:0])
-	edits := m.Edits[:0]
-	next, err := Scan(buf)
-	if err != nil {
-		return buf, err
-	}
-	next.Edits = edits
-	*m = next
-	return buf, nil
-}
-
 // Clone returns a copy that borrows nothing, with the edits applied.
 func (m *Message) Clone() (Message, error) {
 	if len(m.Edits) > 0 {

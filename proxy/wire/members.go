@@ -114,9 +114,15 @@ func paramsSlot(m *Message, key []byte) (*Span, level) {
 // MetaPrefix begins the reserved keys of _meta (2026-07-28 basic, _meta).
 const MetaPrefix = "io.modelcontextprotocol/"
 
+// MetaServer is the member of a request's _meta that names the server for which the request is, where several are one.
+const MetaServer = "io.dragoman/server"
+
 func metaSlot(m *Message, key []byte) *Span {
-	if string(key) == "progressToken" {
+	switch string(key) {
+	case "progressToken":
 		return &m.Token
+	case MetaServer:
+		return &m.Server
 	}
 	rest, ok := bytes.CutPrefix(key, []byte(MetaPrefix))
 	if !ok {

@@ -51,6 +51,7 @@ type Message struct {
 	Info          Span // io.modelcontextprotocol/clientInfo, or serverInfo in a result
 	LogLevel      Span // io.modelcontextprotocol/logLevel
 	Subscription  Span // io.modelcontextprotocol/subscriptionId
+	Server        Span // io.dragoman/server: for which server a request is, where several are one
 	ResultType    Span // result.resultType
 	InputRequests Span // result.inputRequests
 	IsError       Span // result.isError

@@ -14,7 +14,7 @@ type Reader struct {
 }
 
 // meta has the positions of the members of params._meta, relative to its beginning.
-type meta struct{ version, caps, info, level, subscription Span }
+type meta struct{ version, caps, info, level, subscription, server Span }
 
 // Scan has the same results as the function [Scan].
 func (r *Reader) Scan(raw []byte) (Message, error) { return scan(raw, r, Run{}) }
@@ -26,7 +26,7 @@ func (r *Reader) again(raw []byte, i int, m *Message) int {
 	}
 	by := uint32(i) //nolint:gosec // Scan refuses larger input
 	m.Version, m.Caps, m.Info = r.found.version.behind(by), r.found.caps.behind(by), r.found.info.behind(by)
-	m.LogLevel, m.Subscription = r.found.level.behind(by), r.found.subscription.behind(by)
+	m.LogLevel, m.Subscription, m.Server = r.found.level.behind(by), r.found.subscription.behind(by), r.found.server.behind(by)
 	return i + len(r.meta)
 }
 
@@ -37,7 +37,7 @@ func (r *Reader) keep(raw []byte, i, end int, m *Message) {
 	}
 	by := -uint32(i) //nolint:gosec // Scan refuses larger input
 	r.meta = append(r.meta[:0], raw[i:end]...)
-	r.found = meta{m.Version.behind(by), m.Caps.behind(by), m.Info.behind(by), m.LogLevel.behind(by), m.Subscription.behind(by)}
+	r.found = meta{m.Version.behind(by), m.Caps.behind(by), m.Info.behind(by), m.LogLevel.behind(by), m.Subscription.behind(by), m.Server.behind(by)}
 }
 
 // behind moves a span that is present.

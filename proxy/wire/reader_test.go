@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	said  = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"a"},"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"}`
+	said  = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"a"},"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info","io.dragoman/server":"b"}`
 	asked = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":` + said + `}}`
 )
 

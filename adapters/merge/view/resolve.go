@@ -14,21 +14,20 @@ import (
 
 // explicit returns the server that a request names in its _meta; empty if it names none.
 func (v *View) explicit(m *wire.Message) (string, *proxy.Error) {
-	at := wire.Get(m.Raw, m.Meta, proxy.MetaServer)
 	switch {
-	case !at.Present():
+	case !m.Server.Present():
 		return "", nil
-	case !at.IsString(m.Raw):
-		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", proxy.MetaServer)
+	case !m.Server.IsString(m.Raw):
+		return "", proxy.Errf(proxy.InvalidParams, "params._meta[%q] must be a string", wire.MetaServer)
 	}
-	server := string(at.Text(m.Raw))
+	server := string(m.Text(m.Server))
 	return server, v.member(server)
 }
 
 // DropServer drops the member of _meta that names a server, which is for Dragoman alone.
 func DropServer(m *wire.Message) {
-	if m.Meta.IsObject(m.Raw) && wire.Get(m.Raw, m.Meta, proxy.MetaServer).Present() {
-		m.EditObject(m.Meta, []wire.Change{{Key: proxy.MetaServer}})
+	if m.Server.Present() {
+		m.EditObject(m.Meta, []wire.Change{{Key: wire.MetaServer}})
 	}
 }
 

@@ -178,12 +178,12 @@ func TestOtherServers(t *testing.T) {
 		t.Errorf("a scheme that another server has, too: %v, %v", at, err)
 	}
 	for request, want := range map[string]string{
-		`"tools/call","params":{"name":"own"}`:                                                  "Tool not found: own",
-		`"tools/call","params":{"name":"b.own"}`:                                                "Tool not found: b.own",
-		`"tools/call","params":{"name":"own","_meta":{"` + proxy.MetaServer + `":"b"}}`:         `no server "b" is behind this endpoint; there is a`,
-		`"resources/read","params":{"uri":"` + names.PublicURI("b", "demo://x") + `"}`:          "Resource not found",
-		`"resources/read","params":{"uri":"demo://x","_meta":{"` + proxy.MetaServer + `":"b"}}`: `no server "b" is behind this endpoint; there is a`,
-		`"resources/read","params":{"uri":"other://x"}`:                                         "Resource not found: other://x",
+		`"tools/call","params":{"name":"own"}`:                                                 "Tool not found: own",
+		`"tools/call","params":{"name":"b.own"}`:                                               "Tool not found: b.own",
+		`"tools/call","params":{"name":"own","_meta":{"` + wire.MetaServer + `":"b"}}`:         `no server "b" is behind this endpoint; there is a`,
+		`"resources/read","params":{"uri":"` + names.PublicURI("b", "demo://x") + `"}`:         "Resource not found",
+		`"resources/read","params":{"uri":"demo://x","_meta":{"` + wire.MetaServer + `":"b"}}`: `no server "b" is behind this endpoint; there is a`,
+		`"resources/read","params":{"uri":"other://x"}`:                                        "Resource not found: other://x",
 	} {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":` + request + `}`))
 		if err != nil {

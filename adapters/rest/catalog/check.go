@@ -35,7 +35,7 @@ func (c *Catalog) Policy(next proxy.Handler) proxy.Handler {
 // those is theirs to judge, and has no tool here.
 func (c *Catalog) called(o *mcpcall.Origin, ex *proxy.Exchange) (*Tool, error) {
 	_, several := c.opt.Behind(ex.Server)
-	if several && wire.Get(ex.Msg.Raw, ex.Msg.Meta, proxy.MetaServer).Present() {
+	if several && ex.Msg.Server.Present() {
 		return nil, nil //nolint:nilnil // it is named otherwise
 	}
 	name, args := string(ex.Msg.Text(ex.Msg.Name)), ex.Msg.Of(ex.Msg.Arguments)

@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+)
+
+// Settled agrees with the scan of the same bytes, for every string and every pair of strings of a message.
+func TestSettleAgreesWithScan(t *testing.T) {
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"a","uri":"b","taskId":"c","arguments":{"x":"y","z":[1,"w"]},"cursor":"d","level":"e","requestId":"f","progressToken":"g",` +
+			`"inputResponses":{"q":{"r":"s"}},"requestState":"h","task":{"ttl":1},"protocolVersion":"i","capabilities":{"k":{}},"clientInfo":{"name":"l"},"notifications":{"m":["n"]},` +
+			`"_meta":{"progressToken":"o","io.modelcontextprotocol/protocolVersion":"p","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t"},` +
+			`"io.modelcontextprotocol/logLevel":"u","io.modelcontextprotocol/subscriptionId":"v","io.dragoman/server":"w"}}}`,
+		`{ "result" : {"resultType":"complete" ,"inputRequests":{"a":{"method":"b"}},"isError":false,"structuredContent":{"c":"d"},"requestState":"e","_meta":{"f":"\u0067"}} , "id":"h","jsonrpc":"2.0" }`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"m","data":{"a":"b"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`,
+	} {
+		all := stringsOf(raw)
+		for i, one := range all {
+			for _, with := range []string{`""`, `"x"`, `"longer than before"`, `"\n"`} {
+				agree(t, raw, Edit{one, []byte(with)})
+				for _, other := range all[i+1:] {
+					agree(t, raw, Edit{one, []byte(with)}, Edit{other, []byte(`"another"`)})
+				}
+			}
+		}
+	}
+}
+
+// stringsOf returns the positions of all strings of a message, names of members included.
+func stringsOf(raw string) (all []Span) {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		end := i + 1
+		for raw[end] != '"' {
+			if raw[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		all = append(all, Span{uint32(i), uint32(end + 1)})
+		i = end
+	}
+	return all
+}
+
+func agree(t *testing.T, raw string, edits ...Edit) {
+	t.Helper()
+	m, err := Scan([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edits {
+		m.Replace(e.Span, e.With)
+	}
+	want, wanted := Scan(m.Append(nil))
+	if _, err := m.Settle(nil); (err == nil) != (wanted == nil) {
+		t.Fatalf("%s with %v: %v, want %v", raw, edits, err, wanted)
+	}
+	if wanted != nil {
+		return
+	}
+	if m.plain && !want.plain {
+		t.Errorf("%s: a string with an escape is taken as it is", m.Raw)
+	}
+	m.Edits, m.plain, want.plain = nil, false, false
+	if !reflect.DeepEqual(m, want) {
+		t.Fatalf("%s with %v:\n%+v, want\n%+v", raw, edits, m, want)
+	}
+}
+
+// Each position of a message is moved.
+func TestPositions(t *testing.T) {
+	var m Message
+	known := map[*Span]bool{}
+	for _, s := range m.positions() {
+		known[s] = true
+	}
+	v := reflect.ValueOf(&m).Elem()
+	n := 0
+	for i := range v.NumField() {
+		if v.Field(i).Type() == reflect.TypeFor[Span]() {
+			if n++; !known[v.Field(i).Addr().Interface().(*Span)] {
+				t.Errorf("%s is not moved", v.Type().Field(i).Name)
+			}
+		}
+	}
+	if n != len(known) {
+		t.Errorf("%d positions of %d", len(known), n)
+	}
+}
+
+// What is no value in the place of a value is scanned.
+func TestSettleScans(t *testing.T) {
+	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":"b"}}`)
+	for _, with := range []string{``, `"`, `7`, `{}`, `}`} {
+		m, err := Scan(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Replace(m.Name, []byte(with))
+		edited := m.Append(nil)
+		want, wanted := Scan(edited)
+		buf, err := m.Settle(nil)
+		if (err == nil) != (wanted == nil) || err == nil && (!bytes.Equal(buf, edited) || m.Name != want.Name || m.Params != want.Params) {
+			t.Errorf("%s: %s, %v; want %s, %v", with, buf, err, edited, wanted)
+		}
+	}
+}
