@@ -11,6 +11,7 @@ import (
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/view"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
 
@@ -200,6 +201,31 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := len(strings.Fields(s.server.at("resources/subscribe"))); n != maxSubscribed {
 			t.Errorf("%d subscriptions are made again", n)
+		}
+	})
+}
+
+// A listen for lists of the caller's own that was lost, and is opened again, has them read again: they may have changed meanwhile.
+func TestListsOfACallerAfterALostListen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, k := vaultRig(t, true)
+		ex, ann := r.listensAs(bearing("ann"), "")
+		defer ex.Cancel(proxy.ErrCancelled)
+		synctest.Wait()
+		k.mu.Lock()
+		k.more["ann"] = []string{"new"}
+		for told, of := range k.listens {
+			if of == "ann" {
+				close(told)
+			}
+		}
+		k.mu.Unlock()
+		time.Sleep(time.Second)
+		if synctest.Wait(); k.reads["ann"] != 2 {
+			t.Fatalf("the lists were read %d times", k.reads["ann"])
+		}
+		if got := ann(); !strings.Contains(got, rules.ListChanged("tools")) {
+			t.Errorf("told %s", got)
 		}
 	})
 }
