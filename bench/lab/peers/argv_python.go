@@ -29,11 +29,14 @@ func mcpo(p *place) ([]string, error) {
 }
 
 func fastMCP(p *place) ([]string, error) {
-	server := map[string]any{"command": p.child[0], "args": p.child[1:]}
-	if p.upstream != "" {
-		server = map[string]any{"url": p.upstream, "transport": "http"}
+	servers := map[string]any{}
+	if p.upstream == "" {
+		servers["echo"] = map[string]any{"command": p.child[0], "args": p.child[1:]}
 	}
-	config, err := p.withJSON("", "run", map[string]any{"mcpServers": map[string]any{"echo": server}})
+	for name, url := range p.servers() {
+		servers[name] = map[string]any{"url": url, "transport": "http"}
+	}
+	config, err := p.withJSON("", "run", map[string]any{"mcpServers": servers})
 	if err != nil {
 		return nil, err
 	}

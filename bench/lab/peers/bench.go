@@ -101,11 +101,11 @@ func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, 
 	at := &place{settings: &b.settings, dir: dir, port: port, child: child, idleTTL: idleTTL, extra: extra}
 	beside := 0
 	if c.upstream {
-		r.upstream, err = measure.Start(ctx, measure.Command{Name: "the server of " + c.name, Argv: []string{b.self, serveWord}, Log: filepath.Join(dir, "server"), Announces: true})
+		r.upstream, err = measure.Start(ctx, measure.Command{Name: "the server of " + c.name, Argv: []string{b.self, serveWord, c.serves()}, Log: filepath.Join(dir, "server"), Announces: true})
 		if err != nil {
 			return nil, err
 		}
-		at.upstream, beside = r.upstreamURL(), r.upstream.PID()
+		at.upstream, at.merges, beside = r.upstreamURL(), c.merges, r.upstream.PID()
 	}
 	argv, err := c.argv(at)
 	if err == nil {

@@ -22,6 +22,8 @@ type contender struct {
 	plain bool
 	// upstream: it runs in front of the reference server over HTTP instead of a child.
 	upstream bool
+	// merges: it runs in front of several such servers, as one.
+	merges bool
 	// isolates: it starts a child for each session or request.
 	isolates bool
 	// sessionless: it gives no session ids.
@@ -45,7 +47,7 @@ func contenders() []contender {
 			argv: dragoman("shared")},
 		{name: "dragoman-http", what: "an HTTP server", ours: true, http: "/mcp", upstream: true, idle: true, argv: dragoman("")},
 	}
-	return append(append(append(all, fromNPM()...), fromGo()...), fromPyPI()...)
+	return append(append(append(append(all, fromNPM()...), fromGo()...), fromPyPI()...), merges()...)
 }
 
 func fromNPM() []contender {
@@ -87,6 +89,9 @@ func fromPyPI() []contender {
 func (c *contender) plan(kind faceKind, addr string, s size) drive.Plan {
 	p := drive.Plan{Face: drive.LegacyHTTP, Revision: reference.LegacyVersion, Addr: addr, Host: addr, Path: c.http, Connections: connections,
 		Rounds: 1, Timeout: callLimit}
+	if c.merges {
+		p.Connections = mergedConnections
+	}
 	switch {
 	case kind == httpSSE:
 		p.Face, p.Revision, p.Path = drive.SSE, reference.OldestVersion, c.sse
@@ -106,6 +111,9 @@ func (c *contender) plan(kind faceKind, addr string, s size) drive.Plan {
 
 // faces returns its faces.
 func (c *contender) faces() []faceKind {
+	if c.merges {
+		return []faceKind{toSeveral}
+	}
 	if c.upstream {
 		return []faceKind{toHTTP}
 	}

@@ -150,8 +150,8 @@ func (r *report) rateTable(d *page.Document) {
 		return
 	}
 	d.Heading("Calls")
-	d.Text("%d connections with a session each, one call under way at a time; %d interleaved rounds of %g s. Times in µs are CPU for a call. "+
-		"Strays are answers that a session got to calls of other sessions.", r.Connections, r.Rounds, r.Seconds)
+	d.Text("%d connections (%d to several servers as one) with a session each, one call under way at a time; %d interleaved rounds of %g s. Times in µs are CPU for a call. "+
+		"Strays are answers that a session got to calls of other sessions.", r.Connections, mergedConnections, r.Rounds, r.Seconds)
 	rows := make([][]string, len(r.Rates))
 	for i := range r.Rates {
 		row := &r.Rates[i]

@@ -43,7 +43,7 @@ func allSteps() []string {
 
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
-		if err := play(os.Args[1], os.Stdin, os.Stdout); err != nil {
+		if err := play(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(exitFailed)
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ const proxyWord = "proxy"
 // TestMain lets this binary be the child and the HTTP server, as the program does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
-		if play(os.Args[1], os.Stdin, os.Stdout) != nil {
+		if play(os.Args[1:], os.Stdin, os.Stdout) != nil {
 			os.Exit(exitFailed)
 		}
 		return
@@ -252,6 +253,56 @@ func TestConfigurationsOfHTTP(t *testing.T) {
 		if p := c.plan(toHTTP, "a", size{smallCall, smallCall}); p.Face != drive.LegacyHTTP || !strings.HasPrefix(p.Path, "/") {
 			t.Errorf("%s: %+v", c.name, p)
 		}
+	}
+}
+
+// Contenders that make one server of several get all of them, and are called by the names that they give.
+func TestConfigurationsOfMerges(t *testing.T) {
+	for _, c := range merges() {
+		dir := t.TempDir()
+		argv, err := c.argv(&place{settings: &settings{python: "P"}, dir: dir, port: "4711", upstream: "http://127.0.0.1:42/mcp", merges: true})
+		text := strings.Join(argv, " ")
+		files, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, file := range files {
+			raw, _ := os.ReadFile(file)
+			text += "\n" + string(raw)
+		}
+		if err != nil || c.prepare == nil && (!strings.Contains(text, "s00") || !strings.Contains(text, "s49") || strings.Count(text, "http://127.0.0.1:42/mcp") != mergedServers) {
+			t.Errorf("%s: %v, %s", c.name, err, text)
+		}
+		if p := c.plan(toSeveral, "a", size{smallCall, smallCall}); p.Connections != mergedConnections || !strings.Contains(p.Calls[0].Params, `{"name":"`+c.tool+`","arguments"`) || !strings.HasPrefix(c.tool, "s00") {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+		if !slices.Equal(c.faces(), []faceKind{toSeveral}) || c.serves() != "200" {
+			t.Errorf("%s: faces %v in front of a server of %s tools", c.name, c.faces(), c.serves())
+		}
+	}
+}
+
+// ContextForge is asked to register the servers that it does not list.
+func TestRegisterAll(t *testing.T) {
+	listed := map[string]bool{"s07": true}
+	posted := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			for name := range listed {
+				fmt.Fprintf(w, `{"name":"%s"},`, name)
+			}
+			return
+		}
+		var asked struct{ Name, URL string }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.URL != "http://127.0.0.1:42/mcp?server="+asked.Name {
+			t.Errorf("%v, %v", asked, err)
+		}
+		posted++
+		listed[asked.Name] = true
+	}))
+	defer s.Close()
+	if err := registerAll(t.Context(), s.Listener.Addr().String(), "http://127.0.0.1:42/mcp"); err == nil || posted != mergedServers-1 {
+		t.Errorf("%v; %d registered", err, posted)
+	}
+	if err := registerAll(t.Context(), s.Listener.Addr().String(), "http://127.0.0.1:42/mcp"); err != nil || posted != mergedServers-1 {
+		t.Errorf("%v; %d registered", err, posted)
 	}
 }
 

@@ -18,6 +18,7 @@ type place struct {
 	port     string   // to listen on, at the loopback address
 	child    []string // argv
 	upstream string   // the URL of the server, instead of a child
+	merges   bool     // it is that of several servers
 	idleTTL  time.Duration
 	// extra has lines of TOML for the upstream in Dragoman's configuration.
 	extra string

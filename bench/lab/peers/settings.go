@@ -132,6 +132,7 @@ const (
 	httpSSE    faceKind = "HTTP+SSE"
 	restful    faceKind = "REST" // each contender's own form
 	toHTTP     faceKind = "streamable HTTP to HTTP"
+	toSeveral  faceKind = "streamable HTTP to several over HTTP"
 )
 
 func words(list string) []string {
