@@ -114,6 +114,7 @@ type Server struct {
 	Presence Presence
 	Since    time.Time    // of its presence; zero: since before the start
 	Lists    [Kinds]*List // nil: never listed
+	For      string       // tells apart states that clients of one caller are shown; empty: all clients are
 }
 
 // Snapshot is the catalogue at one moment. It does not change.

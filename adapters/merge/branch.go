@@ -103,7 +103,7 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 	if err != nil {
 		return err
 	}
-	ex := &proxy.Exchange{Msg: m, Caller: b.l.caller, Client: proxy.Client{Era: proxy.Modern, Version: of.Version, Info: of.Info, Caps: of.Caps},
+	ex := &proxy.Exchange{Msg: m, Caller: b.l.who.Caller, Client: proxy.Client{Era: proxy.Modern, Version: of.Version, Info: of.Info, Caps: of.Caps},
 		Own: true, Server: b.member.Name, Target: b.member.Name}
 	defer ex.Release()
 	defer ex.Follow(ctx)()
@@ -126,7 +126,7 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 		case m.Is(handles.TaskStatus):
 			b.taskChanged(m)
 		case lists.Changed(m) != nil:
-			b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
+			b.l.u.opt.Lists.Changed(b.member.Name, b.l.who)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (b *branch) acknowledged(m *wire.Message, again bool) {
 		return
 	}
 	if b.lists != nil {
-		b.l.u.opt.Lists.Changed(b.member.Name, lists.Client{Caller: b.l.caller})
+		b.l.u.opt.Lists.Changed(b.member.Name, b.l.who)
 	}
 	for _, n := range rules.AllChanged(nil, kept(b.uris, honoured)) {
 		if m, err := wire.Scan(n.Msg); err == nil {
@@ -165,7 +165,7 @@ func kept(uris []string, honoured map[string]bool) []string {
 // updated queues an update with the URI by which the client knows the resource.
 func (b *branch) updated(m *wire.Message) {
 	uri := string(m.Text(m.URI))
-	if public := b.l.u.view(b.l.caller).KnownURI(b.member.Name, uri, b.asked[uri]); public != uri {
+	if public := b.l.u.viewOf(b.l.who).KnownURI(b.member.Name, uri, b.asked[uri]); public != uri {
 		m.Replace(m.URI, wire.AppendText(nil, public))
 		if _, err := m.Settle(nil); err != nil {
 			return
@@ -211,7 +211,7 @@ func (b *branch) taskChanged(m *wire.Message) {
 		return
 	}
 	m.Replace(m.TaskID, wire.AppendText(nil, handle))
-	b.l.u.view(b.l.caller).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
+	b.l.u.viewOf(b.l.who).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
 	if _, err := m.Settle(nil); err == nil {
 		b.l.add(m)
 	}

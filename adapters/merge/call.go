@@ -36,8 +36,8 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 }
 
 // beyond sends a request whose method is none of the protocol to the member that alone can answer it.
-func (u *Upstream) beyond(ex *proxy.Exchange, sees func(proxy.Caller) *view.View, send sender) (proxy.Replies, error) {
-	m, v := &ex.Msg, sees(ex.Caller)
+func (u *Upstream) beyond(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.View, send sender) (proxy.Replies, error) {
+	m, v := &ex.Msg, sees(ex)
 	method := string(m.Text(m.Method))
 	if ofProtocol(method) {
 		return nil, notOffered(method)
@@ -70,7 +70,7 @@ func (u *Upstream) discover(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
 		return nil, err
 	}
-	v := u.view(ex.Caller)
+	v := u.view(ex)
 	var instructions []byte
 	if text := v.Instructions(); text != "" {
 		instructions = wire.AppendText(nil, text)
@@ -86,11 +86,11 @@ func (u *Upstream) discover(ex *proxy.Exchange) (proxy.Replies, error) {
 }
 
 // answerList answers a request for a list, of which sees returns what a caller sees.
-func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func(proxy.Caller) *view.View) (proxy.Replies, error) {
+func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func(*proxy.Exchange) *view.View) (proxy.Replies, error) {
 	if err := u.awaitFirst(ex, kind); err != nil {
 		return nil, err
 	}
-	v := sees(ex.Caller)
+	v := sees(ex)
 	if late := v.Late(kind); u.opt.Strict && late != nil {
 		return nil, proxy.Errf(proxy.Unreachable, "the lists of these servers are not up to date: %s", strings.Join(late[:min(len(late), maxNamed)], ", "))
 	}
@@ -119,15 +119,15 @@ func legacyVersion(ex *proxy.Exchange) string {
 
 // resolve finds out for which member a request is. A name that says nothing of its server is looked up again once every member was asked
 // for its lists.
-func (u *Upstream) resolve(ex *proxy.Exchange, sees func(proxy.Caller) *view.View) (*view.View, view.Destination, error) {
-	v := sees(ex.Caller)
+func (u *Upstream) resolve(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.View) (*view.View, view.Destination, error) {
+	v := sees(ex)
 	d, err := v.Destination(&ex.Msg)
 	if !d.Certain && !u.opt.Lists.Settled() {
 		if err := u.awaitFirst(ex, d.Kind); err != nil {
 			return nil, d, err
 		}
 		ex.Clock.Waited()
-		v = sees(ex.Caller)
+		v = sees(ex)
 		d, err = v.Destination(&ex.Msg)
 	}
 	if err != nil {

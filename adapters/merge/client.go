@@ -139,7 +139,7 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		c := u.client(ex.Session)
 		c.refresh(ex, kind)
-		return u.answerList(ex, kind, c.view)
+		return u.answerList(ex, kind, c.sees)
 	}
 	switch method {
 	case "ping":
@@ -154,7 +154,7 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.client(ex.Session).listTasks(ex)
 	}
 	c := u.client(ex.Session)
-	return u.beyond(ex, c.view, c.send)
+	return u.beyond(ex, c.sees, c.send)
 }
 
 // initialize answers initialize, once it is known what the members offer.
@@ -237,7 +237,7 @@ func (c *client) pass(m *wire.Message, server string, edit func(own *wire.Messag
 // forward sends a request to the member that it is about, in the client's session there. If the member no longer knows that, a new one
 // is opened, since the request was not processed.
 func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
-	v, d, err := c.u.resolve(ex, c.view)
+	v, d, err := c.u.resolve(ex, c.sees)
 	if err != nil {
 		var known bool
 		v = c.view(ex.Caller)

@@ -29,13 +29,13 @@ const (
 // listen is a subscriptions/listen of a modern client at all members: changes of lists come from the catalogue, updates of resources from a
 // listen at each member that has some.
 type listen struct {
-	u      *Upstream
-	ex     *proxy.Exchange
-	id     []byte // of the request, raw JSON
-	lists  []string
-	caller proxy.Caller
-	stop   context.CancelFunc
-	apart  []*member // members that show the caller lists of its own, as far as they have a branch; owned by watch
+	u     *Upstream
+	ex    *proxy.Exchange
+	id    []byte // of the request, raw JSON
+	lists []string
+	who   lists.Client
+	stop  context.CancelFunc
+	apart []*member // members that show the caller lists of its own, as far as they have a branch; owned by watch
 
 	mu       sync.Mutex
 	branches []*branch
@@ -51,7 +51,9 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	if !m.Notifications.IsObject(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
-	l := &listen{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), caller: ex.Caller, wake: make(chan struct{}, 1)}
+	who := clientOf(ex)
+	who.Caps = bytes.Clone(who.Caps)
+	l := &listen{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), who: who, wake: make(chan struct{}, 1)}
 	for _, list := range rules.NoticeLists {
 		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
 			l.lists = append(l.lists, list)
@@ -78,7 +80,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // subscribe finds the members of the resources that a listen names. It returns the URIs as the client has named them, each with its branch.
 func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err error) {
-	v := l.u.view(l.caller)
+	v := l.u.viewOf(l.who)
 	public = map[string]*branch{}
 	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		uri := string(at.Text(m.Raw))
@@ -129,8 +131,8 @@ func (l *listen) start(ctx context.Context) bool {
 // startWatch starts watch with what the caller sees now: what changes after the acknowledgement is told.
 func (l *listen) startWatch(ctx context.Context) bool {
 	at, own := l.u.now.Load(), l.u.opt.Lists.OwnChanged()
-	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, lists.Client{Caller: l.caller}) // if the listen has ended, so does what follows
-	before := at.view(l.u.opt.Lists, lists.Client{Caller: l.caller})
+	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, l.who) // if the listen has ended, so does what follows
+	before := at.view(l.u.opt.Lists, l.who)
 	l.follow(ctx, at)
 	return l.u.work.Spawn(func() { l.watch(ctx, at, own, before) })
 }
@@ -138,7 +140,7 @@ func (l *listen) startWatch(ctx context.Context) bool {
 // follow opens branches at members that show the caller lists of its own, since they tell nobody else when these change.
 func (l *listen) follow(ctx context.Context, at *membership) {
 	l.apart = slices.DeleteFunc(l.apart, func(m *member) bool { return at.members[m.Name] != m })
-	for _, s := range l.u.opt.Lists.Own(at.order, lists.Client{Caller: l.caller}) {
+	for _, s := range l.u.opt.Lists.Own(at.order, l.who) {
 		m := at.members[s.Name]
 		announced := slices.DeleteFunc(lists.Announced(s.Capabilities), func(list string) bool { return !slices.Contains(l.lists, list) })
 		if len(announced) == 0 || slices.Contains(l.apart, m) {
@@ -165,7 +167,7 @@ func (l *listen) acknowledge(public map[string]*branch) {
 		break
 	}
 	var uris []string
-	v := l.u.view(l.caller)
+	v := l.u.viewOf(l.who)
 	for uri, b := range public {
 		select {
 		case <-b.ready:
@@ -234,11 +236,11 @@ func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{},
 		case <-l.u.catalogue().Changed(before.Snapshot().Version):
 		}
 		at, own = l.u.now.Load(), l.u.opt.Lists.OwnChanged()
-		if l.u.opt.Lists.AwaitOwn(ctx, at.order, lists.Client{Caller: l.caller}) != nil {
+		if l.u.opt.Lists.AwaitOwn(ctx, at.order, l.who) != nil {
 			return
 		}
 		l.follow(ctx, at)
-		now := at.view(l.u.opt.Lists, lists.Client{Caller: l.caller})
+		now := at.view(l.u.opt.Lists, l.who)
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
@@ -257,7 +259,7 @@ func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
 	if !ids.Present() {
 		return nil
 	}
-	if err := tasksDeclared(l.u.view(l.caller), &l.ex.Client, "subscriptions/listen"); err != nil {
+	if err := tasksDeclared(l.u.viewOf(l.who), &l.ex.Client, "subscriptions/listen"); err != nil {
 		return err
 	}
 	n := 0
@@ -266,7 +268,7 @@ func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
 			return proxy.Errf(proxy.InvalidParams, "more than %d taskIds in one listen", maxSubscribed)
 		}
 		handle := string(at.Text(m.Raw))
-		server, own, ok := handles.OpenTask(l.u.opt.Sealer, &l.caller, handle)
+		server, own, ok := handles.OpenTask(l.u.opt.Sealer, &l.who.Caller, handle)
 		member, gone := l.u.member(server)
 		if !ok || gone != nil {
 			continue

@@ -148,10 +148,8 @@ func (u *Upstream) member(name string) (*member, error) {
 	return nil, removed(name)
 }
 
-// view returns what a caller sees now as a modern client.
-func (u *Upstream) view(caller proxy.Caller) *view.View {
-	return u.viewOf(lists.Client{Caller: caller})
-}
+// view returns what the modern client of a request sees now.
+func (u *Upstream) view(ex *proxy.Exchange) *view.View { return u.viewOf(clientOf(ex)) }
 
 // viewOf returns what a client sees now.
 func (u *Upstream) viewOf(who lists.Client) *view.View { return u.now.Load().view(u.opt.Lists, who) }
@@ -163,6 +161,11 @@ func (at *membership) view(of *lists.Refresher, who lists.Client) *view.View {
 		return at.views.Own(snap, who.Caller, own)
 	}
 	return at.views.Of(snap, who.Caller)
+}
+
+// clientOf returns whose request it is.
+func clientOf(ex *proxy.Exchange) lists.Client {
+	return lists.Client{Caller: ex.Caller, Legacy: ex.Client.Era == proxy.Legacy, Caps: ex.Client.Caps}
 }
 
 // legacyClient returns a caller as a legacy client.
@@ -275,5 +278,5 @@ func (x *listens) end() {
 // awaitFirst waits until each member of which no list of a kind was known was asked once, and until the lists that the client is shown are up
 // to date, for a time.
 func (u *Upstream) awaitFirst(ex *proxy.Exchange, kind catalogue.Kind) error {
-	return u.opt.Lists.Await(ex, u.now.Load().order, lists.Client{Caller: ex.Caller, Legacy: ex.Client.Era == proxy.Legacy}, kind)
+	return u.opt.Lists.Await(ex, u.now.Load().order, clientOf(ex), kind)
 }

@@ -72,6 +72,9 @@ func (a seatAsker) Ask(_ context.Context, method string, params []wire.Change) (
 	return a.s.ask(a.ex, a.s.member.Do, method, params)
 }
 
+// sees returns what the client of a request sees.
+func (c *client) sees(ex *proxy.Exchange) *view.View { return c.view(ex.Caller) }
+
 // view returns what the client sees: as others with its rights, but for lists of its own.
 func (c *client) view(caller proxy.Caller) *view.View {
 	base := c.u.viewOf(legacyClient(caller))

@@ -23,7 +23,7 @@ func errTask() *proxy.Error { return proxy.Errf(proxy.InvalidParams, "params.tas
 
 // modernTask sends a request about a task to the member that has it (SEP-2663).
 func (u *Upstream) modernTask(ex *proxy.Exchange, method string) (proxy.Replies, error) {
-	v, m := u.view(ex.Caller), &ex.Msg
+	v, m := u.view(ex), &ex.Msg
 	if err := tasksDeclared(v, &ex.Client, method); err != nil {
 		return nil, err
 	}

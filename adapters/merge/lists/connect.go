@@ -18,6 +18,7 @@ import (
 // connection is a session of Dragoman's own at a server.
 type connection struct {
 	Asker
+	bare  Asker // asks as a client without capabilities; nil: there is none
 	close func()
 	caps  []byte          // capabilities of the server
 	gone  <-chan struct{} // closed when it is lost
@@ -56,7 +57,7 @@ func (r *reader) open(ctx context.Context, caller proxy.Caller, lasting bool) (*
 		r.met(modern)
 	}
 	if modern {
-		return r.openModern(ctx, caller, lasting)
+		return r.openModern(ctx, caller, []byte(declared), lasting)
 	}
 	return r.openLegacy(ctx, caller, lasting)
 }
@@ -119,11 +120,12 @@ func (c *legacyConnection) End() {}
 type modernConnection struct {
 	r      *reader
 	caller proxy.Caller
+	able   []byte          // the capabilities that it declares
 	ex     *proxy.Exchange // the listen; nil: the server announces nothing, or nobody listens
 }
 
-func (r *reader) openModern(ctx context.Context, caller proxy.Caller, lasting bool) (*connection, catalogue.Description, error) {
-	c := &modernConnection{r: r, caller: caller}
+func (r *reader) openModern(ctx context.Context, caller proxy.Caller, able []byte, lasting bool) (*connection, catalogue.Description, error) {
+	c := &modernConnection{r: r, caller: caller, able: able}
 	m, err := c.Ask(ctx, "server/discover", nil)
 	if err == nil && m.Kind == wire.Failure {
 		err = proxy.Errf(proxy.BadAnswer, "the server refuses server/discover: %d %s", m.ErrorCode, m.Text(m.ErrorText))
@@ -138,6 +140,7 @@ func (r *reader) openModern(ctx context.Context, caller proxy.Caller, lasting bo
 	if !lasting {
 		return own, d, nil
 	}
+	own.bare = &modernConnection{r: r, caller: caller, able: []byte("{}")}
 	return own, d, c.listen(own, gone)
 }
 
@@ -158,12 +161,12 @@ func (c *modernConnection) Ask(ctx context.Context, method string, params []wire
 
 // exchange returns a modern request of Dragoman's own.
 func (c *modernConnection) exchange(method string, params []wire.Change) (*proxy.Exchange, error) {
-	meta := wire.Object(rules.ModernMeta(c.r.of.opt.Info, []byte(declared)))
+	meta := wire.Object(rules.ModernMeta(c.r.of.opt.Info, c.able))
 	m, err := wire.Scan(Request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
 	if err != nil {
 		return nil, err
 	}
-	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.of.opt.Info, Caps: []byte(declared)}
+	client := proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: c.r.of.opt.Info, Caps: c.able}
 	return &proxy.Exchange{Msg: m, Client: client, Caller: c.caller, Own: true, Server: c.r.name, Target: c.r.name}, nil
 }
 

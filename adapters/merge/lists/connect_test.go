@@ -13,7 +13,7 @@ import (
 func TestServersAreRead(t *testing.T) {
 	for era, want := range map[string]string{
 		"legacy": "0 initialize 0 notifications/initialized 0 tools/list",
-		"modern": "0 server/discover 0 subscriptions/listen 0 tools/list",
+		"modern": "0 server/discover 0 subscriptions/listen 0 tools/list 0 bare tools/list",
 	} {
 		inBubble(t, Options{}, func(b *bubble) {
 			m := newMember("m", era)
@@ -88,7 +88,7 @@ func TestAnnouncedChanges(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			m.set(func() { m.tools = "t u" })
 			m.say(changedTools)
-			b.is(era, m.at(""), "2 tools/list")
+			b.is(era, m.at(""), map[string]string{"legacy": "2 tools/list", "modern": "2 tools/list 2 bare tools/list"}[era])
 			b.is(era, b.shown("m"), "there t u")
 		})
 	}

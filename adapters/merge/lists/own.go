@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -24,8 +25,9 @@ const (
 
 // owned holds what a server shows one audience.
 type owned struct {
-	r  *reader
-	to audience
+	r    *reader
+	to   audience
+	able []byte // the capabilities of the audience, if the lists depend on them
 	// shown is the server as it was known last, in place of that of the catalogue.
 	shown atomic.Pointer[catalogue.Server]
 
@@ -50,7 +52,7 @@ func (r *reader) newOwned(to audience) *owned {
 	if s := r.of.opt.Catalogue.Snapshot().Server(r.name); s != nil {
 		none = *s
 	}
-	none.Lists, none.Presence, none.Since = [catalogue.Kinds]*catalogue.List{}, catalogue.Away, time.Time{}
+	none.Lists, none.Presence, none.Since, none.For = [catalogue.Kinds]*catalogue.List{}, catalogue.Away, time.Time{}, to.of()
 	o.shown.Store(&none)
 	return o
 }
@@ -67,6 +69,9 @@ func (r *reader) ownedBy(who *Client, keep bool) *owned {
 	o := r.newOwned(to)
 	if !keep {
 		return o
+	}
+	if to.able != "" {
+		o.able = bytes.Clone(who.Caps)
 	}
 	if before, known, _ := r.own.PeekOrAdd(to, o); known {
 		return before
@@ -142,7 +147,7 @@ func (o *owned) read(caller proxy.Caller, now *reading, changes int) {
 	ctx, cancel := context.WithTimeout(o.r.ctx, fetchTime)
 	defer cancel()
 	late := time.AfterFunc(ownWait, o.late)
-	next, ttl, err := o.r.readFor(ctx, caller, o.to, o.shown.Load())
+	next, ttl, err := o.readFor(ctx, caller)
 	late.Stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -212,17 +217,25 @@ func alike(a, b *catalogue.Server) bool {
 	return true
 }
 
-// readFor reads what the server shows an audience, on behalf of a caller, and for how long that is believed. A list that the server refuses,
-// unless it is the only one, stays as it was before.
-func (r *reader) readFor(ctx context.Context, caller proxy.Caller, to audience, before *catalogue.Server) (next *catalogue.Server, ttl time.Duration, err error) {
-	open, most := r.open, ownTime
-	if to.legacy {
-		open = r.openLegacy
+// openFor opens a connection to read what the server shows the audience.
+func (o *owned) openFor(ctx context.Context, caller proxy.Caller) (*connection, catalogue.Description, error) {
+	switch {
+	case o.to.legacy:
+		return o.r.openLegacy(ctx, caller, false)
+	case o.to.able != "":
+		return o.r.openModern(ctx, caller, o.able, false)
 	}
+	return o.r.open(ctx, caller, false)
+}
+
+// readFor reads what the server shows the audience, on behalf of a caller, and for how long that is believed. A list that the server refuses,
+// unless it is the only one, stays as it was before.
+func (o *owned) readFor(ctx context.Context, caller proxy.Caller) (next *catalogue.Server, ttl time.Duration, err error) {
+	r, to, before, most := o.r, o.to, o.shown.Load(), ownTime
 	if to.everybody() { // as the catalogue's, with which they are read again
 		caller, most = proxy.Caller{}, noTime
 	}
-	own, described, err := open(ctx, caller, false)
+	own, described, err := o.openFor(ctx, caller)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -232,7 +245,7 @@ func (r *reader) readFor(ctx context.Context, caller proxy.Caller, to audience, 
 	if public != nil {
 		*next = *public
 	}
-	next.Description, next.Presence, next.Since = described, catalogue.There, time.Now()
+	next.Description, next.Presence, next.Since, next.For = described, catalogue.There, time.Now(), to.of()
 	var refused *refusedError
 	read := false
 	for kind := range catalogue.Kinds {

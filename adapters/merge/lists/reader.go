@@ -17,25 +17,28 @@ import (
 
 // reader reads the lists of one server.
 type reader struct {
-	of     *Refresher
-	name   string
-	server atomic.Pointer[Server]
-	known  [catalogue.Kinds]bool // lists that were known at the start
-	spread time.Duration         // the most to wait before the first attempt
-	tried  chan struct{}         // closed after the first attempt
-	once   sync.Once             // of tried
-	wake   chan struct{}         // holds one: a list has changed
-	lost   chan struct{}         // holds one: the server does not answer
-	back   chan struct{}         // holds one: the server answers again
-	ctx    context.Context       // ends with it
-	stop   context.CancelFunc
-	own    *lru.Cache[audience, *owned]
-	dual   atomic.Bool                // legacy clients are shown another side, see met
-	done   chan struct{}              // closed when it has ended
-	empty  [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
-	read   [catalogue.Kinds]time.Time // when each list was read last
-	gone   time.Time                  // since when the server is away; zero: it is there
-	out    bool                       // it was left out
+	of       *Refresher
+	name     string
+	server   atomic.Pointer[Server]
+	known    [catalogue.Kinds]bool // lists that were known at the start
+	spread   time.Duration         // the most to wait before the first attempt
+	tried    chan struct{}         // closed after the first attempt
+	once     sync.Once             // of tried
+	wake     chan struct{}         // holds one: a list has changed
+	lost     chan struct{}         // holds one: the server does not answer
+	back     chan struct{}         // holds one: the server answers again
+	ctx      context.Context       // ends with it
+	stop     context.CancelFunc
+	own      *lru.Cache[audience, *owned]
+	dual     atomic.Bool                // legacy clients are shown another side, see met
+	selects  atomic.Bool                // lists depend on the capabilities of modern clients, see compare
+	selected [catalogue.Kinds]bool      // those lists
+	fresh    [catalogue.Kinds]bool      // lists that were read, and not compared since
+	done     chan struct{}              // closed when it has ended
+	empty    [catalogue.Kinds]time.Time // since when a list that was full is empty; zero: it is not
+	read     [catalogue.Kinds]time.Time // when each list was read last
+	gone     time.Time                  // since when the server is away; zero: it is there
+	out      bool                       // it was left out
 
 	mu      sync.Mutex
 	changed [catalogue.Kinds]bool // lists that the server says have changed
@@ -172,6 +175,7 @@ func (r *reader) attend(ctx context.Context) error {
 	if err := r.refresh(ctx, own, true); err != nil {
 		return err
 	}
+	r.compare(ctx, own)
 	r.gone, r.out = time.Time{}, false
 	r.of.opt.Catalogue.SetPresence(r.name, catalogue.There)
 	r.asked()
@@ -180,6 +184,7 @@ func (r *reader) attend(ctx context.Context) error {
 			r.of.opt.Note("warn", r.name, "the lists of a server cannot be refreshed", err)
 			return nil
 		}
+		r.compare(ctx, own)
 	}
 	return nil
 }
@@ -256,7 +261,7 @@ func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
 		var refused *refusedError
 		switch {
 		case err == nil:
-			read = true
+			read, r.fresh[kind] = true, true
 			r.set(kind, l)
 		case errors.As(err, &refused):
 			read = true

@@ -142,7 +142,7 @@ func (r *Refresher) SetServers(servers []Server) {
 func apart(all map[string]*reader) *map[string]*reader {
 	some := map[string]*reader{}
 	for name, one := range all {
-		if one.server.Load().Contextual != nil || one.dual.Load() {
+		if one.server.Load().Contextual != nil || one.dual.Load() || one.selects.Load() {
 			some[name] = one
 		}
 	}

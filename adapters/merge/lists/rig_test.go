@@ -24,8 +24,9 @@ type member struct {
 	mu       sync.Mutex
 	caps     string // an object
 	tools    string
+	bare     string                   // of clients without capabilities; empty: as tools
 	on       map[string]proxy.Handler // serves a method in place of the member
-	received []string                 // methods, each with the seconds since the start of the test; of an answer its id and code
+	received []string                 // methods, each with the seconds since the start of the test, and bare of a client without capabilities; of an answer its id and code
 	session  *proxy.Session           // the last one that was opened
 	speech   chan string              // what is said in the last listen
 }
@@ -50,6 +51,9 @@ func (m *member) serve(method string, by proxy.Handler) { m.set(func() { m.on[me
 func (m *member) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	msg := &ex.Msg
 	method := string(msg.Text(msg.Method))
+	if string(ex.Client.Caps) == "{}" {
+		method = "bare " + method
+	}
 	m.mu.Lock()
 	text := fmt.Sprint(time.Since(m.began).Round(time.Millisecond).Seconds(), " ", method)
 	if msg.IsResponse() {
@@ -57,7 +61,7 @@ func (m *member) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	m.received = append(m.received, text)
 	by, result := m.on[method], "{}"
-	switch method {
+	switch strings.TrimPrefix(method, "bare ") {
 	case "initialize":
 		m.session = ex.Session
 		result = `{"protocolVersion":"2025-06-18","serverInfo":{"name":"m","version":"2"},"instructions":"Ask.","capabilities":` + m.caps + `}`
@@ -65,6 +69,9 @@ func (m *member) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		result = `{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"}},"instructions":"Ask.","capabilities":` + m.caps + `}`
 	case "tools/list":
 		result = toolsResult(m.tools)
+		if m.bare != "" && method != "tools/list" {
+			result = toolsResult(m.bare)
+		}
 	case "subscriptions/listen":
 		m.speech = make(chan string, 10)
 		result = ""

@@ -2,8 +2,11 @@ package lists
 
 import (
 	"context"
+	"crypto/sha256"
+	"slices"
 	"time"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/proxy"
 )
 
@@ -12,26 +15,72 @@ type Client struct {
 	proxy.Caller
 	// Legacy means that it is a legacy client: a server of both eras shows it its legacy side.
 	Legacy bool
+	// Caps are the capabilities of a modern client, a JSON object.
+	Caps []byte
 }
 
 // audience are those to whom a server shows the same lists, which may be others than the catalogue has.
 type audience struct {
 	caller proxy.Identity // zero: those whose requests carry nothing of theirs
 	legacy bool           // legacy clients of a server of both eras
+	able   string         // a sum of the capabilities of modern clients of a server whose lists depend on them
 }
 
-// everybody reports whether nothing but the era tells the audience from those who are shown what the catalogue has.
+// everybody reports whether it is not who they are that tells the audience from those who are shown what the catalogue has.
 func (a audience) everybody() bool { return a.caller == proxy.Identity{} }
+
+// of tells apart the audiences to which clients of one caller belong.
+func (a audience) of() string {
+	if a.legacy {
+		return "legacy"
+	}
+	return a.able
+}
 
 // audience returns the audience to which a client belongs at the server; false: it is shown what the catalogue has.
 func (r *reader) audience(who *Client) (a audience, own bool) {
 	if contextual := r.server.Load().Contextual; contextual != nil && contextual(who.Caller) {
 		a.caller, own = who.Identity(), true
 	}
-	if who.Legacy && r.dual.Load() {
+	switch {
+	case who.Legacy && r.dual.Load():
 		a.legacy, own = true, true
+	case !who.Legacy && r.selects.Load():
+		sum := sha256.Sum256(who.Caps)
+		a.able, own = string(sum[:]), true
 	}
 	return a, own
+}
+
+// compare finds out whether a modern server lists to clients without capabilities what it has listed to Dragoman, which declares all. It reads
+// each list that was read since.
+func (r *reader) compare(ctx context.Context, own *connection) {
+	if own.bare == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownWait)
+	defer cancel()
+	for kind := range catalogue.Kinds {
+		s := r.of.opt.Catalogue.Snapshot().Server(r.name)
+		if !r.fresh[kind] || s == nil || s.Lists[kind] == nil {
+			continue
+		}
+		r.fresh[kind] = false
+		all := s.Lists[kind]
+		bare := catalogue.List{}
+		if len(all.Items) > 0 {
+			var err error
+			if bare, err = Fetch(ctx, own.bare, kind); err != nil {
+				r.of.opt.Note("debug", r.name, "whether a list depends on capabilities cannot be found out", err)
+				continue
+			}
+			bare.Items = catalogue.Distinct(bare.Items)
+		}
+		r.selected[kind] = !bare.Same(all)
+	}
+	if selects := slices.Contains(r.selected[:], true); r.selects.Swap(selects) != selects {
+		r.of.regroup()
+	}
 }
 
 // look is the search for the legacy side of a modern server.
@@ -60,10 +109,15 @@ func (r *reader) setDual(dual bool) {
 	if r.dual.Swap(dual) == dual {
 		return
 	}
-	r.of.mu.Lock()
-	r.of.apart.Store(apart(r.of.readers))
-	r.of.mu.Unlock()
-	r.of.ownChanged()
+	r.of.regroup()
+}
+
+// regroup notes that other servers than before do not show all clients the same.
+func (r *Refresher) regroup() {
+	r.mu.Lock()
+	r.apart.Store(apart(r.readers))
+	r.mu.Unlock()
+	r.ownChanged()
 }
 
 // findSide begins to find out whether the server shows legacy clients another side, unless that is known. It returns what to wait for; nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dragoman/adapters/catalogue"
@@ -156,4 +157,54 @@ func TestLegacySidesThatCannotBeRead(t *testing.T) {
 	if o.settled(); shows(r, true) != rules.LegacyVersion+" old" || o.due.Before(time.Now().Add(time.Hour)) {
 		t.Errorf("it is back: %s, due %s", shows(r, true), o.due)
 	}
+}
+
+// A modern server that lists less to clients without capabilities has lists for the clients of each set of capabilities, read at the first use and
+// again with the catalogue's. While it lists the same to all nobody has.
+func TestListsThatDependOnCapabilities(t *testing.T) {
+	inBubble(t, Options{Poll: time.Hour}, func(b *bubble) {
+		m := newMember("m", "modern")
+		m.tools, m.bare = "t asks", "t"
+		b.ask(m)
+		synctest.Wait()
+		able := Client{Caller: proxy.Caller{Principal: "ann"}, Caps: []byte(`{"sampling":{}}`)}
+		sees := func(who Client) string {
+			b.Helper()
+			if err := b.Await(b.Context(), []string{"m"}, who, catalogue.Tools); err != nil {
+				b.Fatal(err)
+			}
+			if own := b.Own([]string{"m"}, who); len(own) > 0 {
+				return shown(own[0])
+			}
+			return "catalogue " + b.shown("m")
+		}
+		for range 2 {
+			for _, who := range []string{"ann", "bob"} {
+				b.is(who, sees(Client{Caller: proxy.Caller{Principal: who}, Caps: []byte("{}")}), "there t")
+			}
+			b.is("able", sees(able), "there t asks")
+			b.is("legacy", sees(Client{Legacy: true}), "catalogue there t asks")
+		}
+		b.is("read", m.at("bare tools/list"), "0 0")
+		time.Sleep(ownTime)
+		b.is("later", sees(able), "there t asks")
+		b.is("not read again", m.at("tools/list"), "0 0")
+		m.set(func() { m.tools, m.bare = "t asks more", "t more" })
+		m.say(changedTools)
+		synctest.Wait()
+		b.is("changed", sees(Client{Caps: []byte("{}")}), "there t more")
+		b.is("changed", sees(able), "there t asks more")
+		changed := b.OwnChanged()
+		m.serve("bare tools/list", fails(errors.New("down")))
+		m.say(changedTools)
+		synctest.Wait()
+		b.is("not compared", sees(able), "there t asks more")
+		m.serve("bare tools/list", nil)
+		m.set(func() { m.bare = "" })
+		m.say(changedTools)
+		synctest.Wait()
+		<-changed
+		b.is("the same for all", sees(Client{Caps: []byte("{}")}), "catalogue there t asks more")
+		b.is("the same for all", sees(able), "catalogue there t asks more")
+	})
 }

@@ -328,7 +328,7 @@ type ownView struct {
 func (k *Maker) Own(snap *catalogue.Snapshot, caller proxy.Caller, own []*catalogue.Server) *View {
 	key := keyOf(&caller)
 	for _, s := range own {
-		key += "\x00" + s.Revision // a caller may have clients of both eras
+		key += "\x00" + s.For
 	}
 	if v, known := k.own.Get(key); known && v.version == snap.Version && slices.Equal(v.own, own) {
 		return v.view
