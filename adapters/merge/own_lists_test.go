@@ -124,6 +124,7 @@ func TestChangesReachLegacyClients(t *testing.T) {
 	}
 	p.call("tools/call", `"name":"a.echo","arguments":{"message":"hi"}`)
 	set("a", catalogue.Prompts, "newer") // the session at a would tell
+	set("b", catalogue.Prompts, "new")   // as before
 	set("b", catalogue.Templates, "demo://{x}")
 	if got := <-p.pushed; got != `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` {
 		t.Errorf("pushed %s", got)

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // clocked notes when a server receives each method, in seconds since the start of the test.
@@ -226,6 +228,50 @@ func TestListsOfACallerAfterALostListen(t *testing.T) {
 		}
 		if got := ann(); !strings.Contains(got, rules.ListChanged("tools")) {
 			t.Errorf("told %s", got)
+		}
+	})
+}
+
+// A legacy client waits for the legacy side of a server of both eras, once it is looked for; a modern client does not.
+func TestFirstListsOfAServerOfBothEras(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do := func(ex *proxy.Exchange) (proxy.Replies, error) {
+			result, m := `{"capabilities":{"tools":{}},"protocolVersion":"2025-11-25","serverInfo":{"name":"k","version":"1"}}`, &ex.Msg
+			switch {
+			case m.Kind != wire.Request:
+				return nil, nil
+			case m.Is("tools/list"):
+				result = `{"tools":[{"name":"` + map[proxy.Era]string{proxy.Modern: "modern", proxy.Legacy: "old"}[ex.Client.Era] + `"}]}`
+			}
+			return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(result))), nil
+		}
+		r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
+		r.modern = func(context.Context, string) (bool, error) { return true, nil }
+		r.dual = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
+		r.Start()
+		r.settled()
+		began := time.Now()
+		if got := fmt.Sprint(r.call("tools/list", "").keysOf("tools", "name")); got != "[k.modern]" || time.Since(began) != 0 {
+			t.Errorf("a modern client sees %s after %v", got, time.Since(began))
+		}
+		if got := fmt.Sprint(r.newPeer(false).call("tools/list", "").keysOf("tools", "name")); got != "[k.old]" || time.Since(began) != time.Second {
+			t.Errorf("a legacy client sees %s after %v", got, time.Since(began))
+		}
+	})
+}
+
+// A member that comes back is asked for nothing by a client that has no subscription there any more.
+func TestReturnWithoutSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubscriber(t)
+		s.subscribe(1)
+		s.call("resources/unsubscribe", `"uri":"dragoman+k://demo///0"`)
+		s.r.SetMembers(nil)
+		s.server.at("")
+		s.r.SetMembers(s.r.only("k"))
+		time.Sleep(time.Minute)
+		if got := s.server.at("initialize"); got != "" {
+			t.Errorf("a session was opened at %s", got)
 		}
 	})
 }

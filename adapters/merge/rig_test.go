@@ -33,7 +33,8 @@ type rig struct {
 	lists     *lists.Refresher
 	catalogue *catalogue.Catalogue
 	modern    func(ctx context.Context, server string) (bool, error)
-	apart     map[string]func(proxy.Caller) bool // lists.Server.Contextual, by server
+	apart     map[string]func(proxy.Caller) bool  // lists.Server.Contextual, by server
+	dual      func(context.Context) (bool, error) // lists.Server.Dual of all
 	started   bool
 	t         *testing.T
 	servers   map[string]*everything.Server
@@ -106,7 +107,7 @@ func (r *rig) Start() {
 func (r *rig) ask() {
 	var servers []lists.Server
 	for name, m := range r.now.Load().members {
-		servers = append(servers, lists.Server{Name: name, Transport: "HTTP", Do: m.now.Load().Do, Modern: func(ctx context.Context) (bool, error) { return r.modern(ctx, name) }, Contextual: r.apart[name]})
+		servers = append(servers, lists.Server{Name: name, Transport: "HTTP", Do: m.now.Load().Do, Modern: func(ctx context.Context) (bool, error) { return r.modern(ctx, name) }, Contextual: r.apart[name], Dual: r.dual})
 	}
 	r.lists.SetServers(servers)
 }
