@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { resolve } from './catalogue.mjs';
+import { bad, chaos } from './chaos.mjs';
 import { end, processesOf, serve, until, use } from './dragoman.mjs';
 
 const READY = 90_000; // ms until all lists are read, on a busy machine: uvx, npx and JITs start at once
@@ -18,6 +19,10 @@ function asOne(queue, dir) {
   const lists = what => members.flatMap(m => (m[what] ?? []).map(own => name(m, own)));
   return { name: 'merged', dir, members, tools: lists('tools'), prompts: lists('prompts'), calls };
 }
+
+/** A call of a tool of each member whose calls do not disturb each other. */
+const quick = server => server.members.filter(m => !m.inTurn).flatMap(m => server.calls.find(c => c.tool?.startsWith(`${m.name}.`) && !c.once) ?? [])
+  .map(c => ({ ...c, args: JSON.parse(JSON.stringify(c.args).replaceAll('${WHO}', 'chaos1')), expect: c.expect.replaceAll('${WHO}', 'chaos1') }));
 
 /** Whether the lists of all members are read, as a list of tools says. */
 async function complete(url) {
@@ -36,7 +41,7 @@ export async function examineMerged(binary, queue, clients, dir, say) {
   const spec = path.join(dir, 'spec.json');
   writeFileSync(spec, JSON.stringify({ ...server, members: undefined }));
   const begun = performance.now();
-  const dragoman = await serve(binary, server, 'merged');
+  const dragoman = await serve(binary, { ...server, members: [...server.members, ...bad(dir)] }, 'merged');
   try {
     let at;
     const ready = await until(async () => (at = await complete(dragoman.url)).late.length === 0, READY);
@@ -46,6 +51,7 @@ export async function examineMerged(binary, queue, clients, dir, say) {
     }
     const stdio = JSON.stringify([binary, 'stdio', '--config', path.join(dir, 'merged.json')]);
     for (const [word, client, check, detail] of await use('v1-stdio', stdio, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
+    await chaos(dragoman.url, quick(server), say);
     dragoman.child.kill('SIGTERM');
     const [code] = await dragoman.ended;
     const gone = await until(() => dragoman.watch.alive().length === 0, 5000);
