@@ -91,7 +91,7 @@ func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func
 		return nil, err
 	}
 	v := sees(ex)
-	if late := v.Late(kind); u.opt.Strict && late != nil {
+	if late := v.Late(kind); u.strict.Load() && late != nil {
 		return nil, proxy.Errf(proxy.Unreachable, "the lists of these servers are not up to date: %s", strings.Join(late[:min(len(late), maxNamed)], ", "))
 	}
 	var cursor *string

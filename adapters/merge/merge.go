@@ -41,16 +41,16 @@ type Options struct {
 	Own       []string // names that belong to tools of Dragoman
 	Info      []byte   // serverInfo, a JSON object
 	Sealer    *seal.Sealer
-	StateTTL  time.Duration // of what is sealed into a requestState
-	PageBytes int           // the size from which a list has a further page; 0: 8 MiB
-	// Strict makes lists of which a part is not up to date an error.
-	Strict bool
-	Note   func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
+	StateTTL  time.Duration                              // of what is sealed into a requestState
+	PageBytes int                                        // the size from which a list has a further page; 0: 8 MiB
+	Strict    bool                                       // at first, see SetStrict
+	Note      func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
 
 // Upstream is several servers as one. It is a proxy.Upstream.
 type Upstream struct {
 	opt      Options
+	strict   atomic.Bool
 	now      atomic.Pointer[membership]
 	changing sync.Mutex // held while now is replaced
 	clients  clients
@@ -61,6 +61,7 @@ type Upstream struct {
 // New returns the Upstream of its members, which the caller must close. It sends them nothing.
 func New(opt Options) *Upstream {
 	u := &Upstream{opt: opt, work: work.New(nil)}
+	u.strict.Store(opt.Strict)
 	u.now.Store(u.following(&membership{}, opt.Members))
 	u.work.Spawn(func() { u.announce(u.work.Context()) })
 	return u
@@ -195,6 +196,9 @@ func (u *Upstream) SetMembers(members []Member) {
 		c.rejoin(before, next)
 	}
 }
+
+// SetStrict sets whether lists of which a part is not up to date are an error.
+func (u *Upstream) SetStrict(strict bool) { u.strict.Store(strict) }
 
 // following returns the membership that follows another.
 func (u *Upstream) following(before *membership, members []Member) *membership {

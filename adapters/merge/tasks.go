@@ -107,7 +107,7 @@ func (c *client) listTasks(ex *proxy.Exchange) (proxy.Replies, error) {
 // tasksResult returns the list of the members' pages.
 func (c *client) tasksResult(m *wire.Message, pages []handles.TaskPage) (proxy.Replies, error) {
 	tasks, next, late := handles.JoinTasks(m, pages)
-	if late != nil && c.u.opt.Strict {
+	if late != nil && c.u.strict.Load() {
 		return nil, proxy.Errf(proxy.Unreachable, "the tasks of these servers cannot be listed: %s", strings.Join(late[:min(len(late), maxNamed)], ", "))
 	}
 	result := []wire.Change{{Key: "tasks", Value: tasks}}

@@ -276,7 +276,7 @@ func TestListsOfTasks(t *testing.T) {
 	if ids := got.keysOf("tasks", "taskId"); !slices.Equal(ids, []string{"b/t/1"}) || got.at("_meta", "io.dragoman/servers") != `[{"name":"a","list":"left out"}]` {
 		t.Errorf("without a: %v", got)
 	}
-	r.opt.Strict = true
+	r.SetStrict(true)
 	if got := p.call("tasks/list", ""); got.err == nil || !strings.Contains(got.err.Error(), "the tasks of these servers cannot be listed: a") {
 		t.Errorf("strict: %v", got)
 	}

@@ -193,7 +193,7 @@ func (o *owned) away() {
 		return // they are shown what the catalogue has
 	case shown.Presence == catalogue.There || Unread(&shown):
 		shown.Presence = catalogue.Away
-	case shown.Presence == catalogue.Away && time.Since(shown.Since) >= o.r.of.opt.Grace:
+	case shown.Presence == catalogue.Away && time.Since(shown.Since) >= o.r.of.grace():
 		shown.Presence = catalogue.Out
 		defer o.r.of.ownChanged()
 	default:

@@ -121,14 +121,14 @@ func (r *reader) run(ctx context.Context) {
 // rest waits until the next attempt, which a server that answers again makes due, and leaves the server out when its grace period ends;
 // false if ctx has ended.
 func (r *reader) rest(ctx context.Context, pause time.Duration) bool {
-	grace := r.of.opt.Grace - time.Since(r.gone)
+	grace := r.of.grace() - time.Since(r.gone)
 	if r.out || grace > pause {
 		return r.sleep(ctx, pause)
 	}
 	if !r.sleep(ctx, grace) {
 		return false
 	}
-	if time.Since(r.gone) < r.of.opt.Grace {
+	if time.Since(r.gone) < r.of.grace() {
 		return true // the server is back
 	}
 	r.out = true

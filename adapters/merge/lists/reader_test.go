@@ -216,3 +216,21 @@ func TestListsThatCannotBeReadAgain(t *testing.T) {
 		b.is("opened", b.shown("m"), "there t")
 	})
 }
+
+// A grace period that is made shorter, or longer, counts for servers that are away already.
+func TestGraceChanges(t *testing.T) {
+	for grace, want := range map[time.Duration]string{10 * time.Second: "out t", 2 * time.Hour: "away t"} {
+		inBubble(t, Options{Grace: 90 * time.Second}, func(b *bubble) {
+			m := newMember("m", "legacy")
+			b.ask(m)
+			synctest.Wait()
+			m.serve("initialize", fails(proxy.Errf(proxy.Unreachable, "down")))
+			m.lose()
+			time.Sleep(12 * time.Second)
+			b.is("lost", b.shown("m"), "away t")
+			b.SetGrace(grace)
+			time.Sleep(2 * time.Minute)
+			b.is(grace.String(), b.shown("m"), want)
+		})
+	}
+}

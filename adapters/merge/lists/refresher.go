@@ -57,7 +57,7 @@ type Options struct {
 	EmptyAgain time.Duration
 	// Poll is how often a list is read of which the server does not say when it changes; 0: 5 minutes.
 	Poll time.Duration
-	// Grace is how long the lists of a server that is away are shown; 0: 5 minutes.
+	// Grace is how long the lists of a server that is away are shown; 0: 5 minutes. See SetGrace.
 	Grace time.Duration
 	Note  func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
@@ -66,6 +66,7 @@ type Options struct {
 // server says that they have changed, or is back. It is safe for concurrent use.
 type Refresher struct {
 	opt  Options
+	kept atomic.Int64 // time.Duration, see SetGrace
 	work *work.Group
 
 	mu      sync.Mutex
@@ -82,12 +83,21 @@ type Refresher struct {
 
 // New returns a Refresher without servers. The caller must close it.
 func New(opt Options) *Refresher {
-	opt.EmptyAgain, opt.Poll, opt.Grace = cmp.Or(opt.EmptyAgain, emptyAgain), cmp.Or(opt.Poll, pollTime), cmp.Or(opt.Grace, graceTime)
+	opt.EmptyAgain, opt.Poll = cmp.Or(opt.EmptyAgain, emptyAgain), cmp.Or(opt.Poll, pollTime)
 	if opt.Note == nil {
 		opt.Note = func(string, string, string, error) {}
 	}
-	return &Refresher{opt: opt, work: work.New(nil), readers: map[string]*reader{}, maxOwnBytes: maxOwnBytes}
+	r := &Refresher{opt: opt, work: work.New(nil), readers: map[string]*reader{}, maxOwnBytes: maxOwnBytes}
+	r.SetGrace(cmp.Or(opt.Grace, graceTime))
+	return r
 }
+
+// SetGrace sets how long the lists of a server that is away are shown. Those of one that is away already are left out at its next attempt to
+// connect at the latest.
+func (r *Refresher) SetGrace(d time.Duration) { r.kept.Store(int64(d)) }
+
+// grace returns how long the lists of a server that is away are shown.
+func (r *Refresher) grace() time.Duration { return time.Duration(r.kept.Load()) }
 
 // Catalogue returns the catalogue.
 func (r *Refresher) Catalogue() *catalogue.Catalogue { return r.opt.Catalogue }

@@ -105,7 +105,6 @@ func (t *Set) route(name string) *proxy.Target {
 // clients; its members may change.
 type mergeSettings struct {
 	names                        names.Style
-	strict                       bool
 	self                         string
 	catalogue, reader, questions uint64
 }
@@ -118,13 +117,15 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	if b.catalogue, err = b.openCatalogue(); err != nil {
 		return err
 	}
-	settings := []any{b.Config.Listing.Grace, string(b.Self), b.Components.Number(catalogueComponent)}
+	settings := []any{string(b.Self), b.Components.Number(catalogueComponent)}
 	b.refreshing, err = component.Get(b.Components, refreshComponent, settings, component.Spec[*lists.Refresher]{Build: func(prometheus.Registerer) (*lists.Refresher, error) {
-		return lists.New(lists.Options{Catalogue: b.catalogue, Info: b.Self, NewID: session.NewID, Grace: max(b.Config.Listing.Grace, 1), Note: noteServer(b.Log)}), nil
+		return lists.New(lists.Options{Catalogue: b.catalogue, Info: b.Self, NewID: session.NewID, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: (*lists.Refresher).Close})
 	if err != nil {
 		return err
 	}
+	refreshing, grace := b.refreshing, max(b.Config.Listing.Grace, 1)
+	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
 	var servers []lists.Server
 	for _, one := range t.All {
 		if slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
@@ -133,7 +134,6 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 		}
 	}
 	t.Catalogue = b.catalogue
-	refreshing := b.refreshing
 	t.ReadLists = func() { refreshing.SetServers(servers) }
 	return nil
 }
@@ -153,11 +153,10 @@ func noteServer(log zerolog.Logger) func(level, server, msg string, err error) {
 // merge makes an endpoint of several servers.
 func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	c := b.Config
-	settings := mergeSettings{names: c.Style(e.group), strict: c.Listing.Strict || e.group != nil && e.group.Strict, self: string(b.Self),
+	settings := mergeSettings{names: c.Style(e.group), self: string(b.Self),
 		questions: b.Components.Number("questions"), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
 	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
-		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL,
-			Strict: settings.strict, Note: noteServer(b.Log)}), nil
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
 	if err != nil {
 		return nil, fmt.Errorf("several servers as one: %w", err)
@@ -168,7 +167,8 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 			members = append(members, b.member(one, e.group))
 		}
 	}
-	b.Components.OnActivation(func() { u.SetMembers(members) })
+	strict := c.Listing.Strict || e.group != nil && e.group.Strict
+	b.Components.OnActivation(func() { u.SetStrict(strict); u.SetMembers(members) })
 	return u, nil
 }
 
