@@ -260,6 +260,29 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// What reads the lists of a server learns from its monitor that it does not answer, and connects anew.
+func TestListsOfAServerInError(t *testing.T) {
+	s := newServer(t)
+	r := build(t, fmt.Sprintf("merge = \"always\"\n[upstreams.a]\nurl = \"%s/mcp\"\n", s.URL))
+	r.ReadLists()
+	until := func(want catalogue.Presence) {
+		t.Helper()
+		for now := r.Catalogue.Snapshot(); now.Server("a").Presence != want; now = r.Catalogue.Snapshot() {
+			select {
+			case <-r.Catalogue.Changed(now.Version):
+			case <-t.Context().Done():
+				t.Fatal(t.Context().Err())
+			}
+		}
+	}
+	until(catalogue.There)
+	r.Named("a").recorded(&health.Report{State: health.Connected})
+	r.Named("a").recorded(&health.Report{State: health.Errored})
+	until(catalogue.Away)
+	r.Named("a").recorded(&health.Report{State: health.Connected})
+	until(catalogue.There)
+}
+
 // Changes of a server's state are logged by how bad they are.
 func TestLogState(t *testing.T) {
 	for level, change := range map[string]health.Change{

@@ -3,6 +3,8 @@ package target
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/service"
 	"dragoman/internal/config"
+	"dragoman/internal/testkit"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
@@ -46,6 +49,30 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: a server that is known is probed: %q", name, got)
 		}
 		other.heard()
+	}
+}
+
+// The monitor checks the server from the activation on.
+func TestChecksBeginOnActivation(t *testing.T) {
+	s := newServer(t)
+	r := build(t, fmt.Sprintf("[upstreams.a]\nurl = \"%s/mcp\"\n", s.URL))
+	r.Named("a").Monitor.Recheck()
+	testkit.Eventually(t, "a check", func() bool { return r.Named("a").State().Connected })
+}
+
+// A REST service is checked by its own health.
+func TestChecksOfServices(t *testing.T) {
+	for status, fails := range map[int]bool{200: false, 503: true} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"status":"healthy","tools":[]}`))
+		}))
+		defer s.Close()
+		r := build(t, fmt.Sprintf("[upstreams.a]\nurl = %q\ntransport = \"rest\"\n", s.URL))
+		if err := r.Named("a").Check(t.Context()); (err != nil) != fails {
+			t.Errorf("%d: %v", status, err)
+		}
 	}
 }
 

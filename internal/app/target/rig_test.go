@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -26,7 +28,57 @@ import (
 	"dragoman/proxy/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if file, child := os.LookupEnv(childKey); child {
+		os.Exit(playChild(file))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// childKey makes the test binary a server on standard input and output. Its value is a file while which exists the server does not start.
+const childKey = "TARGET_TEST_CHILD"
+
+// playChild is a modern server with a tool t. The tool die ends it.
+func playChild(file string) int {
+	fmt.Fprintln(os.Stderr, "I am a child")
+	if _, err := os.Stat(file); err == nil {
+		return 7
+	}
+	in := json.NewDecoder(os.Stdin)
+	for {
+		var m message
+		if err := in.Decode(&m); err != nil {
+			return 0
+		}
+		if m.Params.Name == "die" {
+			return 3
+		}
+		if m.ID != nil {
+			fmt.Printf("%s\n", m.answer())
+		}
+	}
+}
+
+// message is a request.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name string `json:"name"`
+	} `json:"params"`
+}
+
+// answer returns the response of a modern server with a tool t.
+func (m *message) answer() []byte {
+	result := `{"resultType":"complete","content":[]}`
+	switch m.Method {
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
+	case "tools/list":
+		result = `{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
 
 // rig holds the targets of a configuration, which are active.
 type rig struct {
@@ -85,40 +137,39 @@ func build(t *testing.T, toml string) *rig {
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
-	received []string // "PATH METHOD AUTHORIZATION"
-	status   int      // of requests that are no messages
+	received []string      // "PATH METHOD AUTHORIZATION"
+	status   int           // of requests that are no messages
+	proceed  chan struct{} // the tool wait waits for it
+	silent   bool          // it refuses all messages
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{status: http.StatusOK}
+	s := &server{status: http.StatusOK, proceed: make(chan struct{})}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
 }
 
 func (s *server) serve(w http.ResponseWriter, r *http.Request) {
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
+	var m message
 	_ = json.NewDecoder(r.Body).Decode(&m)
 	s.mu.Lock()
 	s.received = append(s.received, strings.TrimSpace(r.URL.Path+" "+m.Method+" "+r.Header.Get("Authorization")))
 	status := s.status
 	s.mu.Unlock()
-	result := `{"resultType":"complete","content":[]}`
-	switch m.Method {
-	case "":
+	if m.Method == "" || s.silent {
 		w.WriteHeader(status)
 		return
-	case "server/discover":
-		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
-	case "tools/list":
-		result = `{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`
+	}
+	if m.Params.Name == "wait" {
+		select {
+		case <-s.proceed:
+		case <-r.Context().Done():
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	_, _ = w.Write(m.answer())
 }
 
 // heard returns what the server has received since the last look, without repetitions.
@@ -142,17 +193,31 @@ func (r *rig) list(at string) (string, error) { r.t.Helper(); return r.ask(at, "
 
 func (r *rig) ask(at, method, params string) (string, error) {
 	r.t.Helper()
+	return r.askFor(at, method, params, 20*time.Second)
+}
+
+// callFor is call, for a time at most.
+func (r *rig) callFor(at, tool string, most time.Duration) error {
+	r.t.Helper()
+	_, err := r.askFor(at, "tools/call", fmt.Sprintf(`"name":%q,"arguments":{},`, tool), most)
+	return err
+}
+
+func (r *rig) askFor(at, method, params string, most time.Duration) (string, error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), most)
+	defer cancel()
 	m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	ex := &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: "2026-07-28"}, Server: at}
 	defer ex.Release()
-	defer ex.Follow(context.WithoutCancel(r.t.Context()))()
+	defer ex.Follow(ctx)()
 	replies, err := r.Router.Do(ex)
 	if err != nil {
 		return "", err
 	}
-	answer, err := proxy.Response(replies, ex.GiveUp(20e9))
+	answer, err := proxy.Response(replies, ex.GiveUp(most))
 	return string(answer.Raw), err
 }
