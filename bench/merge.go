@@ -30,6 +30,13 @@ func (t *targets) merged(ctx context.Context, name string, era reference.Era, ch
 	if !child {
 		found.behind = upstream.process
 	}
+	if err == nil {
+		tools := mergedServers * mergedTools
+		if child {
+			tools += 1 - mergedTools
+		}
+		_, err = t.whole(ctx, &found, tools) // views are made anew while lists are read
+	}
 	return found, err
 }
 
