@@ -147,7 +147,8 @@ func TestLegacySidesThatCannotBeRead(t *testing.T) {
 	}
 	s.set(`{"tools":[{"name":"old"}]}`, nil)
 	r.opt.Catalogue.SetPresence("s", catalogue.Away)
-	if o.refresh(who.Caller); shows(r, true) != "" {
+	o.refresh(who.Caller)
+	if o.settled(); shows(r, true) != "" {
 		t.Errorf("within the pause: %s", shows(r, true))
 	}
 	r.opt.Catalogue.SetPresence("s", catalogue.There)
@@ -206,5 +207,69 @@ func TestListsThatDependOnCapabilities(t *testing.T) {
 		<-changed
 		b.is("the same for all", sees(Client{Caps: []byte("{}")}), "catalogue there t asks more")
 		b.is("the same for all", sees(able), "catalogue there t asks more")
+	})
+}
+
+// The first list of a legacy client waits until the server is known, its legacy side looked for, and that read. A search that fails is made
+// again after a minute, and nobody waits for it.
+func TestSearchesForLegacySides(t *testing.T) {
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "modern")
+		m.Modern = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
+		var searches []string
+		m.Dual = func(context.Context) (bool, error) {
+			at := time.Since(b.began)
+			searches = append(searches, fmt.Sprint(at))
+			if time.Sleep(time.Second); at < time.Minute {
+				return false, errors.New("down")
+			}
+			return true, nil
+		}
+		b.ask(m)
+		for _, step := range []struct {
+			at, takes time.Duration
+			searches  string
+		}{{0, 2 * time.Second, "[1s]"}, {2 * time.Second, 0, "[1s]"}, {62*time.Second - 1, 0, "[1s]"}, {62 * time.Second, 0, "[1s 1m2s]"}} {
+			time.Sleep(time.Until(b.began.Add(step.at)))
+			began := time.Now()
+			if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil {
+				b.Fatal(err)
+			}
+			took := time.Since(began)
+			if synctest.Wait(); took != step.takes || fmt.Sprint(searches) != step.searches || len(b.Own([]string{"m"}, Client{Legacy: true})) != 0 {
+				b.Errorf("at %v: it took %v, searched at %v", step.at, took, searches)
+			}
+		}
+		time.Sleep(time.Second) // in which it is found
+		synctest.Wait()
+		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil {
+			b.Fatal(err)
+		}
+		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+			b.Errorf("found: %v", own)
+		}
+	})
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "modern")
+		m.Modern = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
+		m.Dual = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
+		b.ask(m)
+		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != 2*time.Second {
+			b.Errorf("after %v: %v", time.Since(b.began), err)
+		}
+		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+			b.Errorf("at the first: %v", own)
+		}
+	})
+}
+
+// A server that lists nothing to a client with all capabilities is not asked what it lists to others.
+func TestEmptyListsAreNotCompared(t *testing.T) {
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "modern")
+		m.tools = ""
+		b.ask(m)
+		b.is("presence", b.shown("m"), "there")
+		b.is("asked", m.at("bare tools/list"), "")
 	})
 }
