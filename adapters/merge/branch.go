@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -54,6 +55,23 @@ func (b *branch) gone() {
 	close(b.ready)
 }
 
+// errRefused means that a member answers a listen with an error.
+var errRefused = errors.New("the server refuses the listen")
+
+// refused reports whether a listen at a member has failed because the member, or a rule of it, refuses what it asks for.
+func refused(err error) bool {
+	return errors.Is(err, errRefused) || proxy.IsFault(err, proxy.InsufficientScope, proxy.Unauthenticated, proxy.InvalidParams, proxy.MethodNotFound)
+}
+
+// refuse notes that the member refuses what the client asks of it, and reports whether there is nothing left to ask for.
+func (b *branch) refuse() bool {
+	if b.lists != nil {
+		return false
+	}
+	b.once.Do(b.gone)
+	return len(b.uris) == 0 && len(b.ownTasks()) == 0
+}
+
 // returned waits until there is a member of the name again, which takes the place of the one that has gone; false if ctx has ended.
 func (b *branch) returned(ctx context.Context) bool {
 	for ctx.Err() == nil && b.l.u.work.Context().Err() == nil {
@@ -79,7 +97,7 @@ func (b *branch) stay(ctx context.Context, again bool) {
 	for ; ; again = true {
 		began := time.Now()
 		err := b.attend(ctx, again)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || refused(err) && b.refuse() {
 			return
 		}
 		b.l.u.note("debug", b.member.Name, "a listen at a server has ended, and is opened again", err)
@@ -117,6 +135,8 @@ func (b *branch) attend(ctx context.Context, again bool) error {
 		switch {
 		case err != nil:
 			return err
+		case m.Kind == wire.Failure:
+			return errRefused
 		case m.IsResponse():
 			return io.EOF
 		case m.Is("notifications/subscriptions/acknowledged"):

@@ -106,3 +106,39 @@ func TestReturningMembersAreAskedForWhatWasAcknowledged(t *testing.T) {
 	default:
 	}
 }
+
+// What a member refuses to tell is not acknowledged, and not waited for; it is not asked for again.
+func TestListensThatMembersRefuse(t *testing.T) {
+	refused := proxy.ErrorMessage([]byte("1"), proxy.Errf(proxy.MethodNotFound, "no listens"))
+	for what, do := range map[string]proxy.Handler{
+		"scopes":   func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.InsufficientScope, "no") },
+		"a rule":   func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.InvalidParams, "no") },
+		"a server": func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(refused), nil },
+	} {
+		asked, resources := make(chan string, 10), `"demo://x"`
+		tries := make(chan struct{}, 100)
+		r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: acknowledger(asked, &resources)},
+			{Member: view.Member{Name: "no"}, Do: func(ex *proxy.Exchange) (proxy.Replies, error) { tries <- struct{}{}; return do(ex) }}}})
+		r.catalogue.Keep(map[string]string{"k": "HTTP", "no": "HTTP"})
+		began := time.Now()
+		ex := exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["dragoman+k://demo///x","dragoman+no://demo///y"]}`)
+		replies, err := r.Do(ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := replies.Next(time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, string(m.Append(nil)), `"resourceSubscriptions":["dragoman+k://demo///x"]`)
+		if took := time.Since(began); took >= ackTime {
+			t.Errorf("%s: the listen has waited for %s", what, took)
+		}
+		r.work.Cancel()
+		r.work.Wait()
+		if len(tries) != 1 {
+			t.Errorf("%s: %d attempts", what, len(tries))
+		}
+		_ = replies.Close()
+	}
+}
