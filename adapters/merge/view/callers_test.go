@@ -72,7 +72,7 @@ func TestHowListsMayBeCached(t *testing.T) {
 		a, b    time.Duration
 		private bool
 		ttl     string
-	}{"the first is less": {3 * time.Second, 5 * time.Second, false, "3000"}, "the second is less": {5 * time.Second, 3 * time.Second, true, "3000"}, "one is not cached": {5 * time.Second, 0, false, "0"}} {
+	}{"the first is less": {3 * time.Second, 5 * time.Second, false, "3000"}, "the second is less": {5 * time.Second, 3 * time.Second, true, "3000"}, "one is not cached": {5 * time.Second, 0, false, "0"}, "the first is not cached": {0, 5 * time.Second, false, "0"}} {
 		set("a", test.a, false)
 		set("b", test.b, test.private)
 		check(what, test.ttl, map[bool]string{true: "private", false: "public"}[test.private])

@@ -96,7 +96,7 @@ func TestPattern(t *testing.T) {
 			}
 		}
 	}
-	if pattern(strings.Repeat("x", maxTemplate+1)) != nil {
+	if pattern(strings.Repeat("x", maxTemplate)) == nil || pattern(strings.Repeat("x", maxTemplate+1)) != nil {
 		t.Error("a template without a bound")
 	}
 }
