@@ -277,8 +277,10 @@ func TestListsOfAServerInError(t *testing.T) {
 	}
 	until(catalogue.There)
 	r.Named("a").recorded(&health.Report{State: health.Connected})
+	s.refuse(true)
 	r.Named("a").recorded(&health.Report{State: health.Errored})
 	until(catalogue.Away)
+	s.refuse(false)
 	r.Named("a").recorded(&health.Report{State: health.Connected})
 	until(catalogue.There)
 }

@@ -156,9 +156,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&m)
 	s.mu.Lock()
 	s.received = append(s.received, strings.TrimSpace(r.URL.Path+" "+m.Method+" "+r.Header.Get("Authorization")))
-	status := s.status
+	status, silent := s.status, s.silent
 	s.mu.Unlock()
-	if m.Method == "" || s.silent {
+	if m.Method == "" || silent {
 		w.WriteHeader(status)
 		return
 	}
@@ -170,6 +170,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(m.answer())
+}
+
+// refuse makes the server refuse all messages, or none.
+func (s *server) refuse(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = all
 }
 
 // heard returns what the server has received since the last look, without repetitions.

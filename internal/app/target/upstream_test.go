@@ -58,7 +58,7 @@ func TestStandardError(t *testing.T) {
 // A child that cannot be started makes its server unavailable, with the reason, until the circuit of its starts lets one through.
 func TestChildrenThatDoNotStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "down")
-	r := build(t, child(t, file, "crash_limit = 1\ncrash_pause = \"1s\"\n"))
+	r := build(t, child(t, file, "crash_limit = 1\ncrash_pause = \"3s\"\n"))
 	a := r.Named("a")
 	if _, err := r.call("a", "t"); err != nil || !a.State().Connected {
 		t.Fatalf("%v, %+v", err, a.State())
@@ -220,7 +220,7 @@ func TestLimitsOfTools(t *testing.T) {
 func TestTransports(t *testing.T) {
 	for transport, want := range map[string][]string{"http": {"/mcp server/discover", "/mcp initialize"}, "sse": {"/mcp"}} {
 		s := newServer(t)
-		s.silent = true
+		s.refuse(true)
 		r := build(t, fmt.Sprintf("[upstreams.a]\nurl = \"%s/mcp\"\ntransport = %q\n", s.URL, transport))
 		_, err := r.call("a", "t")
 		heard := s.heard()
