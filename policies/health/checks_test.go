@@ -3,7 +3,10 @@ package health
 import (
 	"context"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +120,30 @@ func TestRecorded(t *testing.T) {
 		k.runCheck(t.Context())
 		is("CONNECTED") // when it was checked is new
 	})
+}
+
+// A report does not overtake an older one: the last one has the state that stays.
+func TestReportsDoNotOvertake(t *testing.T) {
+	var k *monitorRig
+	var last atomic.Value
+	var answered sync.WaitGroup
+	k = newMonitorRig(t, func(o *Options) {
+		o.Interval = 0
+		o.Recorded = func(r Report) {
+			if r.State == Connecting { // the answer comes while this is recorded
+				answered.Go(func() { k.Tried(time.Now(), nil) })
+				for n := 0; n < 10_000 && last.Load() == nil; n++ {
+					runtime.Gosched()
+				}
+			}
+			last.Store(r.State)
+		}
+	})
+	k.Trying()
+	answered.Wait()
+	if got, want := last.Load(), k.Now().State; got != want || want != Connected {
+		t.Errorf("recorded %v, and it is %v", got, want)
+	}
 }
 
 // A call at a server that nobody has tried yet makes it known as being connected while the call runs, and says why.

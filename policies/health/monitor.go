@@ -49,7 +49,8 @@ type Options struct {
 	Starts  func() Starts
 	Breaker BreakerOptions
 	Changed func(Change) // called for each change, in order; it must not call back
-	// Recorded, if not nil, is called after each change and each check, and may call back. Two calls may overlap.
+	// Recorded, if not nil, is called after each change and each check with what is known then, one call after the other. It must not call
+	// back.
 	Recorded func(Report)
 	Warned   func(text string) // called for problems that change nothing yet; likewise
 	Metrics  *Metrics
@@ -97,6 +98,8 @@ type Monitor struct {
 	stop  context.CancelFunc
 	group sync.WaitGroup
 	nudge chan struct{} // wakes the checking goroutine
+
+	recording sync.Mutex // taken before mu, see record
 
 	mu        sync.Mutex
 	announced State
@@ -214,17 +217,23 @@ func (h *Monitor) update(f func(now time.Time)) {
 	orphans, gist := h.orphans, h.gist
 	h.orphans = nil
 	news := h.opt.Recorded != nil && (h.announced != announced || h.checkedAt != checkedAt)
-	var r Report
-	if news {
-		r = h.report()
-	}
 	h.mu.Unlock()
 	if news {
-		h.opt.Recorded(r)
+		h.record()
 	}
 	for _, call := range orphans {
 		call.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, gist))
 	}
+}
+
+// record reports the state. Of changes that follow each other closely the last report has the last one.
+func (h *Monitor) record() {
+	h.recording.Lock()
+	defer h.recording.Unlock()
+	h.mu.Lock()
+	r := h.report()
+	h.mu.Unlock()
+	h.opt.Recorded(r)
 }
 
 // succeeded notes an answer of the server. The caller holds mu.

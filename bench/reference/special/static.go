@@ -23,7 +23,7 @@ const askLimit = 20 * time.Second
 // ServeStatic answers every request on l, until l is closed, with what the server at a URL answers to a modern client's tools/list, under the
 // id of the request. It has Dragoman's own listener and nothing behind it: no answer of that size can cost less there.
 func ServeStatic(l net.Listener, url string) error {
-	answer, err := listAt(url)
+	answer, err := ListAt(url)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (b *body) fill(answer []byte, m *wire.Message, id []byte) bool {
 	return copy(b.raw[m.ID.From:], id) == b.id
 }
 
-// listAt asks a server for its tools, as a modern client.
-func listAt(url string) ([]byte, error) {
+// ListAt asks the server at a URL for its tools, as a modern client, and returns the answer.
+func ListAt(url string) ([]byte, error) {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + reference.ModernVersion +
 		`","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(ask))
