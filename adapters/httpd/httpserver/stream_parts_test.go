@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,9 @@ func TestWriteParts(t *testing.T) {
 func TestWriteWaitsForALargeEvent(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
+	if err := c.Conn.(*net.TCPConn).SetReadBuffer(1 << 20); err != nil { // else the kernel may make it large enough for all that is left
+		t.Fatal(err)
+	}
 	c.send(get)
 	resp := c.head()
 	h := testkit.Receive(t, "the stream", held)
