@@ -171,6 +171,8 @@ func summarise(file string) error {
 	if err := json.Unmarshal(raw, r); err != nil || len(r.Targets) == 0 {
 		return fmt.Errorf("bench: %s is not a report with targets: %w", file, err)
 	}
+	r.Targets = nil
+	r.judge() // by the targets of today
 	if err := r.summary().Summarise(summaryFile); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

@@ -77,6 +77,10 @@ const (
 	mostGrown     = 2.0 // percent over the time that sessions are held
 	mostStart     = 10.0
 	mostWork      = 1.10 // times the cost with few tools, servers or sessions
+	// Through several servers as one, of the speed through one server.
+	leastMergedModern = 0.95
+	leastMergedLegacy = 0.90
+	leastMergedCross  = 0.85
 )
 
 // leastStdio is the target of the stdio cell, which has one hop fewer to pay for at small messages.
@@ -144,7 +148,20 @@ func (r *report) judgeCalls(size int) {
 	}
 	r.compare(secCalls, "modern client, legacy server, "+bytes+", against modern", leastCross, row(cellModern), row(cellModernLegacy), ofCPU)
 	r.compare(secCalls, "legacy client, modern server, "+bytes+", against legacy", leastCross, row(cellLegacy), row(cellLegacyModern), ofCPU)
+	if size <= smallSize {
+		r.judgeMerged(row)
+	}
 	r.compare(secCalls, "to a child, "+bytes+", the whole way against the bare proxy's with its server", leastStdio(size), bare, row(cellStdio), (*round).way)
+}
+
+// judgeMerged judges calls through several servers as one against the same calls through one server.
+func (r *report) judgeMerged(row func(name string) *row) {
+	of := fmt.Sprintf("through %d servers of %d tools as one, against one server: ", mergedServers, mergedTools)
+	r.compare(secCalls, of+"modern", leastMergedModern, row(cellModern), row(cellMergeModern), ofCPU)
+	r.compare(secCalls, of+"legacy", leastMergedLegacy, row(cellLegacy), row(cellMergeLegacy), ofCPU)
+	r.compare(secCalls, of+"legacy child, the whole way", leastMergedLegacy, row(cellAloneStdio), row(cellMergeStdio), (*round).way)
+	r.compare(secCalls, of+"modern client, legacy server", leastMergedCross, row(cellModernLegacy), row(cellMergeModernLegacy), ofCPU)
+	r.compare(secCalls, of+"legacy client, modern server", leastMergedCross, row(cellLegacyModern), row(cellMergeLegacyModern), ofCPU)
 }
 
 // compare judges the speed of one row against a base by their CPU times, if both were measured.
