@@ -381,7 +381,7 @@ func (r *Refresher) Renew(servers []string, who Client) {
 func (r *Refresher) AwaitOwn(ctx context.Context, servers []string, who Client) error {
 	until := time.Now().Add(ownWait)
 	if who.Legacy {
-		if err := r.findSides(ctx, servers, until); err != nil {
+		if err := r.findSides(ctx, servers, time.Now().Add(sideWait)); err != nil {
 			return err
 		}
 	}

@@ -83,6 +83,10 @@ func (r *reader) compare(ctx context.Context, own *connection) {
 	}
 }
 
+// sideWait bounds how long a legacy client waits until it is known which servers have a legacy side: the search starts a process of a server that
+// is one. A client that comes before that is shown the modern side, and told of the change.
+const sideWait = time.Second
+
 // look is the search for the legacy side of a modern server.
 type look struct {
 	done   chan struct{} // closed at its end

@@ -252,13 +252,33 @@ func TestSearchesForLegacySides(t *testing.T) {
 	inBubble(t, Options{}, func(b *bubble) {
 		m := newMember("m", "modern")
 		m.Modern = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
-		m.Dual = func(context.Context) (bool, error) { time.Sleep(time.Second); return true, nil }
+		m.Dual = func(context.Context) (bool, error) { time.Sleep(sideWait / 2); return true, nil }
 		b.ask(m)
-		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != 2*time.Second {
+		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != time.Second+sideWait/2 {
 			b.Errorf("after %v: %v", time.Since(b.began), err)
 		}
 		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
 			b.Errorf("at the first: %v", own)
+		}
+	})
+	inBubble(t, Options{}, func(b *bubble) { // a child that starts slowly holds nobody up
+		m := newMember("m", "modern")
+		m.Dual = func(context.Context) (bool, error) { time.Sleep(3 * sideWait); return true, nil }
+		b.ask(m)
+		synctest.Wait()
+		changed := b.OwnChanged()
+		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != sideWait {
+			b.Errorf("after %v: %v", time.Since(b.began), err)
+		}
+		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 0 {
+			b.Errorf("too early: %v", own)
+		}
+		<-changed
+		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != 3*sideWait {
+			b.Errorf("found after %v: %v", time.Since(b.began), err)
+		}
+		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+			b.Errorf("once it is found: %v", own)
 		}
 	})
 }
