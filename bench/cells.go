@@ -40,6 +40,12 @@ const (
 	cellAloneStdio        = "legacy-stdio"
 )
 
+// The size of a merge: so many servers, each with so many tools.
+const (
+	mergedServers = 50
+	mergedTools   = 200
+)
+
 // cell is a client of one era that calls one process.
 type cell struct {
 	name   string

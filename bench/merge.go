@@ -8,12 +8,6 @@ import (
 	"dragoman/bench/reference"
 )
 
-// The size of a merge: so many servers, each with so many tools.
-const (
-	mergedServers = 50
-	mergedTools   = 200
-)
-
 // merged starts a Dragoman in front of several servers of one era as one, all served by one process.
 // With a child the first server is a legacy child instead.
 func (t *targets) merged(ctx context.Context, name string, era reference.Era, child bool) (target, error) {
