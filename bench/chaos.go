@@ -73,7 +73,7 @@ func (t *targets) moody(ctx context.Context, era reference.Era) (*moody, error) 
 		return nil, err
 	}
 	m := &moody{t: t, era: era, bad: map[string]target{}}
-	lines := t.members(&good, goodServers)
+	lines := members(&good, goodServers)
 	for _, name := range badServers() {
 		if m.bad[name], err = m.begin(ctx, name, "127.0.0.1:0"); err != nil {
 			m.stop()

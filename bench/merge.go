@@ -15,7 +15,7 @@ func (t *targets) merged(ctx context.Context, name string, era reference.Era, ch
 	if err != nil {
 		return target{}, err
 	}
-	lines := t.members(&upstream, mergedServers)
+	lines := members(&upstream, mergedServers)
 	if child {
 		lines[0] = fmt.Sprintf("[upstreams.s00]\ncommand = [%q, %q, %q, \"--era\", %q]\n", t.self, roleWord, roleEcho, reference.Legacy)
 	}
@@ -49,7 +49,7 @@ func (t *targets) listing(ctx context.Context, era reference.Era, tools int) (ta
 }
 
 // members returns the lines of a configuration for n members at one server: s00, s01 and so on.
-func (t *targets) members(at *target, n int) (lines []string) {
+func members(at *target, n int) (lines []string) {
 	for i := range n {
 		lines = append(lines, fmt.Sprintf("[upstreams.%s]\nurl = %q\n", memberName(i), at.url()))
 	}

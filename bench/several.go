@@ -110,7 +110,7 @@ const (
 	toolMark   = `"inputSchema"`
 )
 
-// listed is what a list has.
+// listed describes a list.
 type listed struct {
 	tools int
 	stale bool // a part of it is not up to date
@@ -153,7 +153,7 @@ func (b *suite) restarts(ctx context.Context, t *targets) error {
 			dying.process.Stop()
 		}
 	}()
-	lines := append(t.members(&living, mergedServers-deadServers), "")
+	lines := append(members(&living, mergedServers-deadServers), "")
 	for i := mergedServers - deadServers; i < mergedServers; i++ {
 		lines = append(lines, fmt.Sprintf("[upstreams.%s]\nurl = %q\n", memberName(i), dying.url()))
 	}
@@ -244,7 +244,7 @@ func (b *suite) weighTools(ctx context.Context, t *targets, each int, seated boo
 	}
 	begun := time.Now()
 	under, err := t.configured(ctx, fmt.Sprintf("dragoman-tools-%d", each), false,
-		roomy+"catalogue.path = \"memory\"\n"+strings.Join(t.members(&upstream, mostServers), ""))
+		roomy+"catalogue.path = \"memory\"\n"+strings.Join(members(&upstream, mostServers), ""))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -196,14 +195,7 @@ func TestIDsOfElicitations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := func() string {
-			t.Helper()
-			m, err := replies.Next(time.Now().Add(10 * time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(m.Append(nil))
-		}
+		next := nextIn(t, replies)
 		question := next()
 		has(t, question, `"elicitationId":"`+name+`/e/1"`)
 		asked, _ := wire.Scan([]byte(question))

@@ -341,13 +341,7 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := func() string {
-		m, err := replies.Next(time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(m.Append(nil))
-	}
+	next := nextIn(t, replies)
 	if got := next(); !strings.Contains(got, `notifications/subscriptions/acknowledged`) || !strings.Contains(got, `"resourceSubscriptions":["demo://counter","`+theirs+`"]`) || !strings.Contains(got, `"toolsListChanged":true`) {
 		t.Errorf("acknowledged: %s", got)
 	}

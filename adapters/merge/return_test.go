@@ -26,14 +26,7 @@ func TestListensAtAMemberThatReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer replies.Close()
-	next := func() string {
-		t.Helper()
-		m, err := replies.Next(time.Now().Add(20 * time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(m.Append(nil))
-	}
+	next := nextIn(t, replies)
 	has(t, next(), "acknowledged", `"resourceSubscriptions":[`+resource("b")+`]`)
 	for range 2 {
 		r.SetMembers(r.only("c"))
@@ -75,14 +68,7 @@ func TestReturningMembersAreAskedForWhatWasAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer replies.Close()
-	next := func() string {
-		t.Helper()
-		m, err := replies.Next(time.Now().Add(20 * time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(m.Append(nil))
-	}
+	next := nextIn(t, replies)
 	has(t, next(), `"resourceSubscriptions":["demo://x","demo://y"]`)
 	first := []string{testkit.Receive(t, "a listen", asked), testkit.Receive(t, "a listen", asked)}
 	slices.Sort(first)

@@ -260,3 +260,15 @@ func (p *peer) notify(raw string) {
 	}
 	session.Deliver(p.session, &proxy.Exchange{Msg: m}, p.r.Do)
 }
+
+// nextIn returns what waits for the next of some replies.
+func nextIn(t *testing.T, replies proxy.Replies) func() string {
+	return func() string {
+		t.Helper()
+		m, err := replies.Next(time.Now().Add(20 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(m.Append(nil))
+	}
+}

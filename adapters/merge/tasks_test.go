@@ -113,14 +113,7 @@ func TestListensForTasks(t *testing.T) {
 	}
 	defer replies.Close()
 	defer ex.Cancel(proxy.ErrCancelled)
-	next := func() string {
-		t.Helper()
-		m, err := replies.Next(time.Now().Add(10 * time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(m.Append(nil))
-	}
+	next := nextIn(t, replies)
 	sorted := slices.Sorted(slices.Values(handles))
 	has(t, next(), `"notifications":{"taskIds":["`+sorted[0]+`","`+sorted[1]+`"]}`)
 	owner := r.catalogue.Snapshot().Owner("demo://x")

@@ -10,7 +10,7 @@ import (
 // maxTasks bounds the tasks whose progress is still passed on; the oldest are forgotten.
 const maxTasks = 64
 
-// task is what a call became. The progress token of the call counts until the task ends (2025-11-25 tasks).
+// task is a task (2025-11-25 tasks) that a call has begun. The call's progress token is valid until the task ends.
 type task struct {
 	*transport.Minted        // of the call
 	relayed           bool   // it belongs to the one legacy client that the link serves

@@ -48,7 +48,7 @@ var (
 	theListen       = []asked{{"subscriptions/listen", `"notifications":{"resourceSubscriptions":["demo://secret"]}`}}
 )
 
-// mergedAsked is what allAsked is where several servers are one.
+// mergedAsked holds the cases of allAsked for an endpoint of several servers.
 var mergedAsked = []asked{{"tools/call", `"name":"default.drop","arguments":{}`}, {"prompts/get", `"name":"default.secret"`}, {"resources/read", `"uri":"dragoman+default://demo///secret"`},
 	{"completion/complete", `"ref":{"type":"ref/resource","uri":"dragoman+default://demo///secret"},"argument":{"name":"x","value":""}`}}
 

@@ -257,7 +257,7 @@ func (b *bubble) noted() string {
 	return text
 }
 
-// is fails the test unless got is what it wants.
+// is compares a value with the wanted one.
 func (b *bubble) is(what, got, want string) {
 	b.Helper()
 	if got != want {

@@ -21,7 +21,7 @@ import (
 const askLimit = 20 * time.Second
 
 // ServeStatic answers every request on l, until l is closed, with what the server at a URL answers to a modern client's tools/list, under the
-// id of the request. It has Dragoman's own listener and nothing behind it: no answer of that size can cost less there.
+// id of the request. It has Dragoman's own listener and nothing behind it, so that it shows what the listener costs.
 func ServeStatic(l net.Listener, url string) error {
 	answer, err := ListAt(url)
 	if err != nil {
