@@ -93,7 +93,7 @@ func TestCallsOfApps(t *testing.T) {
 	read := func(p *peer, i int) {
 		t.Helper()
 		name := string(rune('a' + i))
-		uri := r.viewOf(lists.Client{Caller: p.session.Reader()}).PublicURI(name, "ui://chart/view.html")
+		uri := r.viewOf(&lists.Client{Caller: p.session.Reader()}).PublicURI(name, "ui://chart/view.html")
 		if got := p.call("resources/read", `"uri":"`+uri+`"`); got.err != nil {
 			t.Fatal(got)
 		}

@@ -185,7 +185,7 @@ func kept(uris []string, honoured map[string]bool) []string {
 // updated queues an update with the URI by which the client knows the resource.
 func (b *branch) updated(m *wire.Message) {
 	uri := string(m.Text(m.URI))
-	if public := b.l.u.viewOf(b.l.who).KnownURI(b.member.Name, uri, b.asked[uri]); public != uri {
+	if public := b.l.u.viewOf(&b.l.who).KnownURI(b.member.Name, uri, b.asked[uri]); public != uri {
 		m.Replace(m.URI, wire.AppendText(nil, public))
 		if _, err := m.Settle(nil); err != nil {
 			return
@@ -231,7 +231,7 @@ func (b *branch) taskChanged(m *wire.Message) {
 		return
 	}
 	m.Replace(m.TaskID, wire.AppendText(nil, handle))
-	b.l.u.viewOf(b.l.who).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
+	b.l.u.viewOf(&b.l.who).ResultURIs(m, wire.Get(m.Raw, m.Params, "result"), b.member.Name)
 	if _, err := m.Settle(nil); err == nil {
 		b.l.add(m)
 	}

@@ -19,18 +19,18 @@ import (
 func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := proxy.Method(m.Text(m.Method))
-	if kind, ok := catalogue.KindOf(method); ok {
-		return u.answerList(ex, kind, u.view)
-	}
 	switch method {
-	case "server/discover":
-		return u.discover(ex)
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
 		return u.forward(ex)
+	case "server/discover":
+		return u.discover(ex)
 	case "subscriptions/listen":
 		return u.listen(ex)
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return u.modernTask(ex, method)
+	}
+	if kind, ok := catalogue.KindOf(method); ok {
+		return u.answerList(ex, kind, u.view)
 	}
 	return u.beyond(ex, u.view, u.send)
 }
@@ -122,7 +122,7 @@ func legacyVersion(ex *proxy.Exchange) string {
 func (u *Upstream) resolve(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.View) (*view.View, view.Destination, error) {
 	v := sees(ex)
 	d, err := v.Destination(&ex.Msg)
-	if !d.Certain && !u.opt.Lists.Settled() {
+	if !u.opt.Lists.Settled(ex.Client.Era == proxy.Legacy) && !v.Certain(&ex.Msg, &d) {
 		if err := u.awaitFirst(ex, d.Kind); err != nil {
 			return nil, d, err
 		}
@@ -193,7 +193,7 @@ type room struct {
 	edits     []wire.Edit
 }
 
-func (r *room) empty() room { return room{own: r.own[:0], name: r.name[:0], edits: r.edits[:0]} }
+func (r *room) empty() { r.own, r.name, r.edits = r.own[:0], r.name[:0], r.edits[:0] }
 
 // address puts the name or URI of a destination into a request, and takes out what is for Dragoman alone. It reports whether the member has another
 // name than the client.
@@ -217,7 +217,11 @@ func (r *room) settle(m *wire.Message) (err error) {
 }
 
 // Clear implements proxy.Clearer.
-func (c *call) Clear() { *c = call{room: c.empty(), reply: c.reply[:0]} }
+func (c *call) Clear() {
+	c.Replies, c.u, c.v, c.ex, c.member, c.beyond, c.task, c.reply = nil, nil, nil, nil, nil, false, "", c.reply[:0]
+	c.asked.Raw, c.asked.Edits = nil, nil // send sets the rest
+	c.empty()
+}
 
 // begin makes the request one for its member.
 func (c *call) begin(d *view.Destination) error {
@@ -270,10 +274,10 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 
 // public puts the names of the merged endpoint into a reply.
 func (c *call) public(m *wire.Message) (err error) {
-	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m.Raw)
-	state := m.Kind == wire.Result && m.ResultType.Is(m.Raw, "input_required")
+	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m, c.result(m))
+	state := m.Kind == wire.Result && m.At(m.ResultType, "input_required")
 	log := m.Is("notifications/message")
-	if !uris && !state && !log && handles.TaskPlaces(nil, m, &c.asked) == nil {
+	if !uris && !state && !log && !handles.HasTasks(m, &c.asked) {
 		return nil
 	}
 	if c.reply, err = m.Settle(c.reply); err != nil {
@@ -284,13 +288,19 @@ func (c *call) public(m *wire.Message) (err error) {
 		nameLogger(m, c.member.Name)
 	case state:
 		c.sealState(m)
-	case c.task != "":
-		c.v.ResultURIs(m, wire.Get(m.Raw, m.Result, "result"), c.member.Name)
 	case uris:
-		c.v.ResultURIs(m, m.Result, c.member.Name)
+		c.v.ResultURIs(m, c.result(m), c.member.Name)
 	}
 	handles.PublicTasks(m, &c.asked, c.handle)
 	return nil
+}
+
+// result returns where a reply has the result of what was called: that of a task is within.
+func (c *call) result(m *wire.Message) wire.Span {
+	if c.task != "" {
+		return wire.Get(m.Raw, m.Result, "result")
+	}
+	return m.Result
 }
 
 // nameLogger puts the name of the server before that of its logger.

@@ -122,8 +122,7 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		u.client(ex.Session).notify(ex)
 		return nil, nil
 	}
-	method := proxy.Method(m.Text(m.Method))
-	if method == "initialize" {
+	if m.Is("initialize") {
 		return u.initialize(ex)
 	}
 	if ex.Session.State() == proxy.Created {
@@ -133,27 +132,26 @@ func (u *Upstream) legacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return proxy.Reply(answer), nil
 	}
+	c, method := u.client(ex.Session), proxy.Method(m.Text(m.Method))
+	switch method {
+	case "tools/call", "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe":
+		return c.forward(ex)
+	case "ping":
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
+	case "logging/setLevel":
+		return c.setLevel(ex)
+	case "tasks/get", "tasks/result", "tasks/cancel":
+		return c.legacyTask(ex)
+	case "tasks/list":
+		return c.listTasks(ex)
+	}
 	if kind, ok := catalogue.KindOf(method); ok {
 		if err := u.awaitFirst(ex, kind); err != nil {
 			return nil, err
 		}
-		c := u.client(ex.Session)
 		c.refresh(ex, kind)
 		return u.answerList(ex, kind, c.sees)
 	}
-	switch method {
-	case "ping":
-		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
-	case "logging/setLevel":
-		return u.client(ex.Session).setLevel(ex)
-	case "tools/call", "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe":
-		return u.client(ex.Session).forward(ex)
-	case "tasks/get", "tasks/result", "tasks/cancel":
-		return u.client(ex.Session).legacyTask(ex)
-	case "tasks/list":
-		return u.client(ex.Session).listTasks(ex)
-	}
-	c := u.client(ex.Session)
 	return u.beyond(ex, c.sees, c.send)
 }
 
@@ -162,7 +160,8 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
 		return nil, err
 	}
-	v := u.viewOf(legacyClient(ex.Caller))
+	who := legacyClient(ex.Caller)
+	v := u.viewOf(&who)
 	u.client(ex.Session)
 	var instructions []byte
 	if text := v.Instructions(); text != "" {
@@ -294,11 +293,11 @@ func (c *client) send(ex *proxy.Exchange, v *view.View, d view.Destination) (pro
 			return nil, err
 		}
 		replies, err := session.Run(s.session, k.inner, member.Do)
-		k.learn()
 		if err == nil {
 			k.Replies = replies
 			return k, nil
 		}
+		k.learn()
 		notProcessed, why := k.inner.NotProcessed, k.why(err)
 		k.end()
 		if !notProcessed || again || ex.Err() != nil {

@@ -80,7 +80,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // subscribe finds the members of the resources that a listen names. It returns the URIs as the client has named them, each with its branch.
 func (l *listen) subscribe(m *wire.Message) (public map[string]*branch, err error) {
-	v := l.u.viewOf(l.who)
+	v := l.u.viewOf(&l.who)
 	public = map[string]*branch{}
 	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		uri := string(at.Text(m.Raw))
@@ -132,7 +132,7 @@ func (l *listen) start(ctx context.Context) bool {
 func (l *listen) startWatch(ctx context.Context) bool {
 	at, own := l.u.now.Load(), l.u.opt.Lists.OwnChanged()
 	_ = l.u.opt.Lists.AwaitOwn(l.ex, at.order, l.who) // if the listen has ended, so does what follows
-	before := at.view(l.u.opt.Lists, l.who)
+	before := at.view(l.u.opt.Lists, &l.who)
 	l.follow(ctx, at)
 	return l.u.work.Spawn(func() { l.watch(ctx, at, own, before) })
 }
@@ -140,7 +140,7 @@ func (l *listen) startWatch(ctx context.Context) bool {
 // follow opens branches at members that show the caller lists of its own, since they tell nobody else when these change.
 func (l *listen) follow(ctx context.Context, at *membership) {
 	l.apart = slices.DeleteFunc(l.apart, func(m *member) bool { return at.members[m.Name] != m })
-	for _, s := range l.u.opt.Lists.Own(at.order, l.who) {
+	for _, s := range l.u.opt.Lists.Own(at.order, &l.who) {
 		m := at.members[s.Name]
 		announced := slices.DeleteFunc(lists.Announced(s.Capabilities), func(list string) bool { return !slices.Contains(l.lists, list) })
 		if len(announced) == 0 || slices.Contains(l.apart, m) {
@@ -167,7 +167,7 @@ func (l *listen) acknowledge(public map[string]*branch) {
 		break
 	}
 	var uris []string
-	v := l.u.viewOf(l.who)
+	v := l.u.viewOf(&l.who)
 	for uri, b := range public {
 		select {
 		case <-b.ready:
@@ -240,7 +240,7 @@ func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{},
 			return
 		}
 		l.follow(ctx, at)
-		now := at.view(l.u.opt.Lists, l.who)
+		now := at.view(l.u.opt.Lists, &l.who)
 		for _, list := range now.Changed(before) {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
@@ -259,7 +259,7 @@ func (l *listen) subscribeTasks(m *wire.Message) *proxy.Error {
 	if !ids.Present() {
 		return nil
 	}
-	if err := tasksDeclared(l.u.viewOf(l.who), &l.ex.Client, "subscriptions/listen"); err != nil {
+	if err := tasksDeclared(l.u.viewOf(&l.who), &l.ex.Client, "subscriptions/listen"); err != nil {
 		return err
 	}
 	n := 0

@@ -150,13 +150,16 @@ func (u *Upstream) member(name string) (*member, error) {
 }
 
 // view returns what the modern client of a request sees now.
-func (u *Upstream) view(ex *proxy.Exchange) *view.View { return u.viewOf(clientOf(ex)) }
+func (u *Upstream) view(ex *proxy.Exchange) *view.View {
+	who := clientOf(ex)
+	return u.viewOf(&who)
+}
 
 // viewOf returns what a client sees now.
-func (u *Upstream) viewOf(who lists.Client) *view.View { return u.now.Load().view(u.opt.Lists, who) }
+func (u *Upstream) viewOf(who *lists.Client) *view.View { return u.now.Load().view(u.opt.Lists, who) }
 
 // view returns what a client sees of the members.
-func (at *membership) view(of *lists.Refresher, who lists.Client) *view.View {
+func (at *membership) view(of *lists.Refresher, who *lists.Client) *view.View {
 	snap := of.Catalogue().Snapshot()
 	if own := of.Own(at.order, who); own != nil {
 		return at.views.Own(snap, who.Caller, own)

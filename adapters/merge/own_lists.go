@@ -49,7 +49,8 @@ func (s *seat) reread(ex *proxy.Exchange, kind catalogue.Kind) bool {
 		return false
 	}
 	own := &l
-	if of := s.c.u.viewOf(legacyClient(ex.Caller)).Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
+	who := legacyClient(ex.Caller)
+	if of := s.c.u.viewOf(&who).Snapshot().Server(s.member.Name); of != nil && of.Lists[kind] != nil && of.Lists[kind].Same(own) {
 		own = nil
 	}
 	l.Private = true
@@ -77,7 +78,8 @@ func (c *client) sees(ex *proxy.Exchange) *view.View { return c.view(ex.Caller) 
 
 // view returns what the client sees: as others with its rights, but for lists of its own.
 func (c *client) view(caller proxy.Caller) *view.View {
-	base := c.u.viewOf(legacyClient(caller))
+	who := legacyClient(caller)
+	base := c.u.viewOf(&who)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.base == base && c.own != nil {
@@ -110,7 +112,8 @@ type shown struct {
 // shown returns what members list now to a caller that is a legacy client.
 func (u *Upstream) shown(caller proxy.Caller) shown {
 	at, snap := u.now.Load(), u.catalogue().Snapshot()
-	own := u.opt.Lists.Own(at.order, legacyClient(caller))
+	who := legacyClient(caller)
+	own := u.opt.Lists.Own(at.order, &who)
 	if own != nil {
 		snap = snap.Instead(own)
 	}
@@ -164,7 +167,8 @@ func (c *client) announce(now shown) {
 	now = now.after(before)
 	c.told = now
 	c.mu.Unlock()
-	changed := c.u.ruled(before.at, now.at, legacyClient(c.session.Reader()))
+	who := legacyClient(c.session.Reader())
+	changed := c.u.ruled(before.at, now.at, &who)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.at.order, now.at.order)))) {
 		member, of := now.at.members[name], now.snap.Server(name)
 		seated := member != nil && slices.ContainsFunc(seats, func(seat *seat) bool { return seat.member == member })
@@ -184,7 +188,7 @@ func (c *client) announce(now shown) {
 }
 
 // ruled returns the lists of which the rules of one membership show a client something else than those of another before it.
-func (u *Upstream) ruled(before, now *membership, who lists.Client) []string {
+func (u *Upstream) ruled(before, now *membership, who *lists.Client) []string {
 	if before == now {
 		return nil
 	}

@@ -71,7 +71,7 @@ func TestListsOfOneSession(t *testing.T) {
 		t.Errorf("a modern client sees %v", got)
 	}
 	c := r.client(p.session)
-	if first := c.view(proxy.Caller{}); first != c.view(proxy.Caller{}) || first == r.viewOf(lists.Client{}) {
+	if first := c.view(proxy.Caller{}); first != c.view(proxy.Caller{}) || first == r.viewOf(&lists.Client{}) {
 		t.Error("the client's view is made anew each time, or is that of all")
 	}
 	if got := p.call("tools/call", `"name":"secret","arguments":{}`); got.err != nil || got.raw == "" {
@@ -199,7 +199,7 @@ func TestListsThatAreTheSameInASession(t *testing.T) {
 		if got := p.call("tools/list", ""); got.err != nil || len(got.keysOf("tools", "name")) != 0 {
 			t.Errorf("the client sees %v", got)
 		}
-		if own := r.client(p.session).view(proxy.Caller{}) != r.viewOf(lists.Client{}); own != differs {
+		if own := r.client(p.session).view(proxy.Caller{}) != r.viewOf(&lists.Client{}); own != differs {
 			t.Errorf("the client has a view of its own: %v, want %v", own, differs)
 		}
 	}

@@ -280,7 +280,10 @@ type seatCall struct {
 var seatSlot = proxy.NewSlot()
 
 // Clear implements proxy.Clearer.
-func (k *seatCall) Clear() { *k = seatCall{room: k.empty(), reply: k.reply[:0]} }
+func (k *seatCall) Clear() {
+	k.Replies, k.s, k.v, k.ex, k.inner, k.of, k.reply = nil, nil, nil, nil, nil, proxy.Ticket{}, k.reply[:0]
+	k.empty()
+}
 
 // Abort implements proxy.Aborter.
 func (k *seatCall) Abort() { k.of.Cancel(proxy.ErrCancelled) }
@@ -341,7 +344,7 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 		}
 		if m.Kind == wire.Result {
 			k.s.subscribed(&k.inner.Msg, &k.ex.Msg)
-			if !view.MayHaveURIs(m.Raw) && handles.TaskPlaces(nil, m, &k.ex.Msg) == nil { // most results
+			if !view.MayHaveURIs(m, m.Result) && !handles.HasTasks(m, &k.ex.Msg) { // most results
 				return m, nil
 			}
 		}

@@ -38,7 +38,7 @@ func TestTasksOfModernMembers(t *testing.T) {
 	if got := r.as("ann", runsTasks, "server/discover", ""); got.at("capabilities", "extensions", "io.modelcontextprotocol/tasks") != "{}" {
 		t.Errorf("server/discover: %v", got)
 	}
-	if got := r.newPeer(false); len(r.viewOf(lists.Client{}).Offer("2025-11-25", "extensions", "io.modelcontextprotocol/tasks")) != 0 || got == nil {
+	if got := r.newPeer(false); len(r.viewOf(&lists.Client{}).Offer("2025-11-25", "extensions", "io.modelcontextprotocol/tasks")) != 0 || got == nil {
 		t.Error("legacy clients are offered the extension")
 	}
 	owner := r.catalogue.Snapshot().Owner("demo://x")

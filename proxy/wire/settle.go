@@ -48,27 +48,36 @@ func (m *Message) renames() bool {
 func (m *Message) move() {
 	for i := len(m.Edits) - 1; i >= 0; i-- { // the last first, so that the positions of the others are still those of Raw
 		e := &m.Edits[i]
-		by := uint32(len(e.With)) - (e.To - e.From) //nolint:gosec // see Settle; the arithmetic is modulo 2³²
-		for _, s := range m.positions() {
-			if s.To < e.To {
-				continue // before it, or absent
-			}
-			s.To += by
-			if s.From >= e.To {
-				s.From += by
-			}
-		}
+		m.shift(shift{e.To, uint32(len(e.With)) - (e.To - e.From)}) //nolint:gosec // see Settle; the arithmetic is modulo 2³²
 		m.plain = m.plain && bytes.IndexByte(e.With, '\\') < 0
 	}
 }
 
-// positions returns the positions of all values.
-func (m *Message) positions() [34]*Span {
-	return [...]*Span{
-		&m.ID, &m.Method, &m.Params, &m.Result, &m.Error,
-		&m.Name, &m.URI, &m.TaskID, &m.Arguments, &m.Cursor, &m.Level, &m.RequestID, &m.ProgressToken, &m.InputResponses, &m.ReqState, &m.Task,
-		&m.ParamsVersion, &m.ParamsCaps, &m.ParamsInfo, &m.Notifications, &m.Meta,
-		&m.Token, &m.Version, &m.Caps, &m.Info, &m.LogLevel, &m.Subscription, &m.Server, &m.ResultType, &m.InputRequests, &m.IsError, &m.Structured,
-		&m.ErrorText, &m.ErrorData,
+// shift moves what is behind a position.
+type shift struct{ behind, by uint32 }
+
+// of returns where a value is then. An absent one is before all.
+func (x shift) of(s Span) Span {
+	if s.To >= x.behind {
+		s.To += x.by
+		if s.From >= x.behind {
+			s.From += x.by
+		}
 	}
+	return s
+}
+
+// shift moves all positions. They are no list, through which it would take twice as long: this is done for each request with a name that
+// differs from the server's.
+func (m *Message) shift(x shift) {
+	m.ID, m.Method, m.Params, m.Result, m.Error = x.of(m.ID), x.of(m.Method), x.of(m.Params), x.of(m.Result), x.of(m.Error)
+	m.Name, m.URI, m.TaskID, m.Arguments = x.of(m.Name), x.of(m.URI), x.of(m.TaskID), x.of(m.Arguments)
+	m.Cursor, m.Level, m.RequestID, m.ProgressToken = x.of(m.Cursor), x.of(m.Level), x.of(m.RequestID), x.of(m.ProgressToken)
+	m.InputResponses, m.ReqState, m.Task = x.of(m.InputResponses), x.of(m.ReqState), x.of(m.Task)
+	m.ParamsVersion, m.ParamsCaps, m.ParamsInfo = x.of(m.ParamsVersion), x.of(m.ParamsCaps), x.of(m.ParamsInfo)
+	m.Notifications, m.Meta = x.of(m.Notifications), x.of(m.Meta)
+	m.Token, m.Version, m.Caps, m.Info = x.of(m.Token), x.of(m.Version), x.of(m.Caps), x.of(m.Info)
+	m.LogLevel, m.Subscription, m.Server = x.of(m.LogLevel), x.of(m.Subscription), x.of(m.Server)
+	m.ResultType, m.InputRequests, m.IsError, m.Structured = x.of(m.ResultType), x.of(m.InputRequests), x.of(m.IsError), x.of(m.Structured)
+	m.ErrorText, m.ErrorData = x.of(m.ErrorText), x.of(m.ErrorData)
 }

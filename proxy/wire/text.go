@@ -10,8 +10,15 @@ import (
 func AppendText[T string | []byte](dst []byte, text T) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
+	from := 0 // of what is not appended yet
 	for i := 0; i < len(text); {
 		c := text[i]
+		if c >= 0x20 && c < 0x7f && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		n := 1
 		switch {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
@@ -21,19 +28,17 @@ func AppendText[T string | []byte](dst []byte, text T) []byte {
 			dst = append(dst, '\\', 'r')
 		case c == '\t':
 			dst = append(dst, '\\', 't')
-		case c < 0x20 || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 		case c < utf8.RuneSelf:
-			dst = append(dst, c)
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 		default:
-			r, n := utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
+			var r rune
+			r, n = utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
 			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
 		}
-		i++
+		i += n
+		from = i
 	}
-	return append(dst, '"')
+	return append(append(dst, text[from:]...), '"')
 }
 
 // appendUnescaped decodes the inside of a scanned JSON string. A lone surrogate becomes U+FFFD.

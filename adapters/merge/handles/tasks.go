@@ -20,16 +20,30 @@ const relatedTask = wire.MetaPrefix + "related-task"
 // TaskStatus begins the methods of notifications about tasks, of both eras.
 const TaskStatus = "notifications/tasks"
 
+// HasTasks reports whether TaskPlaces may find any in a message. In most there are none.
+func HasTasks(m, asked *wire.Message) bool {
+	switch {
+	case m.Meta.Present() && bytes.Contains(m.Of(m.Meta), []byte(relatedTask)):
+		return true
+	case m.Kind == wire.Notification:
+		return bytes.HasPrefix(m.Text(m.Method), []byte(TaskStatus))
+	case m.Kind != wire.Result || asked == nil:
+		return false
+	}
+	return asked.Task.Present() || m.At(m.ResultType, "task") || bytes.HasPrefix(asked.Text(asked.Method), []byte("tasks/"))
+}
+
 // TaskPlaces appends where a message of a server has the ids of its tasks. asked is the request that a result answers; nil for others.
 func TaskPlaces(dst []wire.Span, m, asked *wire.Message) []wire.Span {
+	if !HasTasks(m, asked) {
+		return dst
+	}
 	add := func(at wire.Span) {
 		if at.IsString(m.Raw) {
 			dst = append(dst, at)
 		}
 	}
-	if bytes.Contains(m.Of(m.Meta), []byte(relatedTask)) { // most have none
-		add(wire.Path(m.Raw, m.Meta, relatedTask, "taskId"))
-	}
+	add(wire.Path(m.Raw, m.Meta, relatedTask, "taskId"))
 	switch {
 	case m.Kind == wire.Notification && bytes.HasPrefix(m.Text(m.Method), []byte(TaskStatus)):
 		add(m.TaskID)

@@ -346,8 +346,8 @@ func (r *Refresher) ownedBy(servers []string, who *Client, keep bool) (all []*ow
 
 // Own returns those of some servers that show a client other lists than the catalogue has, as they are known. A server whose lists for the
 // caller were never read has none; one whose legacy side was never read is left out. Own reads nothing, not even what is due: see Await.
-func (r *Refresher) Own(servers []string, who Client) (all []*catalogue.Server) {
-	for _, o := range r.ownedBy(servers, &who, false) {
+func (r *Refresher) Own(servers []string, who *Client) (all []*catalogue.Server) {
+	for _, o := range r.ownedBy(servers, who, false) {
 		if s := o.shown.Load(); !o.to.everybody() || !Unread(s) {
 			all = append(all, s)
 		}

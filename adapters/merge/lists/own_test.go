@@ -67,11 +67,13 @@ func shelved(t *testing.T) (*Refresher, *shelf) {
 }
 
 // as returns a modern client.
-func as(who string) Client { return Client{Caller: proxy.Caller{Principal: who}} }
+func as(who string) Client { return *asking(who) }
+
+func asking(who string) *Client { return &Client{Caller: proxy.Caller{Principal: who}} }
 
 // sees returns the tools that a caller is shown, and how true they are.
 func sees(r *Refresher, who string) string {
-	own := r.Own([]string{"s", "other"}, as(who))
+	own := r.Own([]string{"s", "other"}, asking(who))
 	if len(own) != 1 {
 		return fmt.Sprint(len(own), " servers")
 	}
@@ -137,7 +139,7 @@ func TestOwnListsAreReadOnce(t *testing.T) {
 	}
 	known := r.opt.Catalogue.Snapshot().Server("s")
 	for _, who := range []string{"ann", "unread"} {
-		if own := r.Own([]string{"s"}, as(who))[0]; own.ID != known.ID || own.Transport != known.Transport {
+		if own := r.Own([]string{"s"}, asking(who))[0]; own.ID != known.ID || own.Transport != known.Transport {
 			t.Errorf("%s: %+v is not the server %+v", who, own, known)
 		}
 	}
@@ -157,7 +159,7 @@ func TestOwnListsGrowOld(t *testing.T) {
 		if got := o.due.Sub(o.began); got != want {
 			t.Errorf("%q: %s", hints, got)
 		}
-		if own := r.Own([]string{"s"}, as("ann"))[0]; !own.Lists[catalogue.Tools].Private || own.Lists[catalogue.Prompts] == nil || len(own.Lists[catalogue.Prompts].Items) != 0 {
+		if own := r.Own([]string{"s"}, asking("ann"))[0]; !own.Lists[catalogue.Tools].Private || own.Lists[catalogue.Prompts] == nil || len(own.Lists[catalogue.Prompts].Items) != 0 {
 			t.Errorf("%q: %+v", hints, own)
 		}
 		o.again()
@@ -275,7 +277,7 @@ func TestOwnListsThatAreReadFirst(t *testing.T) {
 	r.awaits(t, "bob")
 	o := r.ownOf("bob")
 	o.settled()
-	if s := r.Own([]string{"s"}, as("bob"))[0]; Unread(s) || s.Lists[catalogue.Tools] != nil {
+	if s := r.Own([]string{"s"}, asking("bob"))[0]; Unread(s) || s.Lists[catalogue.Tools] != nil {
 		t.Errorf("%+v", s)
 	}
 	s.set(`{"tools":[{"name":"WHO"}]}`, nil)

@@ -177,16 +177,17 @@ func (r *Refresher) Seen(server string, answers bool) {
 	}
 }
 
-// Settled reports whether Await has nothing to wait for, whoever asks: every server was asked once, and shows all clients the same.
-func (r *Refresher) Settled() bool {
-	return r.untried.Load() == 0 && r.apart.Load() == nil && r.unsided.Load() == 0
+// Settled reports whether Await has nothing to wait for, whichever client of an era asks: every server was asked once, and shows all clients
+// the same.
+func (r *Refresher) Settled(legacy bool) bool {
+	return r.untried.Load() == 0 && r.apart.Load() == nil && (!legacy || r.unsided.Load() == 0)
 }
 
 // Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that are shown to the
 // client are up to date, for 5 s at most; for those of the legacy sides of servers that are asked first only then, for 5 s more.
 func (r *Refresher) Await(ctx context.Context, servers []string, who Client, kind catalogue.Kind) error {
 	switch {
-	case r.Settled(): // almost always
+	case r.Settled(who.Legacy): // almost always
 		return nil
 	case r.untried.Load() == 0:
 		return r.AwaitOwn(ctx, servers, who)

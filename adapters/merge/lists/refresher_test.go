@@ -152,7 +152,7 @@ func TestAwaitListsOfACaller(t *testing.T) {
 		}
 		sees := func() (text string) {
 			synctest.Wait()
-			for _, s := range b.Own([]string{"a", "m"}, ann) {
+			for _, s := range b.Own([]string{"a", "m"}, &ann) {
 				text += s.Name + " " + shown(s) + " "
 			}
 			return text

@@ -236,7 +236,7 @@ func (b *bubble) shown(server string) string {
 // owns returns what is known of a server as a caller sees it: its presence and its tools.
 func (b *bubble) owns(server string) string {
 	synctest.Wait()
-	return shown(b.Own([]string{server}, Client{})[0])
+	return shown(b.Own([]string{server}, &Client{})[0])
 }
 
 // awaitsOwn waits for the lists that a server shows a caller.

@@ -50,7 +50,7 @@ func twoSided(t *testing.T, looks ...error) (r *Refresher, s *shelf, searches *i
 
 // shows returns what a client of an era is shown instead of the catalogue's.
 func shows(r *Refresher, legacy bool) (text string) {
-	for _, s := range r.Own([]string{"s"}, Client{Legacy: legacy}) {
+	for _, s := range r.Own([]string{"s"}, &Client{Legacy: legacy}) {
 		text += s.Revision
 		for _, item := range s.Lists[catalogue.Tools].Items {
 			text += " " + item.Key
@@ -87,7 +87,7 @@ func TestLegacySides(t *testing.T) {
 	if got := shows(r, true) + "," + shows(r, false); got != rules.LegacyVersion+" old," || *searches != 1 || s.reads.Load() != 1 {
 		t.Errorf("%s; %d searches, read %d times", got, *searches, s.reads.Load())
 	}
-	if own := r.Own([]string{"s"}, Client{Legacy: true})[0]; own.Lists[catalogue.Tools].Private || !strings.Contains(string(own.Capabilities), "tasks") {
+	if own := r.Own([]string{"s"}, &Client{Legacy: true})[0]; own.Lists[catalogue.Tools].Private || !strings.Contains(string(own.Capabilities), "tasks") {
 		t.Errorf("%+v", own)
 	}
 	s.set(`{"tools":[{"name":"older"}]}`, nil)
@@ -142,7 +142,7 @@ func TestLegacySidesThatCannotBeRead(t *testing.T) {
 	r.awaitsLegacy(t)
 	o := r.ownedBy([]string{"s"}, &who, true)[0]
 	o.settled()
-	if got := fmt.Sprint(len(r.Own([]string{"s"}, who)), o.pause); got != "0 1s" {
+	if got := fmt.Sprint(len(r.Own([]string{"s"}, &who)), o.pause); got != "0 1s" {
 		t.Errorf("%s", got)
 	}
 	s.set(`{"tools":[{"name":"old"}]}`, nil)
@@ -174,7 +174,7 @@ func TestListsThatDependOnCapabilities(t *testing.T) {
 			if err := b.Await(b.Context(), []string{"m"}, who, catalogue.Tools); err != nil {
 				b.Fatal(err)
 			}
-			if own := b.Own([]string{"m"}, who); len(own) > 0 {
+			if own := b.Own([]string{"m"}, &who); len(own) > 0 {
 				return shown(own[0])
 			}
 			return "catalogue " + b.shown("m")
@@ -236,7 +236,7 @@ func TestSearchesForLegacySides(t *testing.T) {
 				b.Fatal(err)
 			}
 			took := time.Since(began)
-			if synctest.Wait(); took != step.takes || fmt.Sprint(searches) != step.searches || len(b.Own([]string{"m"}, Client{Legacy: true})) != 0 {
+			if synctest.Wait(); took != step.takes || fmt.Sprint(searches) != step.searches || len(b.Own([]string{"m"}, &Client{Legacy: true})) != 0 {
 				b.Errorf("at %v: it took %v, searched at %v", step.at, took, searches)
 			}
 		}
@@ -245,7 +245,7 @@ func TestSearchesForLegacySides(t *testing.T) {
 		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil {
 			b.Fatal(err)
 		}
-		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+		if own := b.Own([]string{"m"}, &Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
 			b.Errorf("found: %v", own)
 		}
 	})
@@ -257,7 +257,7 @@ func TestSearchesForLegacySides(t *testing.T) {
 		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != time.Second+sideWait/2 {
 			b.Errorf("after %v: %v", time.Since(b.began), err)
 		}
-		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+		if own := b.Own([]string{"m"}, &Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
 			b.Errorf("at the first: %v", own)
 		}
 	})
@@ -270,14 +270,14 @@ func TestSearchesForLegacySides(t *testing.T) {
 		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != sideWait {
 			b.Errorf("after %v: %v", time.Since(b.began), err)
 		}
-		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 0 {
+		if own := b.Own([]string{"m"}, &Client{Legacy: true}); len(own) != 0 {
 			b.Errorf("too early: %v", own)
 		}
 		<-changed
 		if err := b.Await(b.Context(), []string{"m"}, Client{Legacy: true}, catalogue.Tools); err != nil || time.Since(b.began) != 3*sideWait {
 			b.Errorf("found after %v: %v", time.Since(b.began), err)
 		}
-		if own := b.Own([]string{"m"}, Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
+		if own := b.Own([]string{"m"}, &Client{Legacy: true}); len(own) != 1 || shown(own[0]) != "there t" {
 			b.Errorf("once it is found: %v", own)
 		}
 	})

@@ -190,10 +190,15 @@ func (e *AmbiguousError) Error() string {
 // Find returns the server that a name means, and its own name there. It tries, in this order, public names, a server's name with
 // the separator and a name, which need not be in the table, and names without a server. It fails with ErrUnknown or
 // *AmbiguousError. Only the first separator divides: a-server.api.v2.create is api.v2.create of a-server.
-func (t *Table) Find(name string) (Name, error) {
-	if i, ok := t.byName[name]; ok {
+func (t *Table) Find(name []byte) (Name, error) {
+	if i, ok := t.byName[string(name)]; ok { // almost always, and without a copy
 		return t.entries[i], nil
 	}
+	return t.findOther(string(name))
+}
+
+// findOther is Find for a name that is not public.
+func (t *Table) findOther(name string) (Name, error) {
 	if server, original, ok := strings.Cut(name, t.style.Separator); ok && original != "" && t.servers[server] {
 		return Name{Server: server, Original: original}, nil
 	}

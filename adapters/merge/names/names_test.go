@@ -84,17 +84,17 @@ func TestFind(t *testing.T) {
 		"a b":                    {"git", "a b"},
 		table.Public(5):          {"git", "a b"},
 	} {
-		if got, err := table.Find(name); err != nil || got != want {
+		if got, err := table.Find([]byte(name)); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"", "unknown", "github.", "other.search", ".search"} {
-		if got, err := table.Find(name); !errors.Is(err, ErrUnknown) {
+		if got, err := table.Find([]byte(name)); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%q is %v, %v; want ErrUnknown", name, got, err)
 		}
 	}
 	var ambiguous *AmbiguousError
-	if got, err := table.Find("search"); !errors.As(err, &ambiguous) {
+	if got, err := table.Find([]byte("search")); !errors.As(err, &ambiguous) {
 		t.Fatalf("search is %v, %v; want an *AmbiguousError", got, err)
 	}
 	if want := []string{"github.search", "git.search"}; ambiguous.Name != "search" || !slices.Equal(ambiguous.Candidates, want) {
@@ -113,7 +113,7 @@ func TestNamesOfOthers(t *testing.T) {
 	for _, entries := range [][]Name{{long, copied}, {copied, long}} {
 		table := New(Style{When: Never}, servers, nil, entries)
 		for i, e := range entries {
-			if got, err := table.Find(table.Public(i)); err != nil || got != e {
+			if got, err := table.Find([]byte(table.Public(i))); err != nil || got != e {
 				t.Errorf("%v is %q, which is %v, %v", e, table.Public(i), got, err)
 			}
 		}
@@ -121,7 +121,7 @@ func TestNamesOfOthers(t *testing.T) {
 	entries := []Name{{"git", "github.create"}, {"github", "create"}}
 	table := New(Style{When: OnConflict}, servers, nil, append(entries, Name{"git", "create"}))
 	for i, e := range entries {
-		if got, err := table.Find(table.Public(i)); err != nil || got != e {
+		if got, err := table.Find([]byte(table.Public(i))); err != nil || got != e {
 			t.Errorf("%v is %q, which is %v, %v", e, table.Public(i), got, err)
 		}
 	}
@@ -129,10 +129,10 @@ func TestNamesOfOthers(t *testing.T) {
 
 func TestNeverHidesNothingFromPrefixes(t *testing.T) {
 	table := New(Style{When: Never}, servers, own, []Name{{"github", "search"}, {"git", "search"}})
-	if got, err := table.Find("git.search"); err != nil || got != (Name{"git", "search"}) {
+	if got, err := table.Find([]byte("git.search")); err != nil || got != (Name{"git", "search"}) {
 		t.Errorf("git.search is %v, %v", got, err)
 	}
-	if got, err := table.Find("search"); err != nil || got != (Name{"github", "search"}) {
+	if got, err := table.Find([]byte("search")); err != nil || got != (Name{"github", "search"}) {
 		t.Errorf("search is %v, %v; want that of the first server", got, err)
 	}
 }
@@ -213,7 +213,7 @@ func checkNames(t *testing.T, at string, table *Table, style Style, entries []Na
 			t.Errorf("%s: %v is called %q", at, e, name)
 		}
 		seen[name] = true
-		if got, err := table.Find(name); err != nil || got != e {
+		if got, err := table.Find([]byte(name)); err != nil || got != e {
 			t.Errorf("%s: %q is %v, %v; want %v", at, name, got, err, e)
 		}
 	}

@@ -50,14 +50,14 @@ func (v *View) Beyond(m *wire.Message, version string) (server string, err *prox
 }
 
 // named returns the server that a name of a tool or prompt means, and its own name there (seed 004, Routing Resolution Algorithm).
-func (v *View) named(kind catalogue.Kind, name, server string) (names.Name, *proxy.Error) {
+func (v *View) named(kind catalogue.Kind, name []byte, server string) (names.Name, *proxy.Error) {
 	table := v.list(kind).table
 	if server != "" {
-		return table.At(server, name), nil
+		return table.At(server, string(name)), nil
 	}
 	at, err := table.Find(name)
 	if err != nil {
-		return at, unknown(kind, name, err)
+		return at, unknown(kind, string(name), err)
 	}
 	return at, nil
 }
@@ -271,32 +271,37 @@ type Destination struct {
 	names.Name
 	At   wire.Span // of the name or URI in the request
 	Kind catalogue.Kind
-	// Certain means that lists which are not known yet cannot lead the request elsewhere.
-	Certain bool
 }
 
-// Destination finds out for which server a request is. Kind and Certain are set also if there is none.
+// Destination finds out for which server a request is. At and Kind are set also if there is none.
 func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
 	d.At, d.Kind = about(m)
 	if !d.At.IsString(m.Raw) {
-		d.Certain = true
 		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
 	}
-	name := string(m.Text(d.At))
 	server, err := v.explicit(m)
 	if err != nil {
-		d.Certain = true
 		return d, err
 	}
 	if d.Kind == catalogue.Tools || d.Kind == catalogue.Prompts {
-		d.Certain = server != "" || v.list(d.Kind).table.Certain(name)
-		d.Name, err = v.named(d.Kind, name, server)
+		d.Name, err = v.named(d.Kind, m.Text(d.At), server)
 		return d, err
 	}
-	_, _, long := names.SplitURI(name)
-	d.Certain = server != "" || long || v.owner(name) != ""
-	d.Name, err = v.located(name, server)
+	d.Name, err = v.located(string(m.Text(d.At)), server)
 	return d, err
+}
+
+// Certain reports whether lists that are not known yet cannot lead a request to another destination.
+func (v *View) Certain(m *wire.Message, d *Destination) bool {
+	if m.Server.Present() || !d.At.IsString(m.Raw) {
+		return true
+	}
+	name := string(m.Text(d.At))
+	if d.Kind == catalogue.Tools || d.Kind == catalogue.Prompts {
+		return v.list(d.Kind).table.Certain(name)
+	}
+	_, _, long := names.SplitURI(name)
+	return long || v.owner(name) != ""
 }
 
 // At returns the destination of a call of a tool at one of several servers that have it under the name in the request.

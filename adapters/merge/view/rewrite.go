@@ -7,8 +7,12 @@ import (
 )
 
 // MayHaveURIs reports whether ResultURIs may have to change a message. Most results have no such member, and are not looked into.
-func MayHaveURIs(raw []byte) bool {
-	return has(raw, 'u', `ri"`) || has(raw, 'U', `ri"`) || has(raw, 'T', `emplate"`)
+func MayHaveURIs(m *wire.Message, result wire.Span) bool {
+	app := m.Of(m.Meta)
+	if result != m.Result {
+		app = result.Of(m.Raw) // its _meta is in there
+	}
+	return has(m.Raw, 'u', `ri"`) || has(app, 'U', `ri"`) || has(app, 'T', `emplate"`)
 }
 
 // has reports whether raw has a letter that rest follows. bytes.Contains searches all of raw for all of it as soon as the letter is found a few times,
@@ -27,7 +31,7 @@ func has(raw []byte, letter byte, rest string) bool {
 
 // ResultURIs makes the URIs in the result at a place of a message lead to the server that has given it.
 func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
-	if !MayHaveURIs(m.Raw) {
+	if !MayHaveURIs(m, result) {
 		return
 	}
 	replace := func(at wire.Span) {

@@ -22,15 +22,29 @@ func twice(t *testing.T) *View {
 	return NewMaker(Options{Members: []Member{{Name: "a"}, {Name: "b"}}}).Of(c.Snapshot(), proxy.Caller{})
 }
 
-// A message is looked into only if it has a member that may hold a URI.
+// A message is looked into only if it has a member that may hold a URI: in the result, or of an app in its _meta.
 func TestMayHaveURIs(t *testing.T) {
 	for raw, want := range map[string]bool{
-		`{"uri":"x"}`: true, `uri"`: true, `{"resourceUri":"x"}`: true, `{"openai/outputTemplate":"x"}`: true, `{"u":"user","uri":1}`: true,
-		`{"user":"uris"}`: false, `{"u":"ur`: false, `{"Template":1}`: true, `{"T":"Uni"}`: false, ``: false,
+		`{"uri":"x"}`: true, `{"x":["uri"]}`: true, `{"u":"user","uri":1}`: true, `{"_meta":{"resourceUri":"x"}}`: true, `{"_meta":{"openai/outputTemplate":"x"}}`: true,
+		`{"_meta":{"T":"U","Template":1}}`: true, `{"user":"uris"}`: false, `{"u":"ur"}`: false, `{"_meta":{"T":"Uni","U":"emplate"}}`: false, `{"Template":1,"resourceUri":2}`: false, `{}`: false,
 	} {
-		if got := MayHaveURIs([]byte(raw)); got != want {
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":` + raw + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := MayHaveURIs(&m, m.Result); got != want {
 			t.Errorf("%s: %v", raw, got)
 		}
+		if m, err = wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"result":` + raw + `}}`)); err != nil { // of a task
+			t.Fatal(err)
+		}
+		if got := MayHaveURIs(&m, wire.Get(m.Raw, m.Result, "result")); want && !got {
+			t.Errorf("%s of a task is not looked into", raw)
+		}
+	}
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"result":{"_meta":{"resourceUri":"x"}}}}`))
+	if err != nil || MayHaveURIs(&m, m.Result) {
+		t.Errorf("%s is looked into, %v", m.Raw, err)
 	}
 }
 
@@ -88,7 +102,8 @@ func TestCertainDestinations(t *testing.T) {
 	c.SetList("a", catalogue.Tools, of(catalogue.Tools, "t"))
 	v := NewMaker(Options{Members: []Member{{Name: "a"}, {Name: "b"}}}).Of(c.Snapshot(), proxy.Caller{})
 	for params, want := range map[string]bool{`"name":"t"`: false, `"name":"a.t"`: true, `"name":"t","_meta":{"` + wire.MetaServer + `":"a"}`: true} {
-		if d, err := v.Destination(message(t, "tools/call", params)); err != nil || d.Certain != want || d.Server != "a" || d.Original != "t" {
+		m := message(t, "tools/call", params)
+		if d, err := v.Destination(m); err != nil || v.Certain(m, &d) != want || d.Server != "a" || d.Original != "t" {
 			t.Errorf("%s: %+v, %v", params, d, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -52,6 +53,8 @@ type Maker struct {
 	members map[string]*Member
 	order   []string // their names, ordered
 	apart   bool     // a member is Apart
+
+	everyone atomic.Pointer[View] // the newest, unless apart
 
 	mu   sync.Mutex
 	at   uint64           // the version of the catalogue
@@ -298,6 +301,8 @@ func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
 	key := ""
 	if k.apart {
 		key = keyOf(&caller)
+	} else if v := k.everyone.Load(); v != nil && v.snap == snap {
+		return v
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -308,6 +313,9 @@ func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
 	if v == nil {
 		v = &View{of: k, snap: snap, caller: caller, apart: k.apart}
 		k.each[key] = v
+	}
+	if !k.apart {
+		k.everyone.Store(v)
 	}
 	return v
 }

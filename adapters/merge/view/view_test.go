@@ -197,7 +197,7 @@ func TestOtherServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := v.Destination(&m); d.Certain {
+	if d, _ := v.Destination(&m); v.Certain(&m, &d) {
 		t.Error("the owner of a URI is certain, and is another server")
 	}
 }
