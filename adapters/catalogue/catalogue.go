@@ -242,33 +242,44 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
 }
 
-// Keep removes all servers but those of the given names, with what they own, and adds those that are missing. transports is by name.
-func (c *Catalogue) Keep(transports map[string]string) {
+// Kept is a server that stays, or is added.
+type Kept struct {
+	ID        string // empty: the one that it has, or a new one
+	Transport string // STDIO, SSE or HTTP
+}
+
+// Keep removes all servers but those of the given names, with what they own, and adds those that are missing. A server of another ID than
+// the given one is another server.
+func (c *Catalogue) Keep(all map[string]Kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var servers []*Server
 	var changes []Change
 	offers := false
 	for _, s := range c.Snapshot().Servers {
-		if transport, kept := transports[s.Name]; kept {
-			if s.Transport != transport {
-				next := *s
-				next.Transport = transport
-				s = &next
-				changes = append(changes, Change{Server: s, Parts: Head})
-			}
-			servers = append(servers, s)
+		kept, known := all[s.Name]
+		if !known || kept.ID != "" && kept.ID != s.ID {
+			offers = true
+			c.release(s.Name)
+			changes = append(changes, Change{Server: s, Removed: true})
 			continue
 		}
-		offers = true
-		c.release(s.Name)
-		changes = append(changes, Change{Server: s, Removed: true})
+		if s.Transport != kept.Transport {
+			next := *s
+			next.Transport = kept.Transport
+			s = &next
+			changes = append(changes, Change{Server: s, Parts: Head})
+		}
+		servers = append(servers, s)
 	}
-	for _, name := range slices.Sorted(maps.Keys(transports)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.ContainsFunc(servers, func(s *Server) bool { return s.Name == name }) {
 			continue
 		}
-		s := &Server{ID: c.new(), Name: name, Transport: transports[name], Registered: c.now()}
+		s := &Server{ID: all[name].ID, Name: name, Transport: all[name].Transport, Registered: c.now()}
+		if s.ID == "" {
+			s.ID = c.new()
+		}
 		offers, servers = true, append(servers, s)
 		changes = append(changes, Change{Server: s, Parts: Head})
 	}

@@ -38,11 +38,11 @@ func newRig(t *testing.T, store Store, servers ...string) *rig {
 }
 
 func (r *rig) keep(servers ...string) {
-	transports := map[string]string{}
+	kept := map[string]Kept{}
 	for _, name := range servers {
-		transports[name] = "STDIO"
+		kept[name] = Kept{Transport: "STDIO"}
 	}
-	r.Keep(transports)
+	r.Keep(kept)
 }
 
 // items makes items of "key" or "key=definition".
@@ -89,7 +89,7 @@ func TestKeepAddsAndRemoves(t *testing.T) {
 	if again := r.Snapshot(); again.Version != after.Version {
 		t.Error("the version has changed without a change")
 	}
-	r.Keep(map[string]string{"b": "HTTP", "c": "STDIO"})
+	r.Keep(map[string]Kept{"b": {Transport: "HTTP"}, "c": {Transport: "STDIO"}})
 	if got := r.Snapshot().Server("b"); got.Transport != "HTTP" || got.ID != id {
 		t.Errorf("b is %v", got)
 	}
@@ -379,7 +379,7 @@ func TestWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Keep(map[string]string{"a": "STDIO"})
+	c.Keep(map[string]Kept{"a": {Transport: "STDIO"}})
 	if err := c.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

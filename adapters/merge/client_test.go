@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/internal/testkit"
@@ -48,13 +49,13 @@ func (k *talker) do(ex *proxy.Exchange) (proxy.Replies, error) {
 func talkers(t *testing.T, stream bool) (r *rig, p *peer, servers [2]*talker, sessions [2]*proxy.Session) {
 	t.Helper()
 	var members []Member
-	transports := map[string]string{}
+	kept := map[string]catalogue.Kept{}
 	for i, name := range []string{"a", "b"} {
-		servers[i], transports[name] = newTalker(), "HTTP"
+		servers[i], kept[name] = newTalker(), catalogue.Kept{Transport: "HTTP"}
 		members = append(members, Member{Member: view.Member{Name: name}, Do: servers[i].do})
 	}
 	r = newRig(t, Options{Members: members})
-	r.catalogue.Keep(transports)
+	r.catalogue.Keep(kept)
 	p = r.newPeer(stream)
 	for i, name := range []string{"a", "b"} {
 		p.call("tools/call", `"name":"`+name+`.x","arguments":{}`)
@@ -184,7 +185,7 @@ func TestMembersThatRefuseASession(t *testing.T) {
 	k := newTalker()
 	k.refuses = true
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
-	r.catalogue.Keep(map[string]string{"k": "HTTP"})
+	r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 	p := r.newPeer(false)
 	for range 2 {
 		if got := p.call("tools/call", `"name":"k.x","arguments":{}`); got.err == nil || !strings.Contains(got.err.Error(), `the server "k" refuses the session: go away`) {
@@ -240,7 +241,7 @@ func TestSessionIsOpenedOnce(t *testing.T) {
 		return k.do(ex)
 	}
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
-	r.catalogue.Keep(map[string]string{"k": "HTTP"})
+	r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 	p := r.newPeer(false)
 	c, done := r.client(p.session), make(chan error, 3)
 	for range 2 {

@@ -289,7 +289,7 @@ func TestMembersChangeUnderCalls(t *testing.T) {
 func TestRefreshersEndWithTheirMembers(t *testing.T) {
 	k := newTalker()
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
-	r.catalogue.Keep(map[string]string{"k": "HTTP"})
+	r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 	r.Start()
 	r.settled()
 	first, ended := <-k.opened, make(chan struct{})
@@ -327,7 +327,7 @@ func TestListensAtAMemberThatGoes(t *testing.T) {
 				return &lasting{ex: ex, ended: ended}, nil
 			}
 			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: do}}})
-			r.catalogue.Keep(map[string]string{"k": "HTTP"})
+			r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 			r.catalogue.SetList("k", catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: []byte(`{"uri":"demo://x"}`)}}})
 			if acknowledges {
 				r.listens(`"demo://x"`)

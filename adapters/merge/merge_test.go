@@ -389,7 +389,7 @@ func TestPartsThatAreNotUpToDate(t *testing.T) {
 	failing := Member{Member: view.Member{Name: "x"}, Do: func(*proxy.Exchange) (proxy.Replies, error) { return nil, down }}
 	r := newRig(t, Options{Members: []Member{failing}}, "a modern")
 	c := r.catalogue
-	c.Keep(map[string]string{"a": "HTTP", "x": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "x": {Transport: "HTTP"}})
 	r.Start()
 	got := r.call("tools/list", "")
 	if len(got.keysOf("tools", "name")) == 0 || got.at("_meta", "io.dragoman/servers") != `[{"name":"x","list":"not listed yet"}]` || got.at("ttlMs") != "0" {
@@ -451,8 +451,8 @@ func TestCallersSeeWhatTheyMay(t *testing.T) {
 		}
 	}
 	r := newRig(t, Options{}, "a modern")
-	r.catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
-	u := New(r.defaults(Options{Members: []Member{{Member: view.Member{Name: "s", Shown: hide, Apart: true}}}}, map[string]string{"s": "HTTP"}))
+	r.catalogue.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "s": {Transport: "HTTP"}})
+	u := New(r.defaults(Options{Members: []Member{{Member: view.Member{Name: "s", Shown: hide, Apart: true}}}}, map[string]catalogue.Kept{"s": {Transport: "HTTP"}}))
 	defer u.Close()
 	r.catalogue.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "secret", Raw: []byte(`{"name":"secret"}`)}, {Key: "own", Raw: []byte(`{"name":"own"}`)}}})
 	for who, want := range map[string][]string{"ann": {"s.secret", "s.own"}, "bob": nil, "": {"s.renamed"}} {

@@ -53,7 +53,7 @@ func (s *scripted) do(ex *proxy.Exchange) (proxy.Replies, error) {
 func TestListsOfOneSession(t *testing.T) {
 	s := &scripted{tools: map[*proxy.Session][]string{}}
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "s"}, Do: s.do}}}, "a modern")
-	r.catalogue.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	r.catalogue.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "s": {Transport: "HTTP"}})
 	r.Start()
 	r.settled()
 	p, other := r.newPeer(true), r.newPeer(true)
@@ -143,7 +143,7 @@ func TestGrace(t *testing.T) {
 		return server == "a", nil
 	}
 	c := r.catalogue
-	c.Keep(map[string]string{"a": "HTTP", "s": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "s": {Transport: "HTTP"}})
 	c.SetList("s", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "old", Raw: []byte(`{"name":"old"}`)}}})
 	until := func(want catalogue.Presence) {
 		t.Helper()

@@ -66,7 +66,7 @@ func TestPausesOfListens(t *testing.T) {
 				return nil, proxy.Errf(proxy.Lost, "down")
 			})
 			r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.serve}}})
-			r.catalogue.Keep(map[string]string{"k": "HTTP"})
+			r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 			r.catalogue.SetList("k", catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "demo://x", Raw: []byte(`{"uri":"demo://x"}`)}}})
 			ex, _ := r.listens(`"demo://x"`)
 			time.Sleep(time.Until(k.began.Add(200 * time.Second)))

@@ -15,7 +15,7 @@ func TestLostConnections(t *testing.T) {
 	k := newTalker()
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: k.do}}})
 	c := r.catalogue
-	c.Keep(map[string]string{"k": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}})
 	until := func(want catalogue.Presence) {
 		t.Helper()
 		for {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/view"
 	"dragoman/conformance/everything"
 	"dragoman/policies/access"
@@ -38,7 +39,7 @@ func TestRefusalsOfMembersAreAudited(t *testing.T) {
 	}
 	a := Member{Member: view.Member{Name: "a", Shown: filter.Policy()}, Do: proxy.Chain(everything.Only("legacy", server.Do), filter.Policy())}
 	r := newRig(t, Options{Members: []Member{a}}, "b modern")
-	r.catalogue.Keep(map[string]string{"a": "HTTP", "b": "HTTP"})
+	r.catalogue.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "b": {Transport: "HTTP"}})
 	r.Start()
 	r.settled()
 	p := r.newPeer(false)

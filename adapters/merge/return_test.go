@@ -53,7 +53,7 @@ func TestReturningMembersAreAskedForWhatWasAcknowledged(t *testing.T) {
 	asked, resources := make(chan string, 10), `"demo://x","demo://y"`
 	r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: acknowledger(asked, &resources)}, {Member: view.Member{Name: "none"}, Do: acknowledger(asked, new(string))}}})
 	set := func() {
-		r.catalogue.Keep(map[string]string{"k": "HTTP", "none": "HTTP"})
+		r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}, "none": {Transport: "HTTP"}})
 		var items []catalogue.Item
 		for _, uri := range []string{"demo://x", "demo://y", "demo://z"} {
 			items = append(items, catalogue.Item{Key: uri, Raw: []byte(`{"uri":"` + uri + `"}`)})
@@ -77,7 +77,7 @@ func TestReturningMembersAreAskedForWhatWasAcknowledged(t *testing.T) {
 	}
 	resources = `"demo://y","demo://z"`
 	r.SetMembers(nil)
-	r.catalogue.Keep(map[string]string{})
+	r.catalogue.Keep(map[string]catalogue.Kept{})
 	r.SetMembers(r.only("k", "none"))
 	if got := testkit.Receive(t, "a listen", asked); got != `["demo://x","demo://y"]` {
 		t.Errorf("asked of the member that is back: %s", got)
@@ -105,7 +105,7 @@ func TestListensThatMembersRefuse(t *testing.T) {
 		tries := make(chan struct{}, 100)
 		r := newRig(t, Options{Members: []Member{{Member: view.Member{Name: "k"}, Do: acknowledger(asked, &resources)},
 			{Member: view.Member{Name: "no"}, Do: func(ex *proxy.Exchange) (proxy.Replies, error) { tries <- struct{}{}; return do(ex) }}}})
-		r.catalogue.Keep(map[string]string{"k": "HTTP", "no": "HTTP"})
+		r.catalogue.Keep(map[string]catalogue.Kept{"k": {Transport: "HTTP"}, "no": {Transport: "HTTP"}})
 		began := time.Now()
 		ex := exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["dragoman+k://demo///x","dragoman+no://demo///y"]}`)
 		replies, err := r.Do(ex)

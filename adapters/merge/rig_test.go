@@ -54,22 +54,22 @@ func newRigOf(t *testing.T, kept lists.Options, opt Options, servers ...string) 
 	eras := map[string]string{}
 	r.modern = func(_ context.Context, server string) (bool, error) { return eras[server] == "modern", nil }
 	r.keep(kept)
-	transports := map[string]string{}
+	all := map[string]catalogue.Kept{}
 	for _, text := range servers {
 		name, era, _ := strings.Cut(text, " ")
 		server := everything.New(everything.Options{Name: name, PageSize: 3, Instructions: "This is " + name + "."})
 		t.Cleanup(func() { _ = server.Close() })
-		r.servers[name], transports[name] = server, "HTTP"
+		r.servers[name], all[name] = server, catalogue.Kept{Transport: "HTTP"}
 		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name}, Do: everything.Only(era, server.Do)})
 		eras[name] = era
 	}
-	r.Upstream = New(r.defaults(opt, transports))
+	r.Upstream = New(r.defaults(opt, all))
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
-func (r *rig) defaults(opt Options, transports map[string]string) Options {
-	r.catalogue.Keep(transports)
+func (r *rig) defaults(opt Options, kept map[string]catalogue.Kept) Options {
+	r.catalogue.Keep(kept)
 	opt.Lists = r.lists
 	opt.Info = []byte(`{"name":"dragoman","version":"1"}`)
 	opt.Sealer, _ = seal.New(nil)

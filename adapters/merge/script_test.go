@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
@@ -162,7 +163,7 @@ func (r *scriptReplies) Close() error { return nil }
 // scriptRig merges scripts a, b, … behind an era.Upstream each, which drives tasks, and waits until their lists are known.
 func scriptRig(t *testing.T, opt Options, servers ...*script) *rig {
 	t.Helper()
-	transports, eras := map[string]string{}, map[string]bool{}
+	kept, eras := map[string]catalogue.Kept{}, map[string]bool{}
 	for i, s := range servers {
 		name := string(rune('a' + i))
 		wires := transport.Wires{Legacy: s.dial}
@@ -173,11 +174,11 @@ func scriptRig(t *testing.T, opt Options, servers ...*script) *rig {
 			Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: 10}, DriveTasks: true})
 		t.Cleanup(func() { _ = u.Close() })
 		opt.Members = append(opt.Members, Member{Member: view.Member{Name: name, Drives: true}, Do: u.Do})
-		transports[name], eras[name] = "HTTP", s.modern
+		kept[name], eras[name] = catalogue.Kept{Transport: "HTTP"}, s.modern
 	}
 	r := newRig(t, opt)
 	r.modern = func(_ context.Context, server string) (bool, error) { return eras[server], nil }
-	r.catalogue.Keep(transports)
+	r.catalogue.Keep(kept)
 	r.Start()
 	r.settled()
 	return r

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/merge/lists"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -315,7 +316,7 @@ func TestToolsThatRunOnlyAsTasks(t *testing.T) {
 		r := scriptRig(t, Options{}, legacyTasker(), modernTasker())
 		members := slices.Clone(r.opt.Members)
 		members[0].Drives = drives
-		u := New(r.defaults(Options{Members: members}, map[string]string{"a": "HTTP", "b": "HTTP"}))
+		u := New(r.defaults(Options{Members: members}, map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "b": {Transport: "HTTP"}}))
 		if got := drain(u.Do(exchange(t, "tools/list", ""))); !slices.Equal(got.keysOf("tools", "name"), want) || strings.Contains(got.raw, "execution") {
 			t.Errorf("driven %v: %v", drives, got)
 		}

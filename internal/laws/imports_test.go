@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"adapters/era/tasks":               7,
 	"adapters/catalogue":               1, // standard library only
 	"adapters/catalogue/sqlite":        2,
+	"adapters/catalogue/storetest":     2, // of tests
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge":                   6,
 	"adapters/merge/lists":             5,

@@ -18,10 +18,13 @@ import (
 )
 
 // migrations bring the tables from one version to the next. Versions only rise; PRAGMA user_version is that of a file.
-var migrations = []string{first}
+var migrations = []string{first, second}
 
 //go:embed first.sql
 var first string
+
+//go:embed second.sql
+var second string
 
 // busyTime is how long a write waits for another process.
 const busyTime = 5 * time.Second
@@ -102,6 +105,11 @@ func save(ctx context.Context, tx *sql.Tx, change *catalogue.Change) error {
 	if change.Removed {
 		_, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ?", s.ID)
 		return err
+	}
+	var other string
+	err := tx.QueryRowContext(ctx, "SELECT id FROM external_servers WHERE name = ? AND id <> ? AND version IS NOT NULL", s.Name, s.ID).Scan(&other)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err // nil: the name is that of a registered server meanwhile
 	}
 	if err := saveServer(ctx, tx, s); err != nil {
 		return err

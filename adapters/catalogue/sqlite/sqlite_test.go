@@ -3,11 +3,13 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,7 +60,7 @@ func content(s *catalogue.Snapshot) (all []catalogue.Server) {
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "50% of a?b#c d.db")
 	c := catalogueOf(t, path)
-	c.Keep(map[string]string{"a": "STDIO", "b": "HTTP", "gone": "SSE"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}, "b": {Transport: "HTTP"}, "gone": {Transport: "SSE"}})
 	c.Describe("a", catalogue.Description{Revision: "r", Info: []byte(`{"name":"x"}`), Capabilities: []byte(`{"tools":{}}`), Instructions: "use x"})
 	at := time.UnixMilli(1_800_000_000_456)
 	c.SetStatus("a", catalogue.Status{State: "DEGRADED", Since: at, ConnectedAt: at.Add(1e9), CheckedAt: at.Add(2e9), ResponseTime: 12 * time.Millisecond, ConsecutiveFailures: 2, LastError: "no answer"})
@@ -87,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s belongs to %q, want %q", uri, got.Owner(uri), owner)
 		}
 	}
-	again.Keep(map[string]string{"a": "STDIO", "b": "HTTP"})
+	again.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}, "b": {Transport: "HTTP"}})
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestRoundTrip(t *testing.T) {
 func TestTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalogue.db")
 	c := catalogueOf(t, path)
-	c.Keep(map[string]string{"a": "STDIO"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}})
 	c.SetList("a", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x","description":"does x","inputSchema":{"type":"object"}}`)}}})
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -155,6 +157,40 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+// A file of each earlier version has all that it had after it was opened.
+func TestMigrations(t *testing.T) {
+	for version := 1; version < len(migrations); version++ {
+		path := filepath.Join(t.TempDir(), "catalogue.db")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements := append(slices.Clone(migrations[:version]), fmt.Sprintf("PRAGMA user_version = %d", version),
+			`INSERT INTO external_servers VALUES ('7', 'a', 'HTTP', NULL, 1, 'r', NULL, NULL, 'i', 'CONNECTED', 2, 3, 4, 5, 6, 'e', 1, 7, NULL, NULL, NULL)`,
+			`INSERT INTO tools(source_server_id, position, original_name, definition, hash, created_at, updated_at) VALUES ('7', 0, 't', '{}', zeroblob(32), 1, 2)`,
+			`INSERT INTO resource_owners VALUES ('u', '7')`)
+		for _, statement := range statements {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("version %d: %v", version, err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path)
+		stored, err := s.Load(t.Context())
+		if err != nil || len(stored.Servers) != 1 || stored.Owners["u"] != "a" {
+			t.Fatalf("version %d: %+v, %v", version, stored, err)
+		}
+		if a := stored.Servers[0]; a.ID != "7" || a.Status.LastError != "e" || len(a.Lists[catalogue.Tools].Items) != 1 {
+			t.Errorf("version %d: %+v", version, a)
+		}
+		if all, err := s.Registrations(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("version %d: registered %+v, %v", version, all, err)
+		}
+	}
+}
+
 // A transaction of which a part fails stores nothing.
 func TestSaveIsAllOrNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "catalogue.db"))
@@ -182,7 +218,7 @@ func writeForever(path string) int {
 	if err == nil {
 		var c *catalogue.Catalogue
 		if c, err = catalogue.Open(ctx, catalogue.Options{Store: store, NewID: func() string { return "id" }}); err == nil {
-			c.Keep(map[string]string{"a": "STDIO"})
+			c.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}})
 			for generation := firstGeneration(c.Snapshot()); err == nil; generation++ {
 				c.SetList("a", catalogue.Resources, catalogue.List{Items: listOf(generation)})
 				if err = c.Flush(ctx); err == nil {

@@ -160,7 +160,7 @@ func TestEmptyLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Keep(map[string]string{"a": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}})
 	notes := make(chan string, 1)
 	note := func(level, server, msg string, _ error) { notes <- level + " " + server + ": " + msg }
 	full := catalogue.List{Items: []catalogue.Item{{Key: "x", Raw: []byte(`{"name":"x"}`)}}}

@@ -55,7 +55,7 @@ func shelved(t *testing.T) (*Refresher, *shelf) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Keep(map[string]string{"s": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"s": {Transport: "HTTP"}})
 	r, s := New(Options{Catalogue: c, NewID: func() string { return "id" }}), &shelf{tools: `{"tools":[{"name":"WHO"}]}`}
 	t.Cleanup(r.Close)
 	one := r.newReader(&Server{Name: "s", Do: s.do, Modern: func(context.Context) (bool, error) { return true, nil }, Contextual: func(c proxy.Caller) bool { return c.Principal != "" }})

@@ -186,7 +186,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 				m.caps = test.caps
 				m.serve("tools/list", test.tools)
 				m.serve("prompts/list", test.prompts)
-				b.Catalogue().Keep(map[string]string{"m": "HTTP"})
+				b.Catalogue().Keep(map[string]catalogue.Kept{"m": {Transport: "HTTP"}})
 				b.Catalogue().SetList("m", catalogue.Tools, catalogue.List{Items: []catalogue.Item{{Key: "t", Raw: []byte(`{"name":"t"}`)}}})
 				b.ask(m)
 				time.Sleep(test.after)

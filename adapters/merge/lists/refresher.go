@@ -30,6 +30,7 @@ const (
 // Server is one of the servers of a Refresher.
 type Server struct {
 	Name      string
+	ID        string // of its registration; empty: it has none
 	Transport string // STDIO, SSE or HTTP
 	// Origin tells apart the servers that have a name one after the other: the lists of another one are not shown.
 	Origin []byte
@@ -113,11 +114,11 @@ func (r *Refresher) Close() {
 func (r *Refresher) SetServers(servers []Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	transports := make(map[string]string, len(servers))
+	kept := make(map[string]catalogue.Kept, len(servers))
 	for i := range servers {
-		transports[servers[i].Name] = servers[i].Transport
+		kept[servers[i].Name] = catalogue.Kept{ID: servers[i].ID, Transport: servers[i].Transport}
 	}
-	r.opt.Catalogue.Keep(transports)
+	r.opt.Catalogue.Keep(kept)
 	for i := range servers {
 		r.opt.Catalogue.SetOrigin(servers[i].Name, servers[i].Origin)
 	}

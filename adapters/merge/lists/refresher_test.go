@@ -65,14 +65,14 @@ func TestServersThatAreSlowToEnd(t *testing.T) {
 func TestFirstAttemptsAreSpread(t *testing.T) {
 	for n, most := range map[int]float64{100: 1, 300: 2} {
 		inBubble(t, Options{}, func(b *bubble) {
-			transports, members := map[string]string{}, []*member{}
+			kept, members := map[string]catalogue.Kept{}, []*member{}
 			for i := range n {
 				m := newMember(fmt.Sprint("m", i), "modern")
 				m.serve("server/discover", fails(proxy.Errf(proxy.Unreachable, "down")))
-				transports[m.Name] = "HTTP"
+				kept[m.Name] = catalogue.Kept{Transport: "HTTP"}
 				members = append(members, m)
 			}
-			b.Catalogue().Keep(transports)
+			b.Catalogue().Keep(kept)
 			for _, m := range members[1:] {
 				for kind := range catalogue.Kinds {
 					b.Catalogue().SetList(m.Name, kind, catalogue.List{})
@@ -102,7 +102,7 @@ func TestAwait(t *testing.T) {
 	inBubble(t, Options{}, func(b *bubble) {
 		slow, known := newMember("slow", "legacy"), newMember("known", "legacy")
 		slow.serve("initialize", says())
-		b.Catalogue().Keep(map[string]string{"known": "HTTP"})
+		b.Catalogue().Keep(map[string]catalogue.Kept{"known": {Transport: "HTTP"}})
 		b.Catalogue().SetList("known", catalogue.Tools, catalogue.List{})
 		known.serve("initialize", says())
 		b.ask(slow, known)

@@ -14,10 +14,10 @@ func BenchmarkFirstPage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	opt, names := Options{Info: []byte(`{"name":"x","version":"1"}`)}, map[string]string{}
+	opt, names := Options{Info: []byte(`{"name":"x","version":"1"}`)}, map[string]catalogue.Kept{}
 	for i := range 50 {
 		name := fmt.Sprintf("s%02d", i)
-		names[name] = "HTTP"
+		names[name] = catalogue.Kept{Transport: "HTTP"}
 		opt.Members = append(opt.Members, Member{Name: name})
 	}
 	c.Keep(names)

@@ -20,11 +20,11 @@ func opened(t *testing.T, servers ...string) *catalogue.Catalogue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transports := map[string]string{}
+	kept := map[string]catalogue.Kept{}
 	for _, name := range servers {
-		transports[name] = "HTTP"
+		kept[name] = catalogue.Kept{Transport: "HTTP"}
 	}
-	c.Keep(transports)
+	c.Keep(kept)
 	for _, name := range servers {
 		c.SetPresence(name, catalogue.There)
 	}

@@ -20,12 +20,12 @@ func describedAs(t *testing.T, caps map[string]string, members ...Member) (*View
 	if err != nil {
 		t.Fatal(err)
 	}
-	transports := map[string]string{}
+	kept := map[string]catalogue.Kept{}
 	for text := range caps {
 		name, _, _ := strings.Cut(text, " ")
-		transports[name] = "HTTP"
+		kept[name] = catalogue.Kept{Transport: "HTTP"}
 	}
-	c.Keep(transports)
+	c.Keep(kept)
 	for text, caps := range caps {
 		name, era, _ := strings.Cut(text, " ")
 		revision := rules.LegacyVersion

@@ -107,7 +107,7 @@ func TestUnlistedURIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Keep(map[string]string{"a": "HTTP", "b": "HTTP", "c": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "b": {Transport: "HTTP"}, "c": {Transport: "HTTP"}})
 	set := func(server string, kind catalogue.Kind, keys ...string) {
 		var items []catalogue.Item
 		for _, key := range keys {
@@ -148,7 +148,7 @@ func TestOtherServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Keep(map[string]string{"a": "HTTP", "b": "HTTP"})
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "b": {Transport: "HTTP"}})
 	for _, server := range []string{"b", "a"} {
 		for kind := range catalogue.Kinds {
 			raw := wire.Object([]wire.Change{{Key: kind.Key(), Value: []byte(`"demo://x"`)}, {Key: "of", Value: wire.AppendText(nil, server)}})

@@ -235,7 +235,7 @@ func TestCataloguePaths(t *testing.T) {
 // The catalogue has the state of each server as its monitor reports it; when it was connected last stays known.
 func TestRecorded(t *testing.T) {
 	r := build(t, three)
-	r.Catalogue.Keep(map[string]string{"a": "HTTP"})
+	r.Catalogue.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}})
 	at := time.UnixMilli(1_800_000_000_000)
 	for i, step := range []struct {
 		report    health.Report
