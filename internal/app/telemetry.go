@@ -11,6 +11,7 @@ import (
 	"dragoman/adapters/otlp"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
+	"dragoman/policies"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
@@ -41,7 +42,7 @@ func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, 
 		if o.audit, err = buildAudit(set, &cfg.Audit, log); err != nil {
 			return o, err
 		}
-		trail = telemetry.Audit(telemetry.AuditOptions{Log: o.audit, Methods: cfg.Audit.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
+		trail = telemetry.Audit(telemetry.AuditOptions{Log: o.audit, Methods: cfg.Audit.Methods, Arguments: policies.NewArguments(policies.Arguments{
 			What: cfg.Audit.Arguments, Redact: cfg.Audit.Redact, Value: cfg.Audit.ValueBytes, Bytes: cfg.Audit.ArgumentBytes})})
 	}
 	if o.refused, err = component.Get(set, "refusals", set.Number("audit"), component.Spec[*telemetry.Refusals]{Build: func(reg prometheus.Registerer) (*telemetry.Refusals, error) {

@@ -12,6 +12,7 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
+	"dragoman/policies"
 	"dragoman/policies/idempotency"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
@@ -30,6 +31,9 @@ const ReadyAny = "any"
 
 // secretNames are parts of names whose values are likely to be secrets.
 const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,credential,api_key,private_key,access_key,cookie,session_id,otp,cvv"
+
+// argumentChoices are the values of keys that say how much of arguments is shown.
+var argumentChoices = []string{policies.ArgumentsNone, policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull}
 
 // restCapabilities are the entries of rest.capabilities.
 var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.url", "sampling", "roots"}
@@ -99,8 +103,8 @@ func (c *Config) logKeys() []setting {
 			field: field.Text{At: &c.Audit.File, What: "a file", Empty: true}},
 		{key: "audit.methods", std: "tools/call", doc: "methods whose requests are audited; * is all",
 			field: field.List{At: &c.Audit.Methods, Check: checkMethod, What: "a list of methods such as tools/call, or *", Least: 1, Most: maxList, Commas: true}},
-		{key: "audit.arguments", std: telemetry.ArgumentsNone, doc: "what a line holds of arguments: nothing, the outermost names, all but secrets, or all",
-			field: field.Enum{At: &c.Audit.Arguments, Values: []string{telemetry.ArgumentsNone, telemetry.ArgumentsKeys, telemetry.ArgumentsRedacted, telemetry.ArgumentsFull}}},
+		{key: "audit.arguments", std: policies.ArgumentsNone, doc: "what a line holds of arguments: nothing, the outermost names, all but secrets, or all",
+			field: field.Enum{At: &c.Audit.Arguments, Values: argumentChoices}},
 		{key: "audit.redact", std: secretNames, doc: "parts of names, in any case, whose values are redacted",
 			field: field.List{At: &c.Audit.Redact, Check: field.CheckArgument, What: "a list of parts of names", Most: maxList, Commas: true}},
 		{key: "audit.value_bytes", std: "256B", doc: "most bytes of each text in arguments; longer ones are cut", field: field.Size{At: &c.Audit.ValueBytes, Least: 16, Most: 64 * field.Kib}},

@@ -16,8 +16,8 @@ import (
 // AuditOptions configures [Audit].
 type AuditOptions struct {
 	Log       *AuditLog
-	Methods   []string  // methods that are recorded; "*" stands for all
-	Arguments Arguments // how much of their arguments is recorded
+	Methods   []string           // methods that are recorded; "*" stands for all
+	Arguments policies.Arguments // how much of their arguments is recorded
 }
 
 // Audit returns the policy that writes a line of JSON to the trail for each request of certain methods when it is over,
@@ -213,7 +213,7 @@ func (a *audited) appendWhat(b []byte) []byte {
 	}
 	if m.Arguments.Present() {
 		b = strconv.AppendInt(append(b, `,"argumentsBytes":`...), int64(m.Arguments.To-m.Arguments.From), 10)
-		b = a.opt.Arguments.append(b, m.Raw, m.Arguments)
+		b, _ = a.opt.Arguments.Append(b, "arguments", "argumentKeys", m.Raw, m.Arguments)
 	}
 	return b
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/policies/internal/policytest"
+	"dragoman/policies"
 	"dragoman/proxy"
 )
 
@@ -206,7 +207,7 @@ func auditOf(t *testing.T, opt AuditOptions, ex *proxy.Exchange, next proxy.Hand
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.log")
 	opt.Log, _ = openedTrail(t, AuditLogOptions{File: file, Bytes: 1 << 20})
-	opt.Arguments = NewArguments(opt.Arguments)
+	opt.Arguments = policies.NewArguments(opt.Arguments)
 	allReplies(t, Audit(opt)(next), ex)
 	opt.Log.Close()
 	lines := linesOf(t, file)
@@ -291,13 +292,13 @@ func TestAudit(t *testing.T) {
 func TestAuditArguments(t *testing.T) {
 	args := `{"path":"/etc/x","n":12,"Pass-Word":"s3cret","nested":{"api\u004bey":{"a":"s3cret"},"list":[{"X-Auth-Token":["s3cret"]},"ok"]},` +
 		`"header":"bEarer s3cret","pem":"-----BEGIN PRIVATE KEY-----s3cret","long":"` + strings.Repeat("é", 300) + `"}`
-	line := func(a Arguments, args string) *auditLine {
+	line := func(a policies.Arguments, args string) *auditLine {
 		t.Helper()
 		a.Redact = []string{"password", "api_key", "TOKEN", "--"}
 		return auditOf(t, AuditOptions{Methods: []string{"*"}, Arguments: a}, aRequest(t, "tools/call", `{"name":"t","arguments":`+args+`}`),
 			func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.Lost, "x") })
 	}
-	redacted := line(Arguments{What: ArgumentsRedacted, Value: 101, Bytes: 8 << 10}, args)
+	redacted := line(policies.Arguments{What: policies.ArgumentsRedacted, Value: 101, Bytes: 8 << 10}, args)
 	got, err := json.Marshal(redacted.Arguments)
 	if err != nil {
 		t.Fatal(err)
@@ -306,10 +307,10 @@ func TestAuditArguments(t *testing.T) {
 	if string(got) != fmt.Sprintf(want, strings.Repeat("é", 50)+"…") {
 		t.Errorf("%s", got)
 	}
-	if keys := line(Arguments{What: ArgumentsKeys, Value: 100, Bytes: 8 << 10}, args); strings.Join(keys.ArgumentKeys, " ") != "path n Pass-Word nested header pem long" || keys.Arguments != nil {
+	if keys := line(policies.Arguments{What: policies.ArgumentsKeys, Value: 100, Bytes: 8 << 10}, args); strings.Join(keys.ArgumentKeys, " ") != "path n Pass-Word nested header pem long" || keys.Arguments != nil {
 		t.Errorf("%+v", keys)
 	}
-	full := line(Arguments{What: ArgumentsFull, Value: 1 << 10, Bytes: 8 << 10}, args)
+	full := line(policies.Arguments{What: policies.ArgumentsFull, Value: 1 << 10, Bytes: 8 << 10}, args)
 	if text, err := json.Marshal(full.Arguments); err != nil || strings.Count(string(text), "s3cret") != 5 {
 		t.Errorf("%s %v", text, err)
 	}
@@ -322,10 +323,10 @@ func TestAuditArguments(t *testing.T) {
 		"text":   `{"a":"` + strings.Repeat(`\u0000`, 100_000) + `"}`,
 		"key":    `{"` + strings.Repeat(`k`, 100_000) + `":1}`,
 	} {
-		for _, what := range []string{ArgumentsKeys, ArgumentsRedacted, ArgumentsFull} {
-			a := NewArguments(Arguments{What: what, Value: 100, Bytes: 1000, Redact: []string{"x"}})
+		for _, what := range []string{policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull} {
+			a := policies.NewArguments(policies.Arguments{What: what, Value: 100, Bytes: 1000, Redact: []string{"x"}})
 			ex := aRequest(t, "tools/call", `{"name":"t","arguments":`+args+`}`)
-			text := a.append(nil, ex.Msg.Raw, ex.Msg.Arguments)
+			text, _ := a.Append(nil, "arguments", "argumentKeys", ex.Msg.Raw, ex.Msg.Arguments)
 			if len(text) > 4000 || !json.Valid([]byte("{"+string(text[1:])+"}")) {
 				t.Errorf("%s, %s: %d bytes: %.300s", name, what, len(text), text)
 			}

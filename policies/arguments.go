@@ -1,10 +1,9 @@
-package telemetry
+package policies
 
 import (
 	"bytes"
 	"strings"
 
-	"dragoman/policies"
 	"dragoman/proxy/wire"
 )
 
@@ -16,7 +15,7 @@ const (
 	ArgumentsFull     = "full"     // all
 )
 
-// Arguments says how much of a call's arguments goes into the audit trail.
+// Arguments says how much of a call's arguments is shown: in the audit trail, and to the policy hook.
 type Arguments struct {
 	What   string   // one of the constants above
 	Redact []string // parts of names whose values are redacted, see NewArguments
@@ -62,7 +61,7 @@ func (a *Arguments) isSecret(name []byte) bool {
 }
 
 // credentialPrefixes lists how values begin that are credentials under any name.
-var credentialPrefixes = [...]string{"bearer ", "basic ", "-----begin ", strings.ToLower(policies.KeyPrefix)}
+var credentialPrefixes = [...]string{"bearer ", "basic ", "-----begin ", strings.ToLower(KeyPrefix)}
 
 // isCredential reports whether a text begins like a credential.
 func (a *Arguments) isCredential(text []byte) bool {
@@ -83,97 +82,117 @@ const (
 	maxNesting   = 32        // depth of nested objects and arrays
 )
 
-// append appends the members of an audit line that are about arguments.
-func (a *Arguments) append(b, raw []byte, s wire.Span) []byte {
+// Append appends an object that a peer has sent, as a member of a JSON object with a comma before it: all is its name, and keys if only the
+// names of the top-level members are shown. Nothing is appended if nothing is shown. cut reports whether something did not fit.
+func (a *Arguments) Append(b []byte, all, keys string, raw []byte, s wire.Span) (_ []byte, cut bool) {
+	w := shownArguments{Arguments: a}
 	switch a.What {
 	case ArgumentsNone, "":
-		return b
+		return b, false
 	case ArgumentsKeys:
-		return a.appendKeys(append(b, `,"argumentKeys":`...), raw, s)
+		b = append(wire.AppendText(append(b, ','), keys), ':')
+		w.limit = len(b) + a.Bytes
+		return w.keys(b, raw, s), w.cut
 	}
-	b = append(b, `,"arguments":`...)
-	return a.value(b, len(b)+a.Bytes, raw, s, 0)
+	b = append(wire.AppendText(append(b, ','), all), ':')
+	w.limit = len(b) + a.Bytes
+	return w.value(b, raw, s, 0), w.cut
 }
 
-func (a *Arguments) appendKeys(b, raw []byte, s wire.Span) []byte {
-	limit := len(b) + a.Bytes
+// shownArguments appends arguments.
+type shownArguments struct {
+	*Arguments
+	limit int  // length of the output from which on nothing is shown
+	cut   bool // something did not fit
+}
+
+func (w *shownArguments) keys(b, raw []byte, s wire.Span) []byte {
 	b = append(b, '[')
-	if s.IsObject(raw) {
-		for key := range wire.Members(raw, s) {
-			if b[len(b)-1] != '[' {
-				b = append(b, ',')
-			}
-			if len(b) > limit {
-				b = append(b, cutText...)
-				break
-			}
-			b = a.text(b, key.Text(raw))
+	for key := range wire.Members(raw, s) {
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
 		}
+		if len(b) > w.limit {
+			b = w.leaveOut(b)
+			break
+		}
+		b = w.text(b, key.Text(raw))
 	}
 	return append(b, ']')
 }
 
-// value appends one value. Where b has reached limit, it appends cutText instead.
-func (a *Arguments) value(b []byte, limit int, raw []byte, s wire.Span, depth int) []byte {
-	if len(b) >= limit || depth > maxNesting {
-		return append(b, cutText...)
+// leaveOut appends what stands for something that did not fit.
+func (w *shownArguments) leaveOut(b []byte) []byte {
+	w.cut = true
+	return append(b, cutText...)
+}
+
+// value appends one value. Where b has reached the limit, it appends cutText instead.
+func (w *shownArguments) value(b, raw []byte, s wire.Span, depth int) []byte {
+	if len(b) >= w.limit || depth > maxNesting {
+		return w.leaveOut(b)
 	}
 	of := s.Of(raw)
 	switch of[0] {
 	case '"':
 		text := s.Text(raw)
-		if a.isCredential(text) {
+		if w.isCredential(text) {
 			return append(b, redactedText...)
 		}
-		return a.text(b, text)
+		return w.text(b, text)
 	case '{':
-		b = append(b, '{')
-		for key, value := range wire.Members(raw, s) {
-			if b[len(b)-1] != '{' {
-				b = append(b, ',')
-			}
-			if len(b) >= limit {
-				b = append(append(append(b, cutText...), ':'), "true"...)
-				break
-			}
-			name := key.Text(raw)
-			b = append(a.text(b, name), ':')
-			if a.isSecret(name) {
-				b = append(b, redactedText...)
-				continue
-			}
-			b = a.value(b, limit, raw, value, depth+1)
-		}
-		return append(b, '}')
+		return w.object(b, raw, s, depth)
 	case '[':
 		b = append(b, '[')
 		for i, value := range wire.Items(raw, s) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if len(b) >= limit {
-				b = append(b, cutText...)
+			if len(b) >= w.limit {
+				b = w.leaveOut(b)
 				break
 			}
-			b = a.value(b, limit, raw, value, depth+1)
+			b = w.value(b, raw, value, depth+1)
 		}
 		return append(b, ']')
 	}
-	if len(of) > a.Value { // a number of many digits
-		return append(b, cutText...)
+	if len(of) > w.Value { // a number of many digits
+		return w.leaveOut(b)
 	}
 	return append(b, of...)
 }
 
-// text appends a text, cut to a.Value bytes.
-func (a *Arguments) text(b, text []byte) []byte {
-	if len(text) <= a.Value {
+func (w *shownArguments) object(b, raw []byte, s wire.Span, depth int) []byte {
+	b = append(b, '{')
+	for key, value := range wire.Members(raw, s) {
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		if len(b) >= w.limit {
+			b = append(w.leaveOut(b), ":true"...)
+			break
+		}
+		name := key.Text(raw)
+		b = append(w.text(b, name), ':')
+		if w.isSecret(name) {
+			b = append(b, redactedText...)
+			continue
+		}
+		b = w.value(b, raw, value, depth+1)
+	}
+	return append(b, '}')
+}
+
+// text appends a text, cut to Value bytes.
+func (w *shownArguments) text(b, text []byte) []byte {
+	if len(text) <= w.Value {
 		return wire.AppendText(b, text)
 	}
-	cut := a.Value
+	cut := w.Value
 	for cut > 0 && text[cut]&0xc0 == 0x80 { // do not cut within a character
 		cut--
 	}
+	w.cut = true
 	b = wire.AppendText(b, text[:cut])
 	return append(b[:len(b)-1], `…"`...)
 }
