@@ -56,6 +56,7 @@ var (
 	Unauthenticated   = Fault{"unauthenticated", CodeInvalidRequest, 401, false, "client", BadArguments}
 	BadCredentials    = Fault{"invalid_credentials", CodeInvalidRequest, 401, false, "client", BadArguments}
 	InsufficientScope = Fault{"insufficient_scope", CodeInvalidRequest, 403, false, "client", BadArguments}
+	PolicyDenied      = Fault{"policy_denied", CodeInternal, 0, false, "client", BadArguments}
 	HeadTooLarge      = Fault{"request_head_too_large", CodeInvalidRequest, 431, false, "client", BadArguments}
 
 	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream", Unavailable}
@@ -76,13 +77,14 @@ var (
 	NoToken          = Fault{"upstream_token_unavailable", CodeInternal, 0, true, "upstream", Unavailable}
 	ResultInvalid    = Fault{"result_invalid", CodeInternal, 0, false, "upstream", Failed}
 
-	NoKeys          = Fault{"issuer_unavailable", CodeInternal, 503, true, "dragoman", Unavailable}
-	TooFast         = Fault{"rate_limited", CodeInternal, 0, true, "client", RateLimited}
-	Busy            = Fault{"too_busy", CodeInternal, 0, true, "dragoman", Unavailable}
-	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman", Unavailable}
-	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman", Unavailable}
-	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman", Unavailable}
-	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman", Broken}
+	NoKeys            = Fault{"issuer_unavailable", CodeInternal, 503, true, "dragoman", Unavailable}
+	PolicyUnavailable = Fault{"policy_unavailable", CodeInternal, 0, true, "dragoman", Unavailable}
+	TooFast           = Fault{"rate_limited", CodeInternal, 0, true, "client", RateLimited}
+	Busy              = Fault{"too_busy", CodeInternal, 0, true, "dragoman", Unavailable}
+	TooManySessions   = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman", Unavailable}
+	TooManyParked     = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman", Unavailable}
+	ShuttingDown      = Fault{"shutting_down", CodeInternal, 0, true, "dragoman", Unavailable}
+	Internal          = Fault{"internal", CodeInternal, 0, false, "dragoman", Broken}
 )
 
 // Faults lists the error table in its order: every failure that Dragoman can report to a client (seed 003, McpErrorMapping).
@@ -90,10 +92,10 @@ func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
 		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
-		Unauthenticated, BadCredentials, InsufficientScope,
+		Unauthenticated, BadCredentials, InsufficientScope, PolicyDenied,
 		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
 		UpstreamTimeout, NoToken, ResultInvalid,
-		NoKeys, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
+		NoKeys, PolicyUnavailable, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
 }
 
 // DataSchema returns the JSON Schema 2020-12 of error.data; empty if the row has none. A server's own data passes unchanged, under
@@ -163,8 +165,11 @@ func (c EnvelopeCode) Status() int {
 
 // RESTStatus returns the HTTP status for REST callers: the row's own, else that of its code.
 func (f Fault) RESTStatus() int {
-	if f.Status != 0 {
+	switch {
+	case f.Status != 0:
 		return f.Status
+	case f.Name == PolicyDenied.Name: // to MCP clients it is no error of HTTP, after which some end their session
+		return 403
 	}
 	return f.Envelope.Status()
 }

@@ -21,6 +21,7 @@ type Exchange struct {
 	Below       string      // the part of the path after /servers/NAME/, for errors; empty: mcp
 	Target      string      // the name of its target, set by the Router
 	Tool        string      // what its target calls the tool, if the client calls it otherwise
+	PublicName  []byte      // what the client calls what it is about, if its target calls it otherwise; borrowed from Msg as it came
 	UpstreamEra UpstreamEra // the era in which it was sent to the server, once that is known
 	Refusal     error       // why it is refused, decided before it reaches the handler; see RefusedBefore
 	RefusedBy   string      // the policy that has refused it, if its error does not tell; for the audit log

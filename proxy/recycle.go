@@ -69,7 +69,7 @@ const maxKeptID = 128
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
 	ex.Server, ex.Below, ex.Target, ex.Tool, ex.UpstreamEra, ex.RefusedBy = "", "", "", "", 0, ""
-	ex.Refusal = nil
+	ex.Refusal, ex.PublicName = nil, nil
 	ex.Headers, ex.Mirrors, ex.RequestID, ex.Arrival = nil, false, "", nil
 	ex.Trace, ex.Continues, ex.Polls = nil, nil, false
 	ex.Polled.Store(false)

@@ -91,6 +91,11 @@ func TraceIn(ctx context.Context) *Trace {
 	return t
 }
 
+// WithTrace returns a context with an outgoing trace, for a request that serves no exchange alone.
+func WithTrace(ctx context.Context, t *Trace) context.Context {
+	return context.WithValue(ctx, traceKey{}, t)
+}
+
 // OutgoingTrace returns the trace context that is sent to the server; nil: that of the client, if any.
 func (ex *Exchange) OutgoingTrace() *Trace { return ex.outgoing.Load() }
 

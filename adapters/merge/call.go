@@ -231,7 +231,7 @@ func (c *call) begin(d *view.Destination) error {
 		return err
 	}
 	if c.address(m, d) {
-		c.ex.Tool = d.Original
+		c.ex.Tool, c.ex.PublicName = d.Original, c.asked.Text(d.At)
 	}
 	return c.settle(m)
 }

@@ -295,7 +295,7 @@ func (k *seatCall) begin(d *view.Destination) (err error) {
 	inner.Msg = ex.Msg
 	inner.Msg.Edits = k.edits[:0]
 	if k.address(&inner.Msg, d) {
-		ex.Tool = d.Original
+		ex.Tool, inner.PublicName = d.Original, ex.Msg.Text(d.At)
 	}
 	handles.OwnTask(&inner.Msg, k.s.member.Name)
 	if err = k.settle(&inner.Msg); err != nil {

@@ -156,8 +156,12 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 	if g.identity, err = buildIdentity(set, cfg, a.Log); err != nil {
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
+	decides, err := buildHook(set, cfg, g.telemetry.tracing, a.Log)
+	if err != nil {
+		return nil, err
+	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}

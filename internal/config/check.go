@@ -27,6 +27,7 @@ func (l *loader) check() {
 	l.checkBinding()
 	l.checkAudit()
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
+	l.checkRoots(l.cfg.PolicyHook.CAFile, hookCAKey)
 	standard := new(Upstream).keys()
 	l.standard(standard)
 	for _, u := range l.cfg.Upstreams {

@@ -86,6 +86,8 @@ type Config struct {
 	RateLimit RateLimitConfig
 	// Cache bounds the cached results of servers.
 	Cache CacheConfig
+	// PolicyHook is a decision point that is asked about requests.
+	PolicyHook PolicyHookConfig
 	// Reload says when the configuration is read again.
 	Reload ReloadConfig
 	// Merge says when several servers are one at /mcp and the paths beside it: "auto" (default) with more than one

@@ -24,6 +24,9 @@ const (
 	PprofKey       = "admin.pprof"
 	AllowRemoteKey = "admin.allow_remote"
 	tracingCAKey   = "tracing.ca_file"
+	hookTable      = "policy_hook."
+	hookCAKey      = hookTable + "ca_file"
+	HookHeadersKey = hookTable + headersKey
 )
 
 // ReadyAny is the value of admin.ready by which one upstream that serves is enough.
@@ -44,7 +47,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
 	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
-		c.securityKeys(), c.mergeKeys(), c.reloadKeys())
+		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.reloadKeys())
 }
 
 func (c *Config) serviceKeys() []setting {
@@ -295,6 +298,24 @@ func (c *Config) securityKeys() []setting {
 			field: field.Duration{At: &c.Monitoring.HealthCheckInterval, Least: 10 * time.Second, Most: day, Seconds: true}},
 		{key: DependenciesKey, doc: "what the service depends on; checked by host and port, or by url, within timeout", open: &table{take: c.takeDependency,
 			parts: func(string) ([]setting, error) { return dependencyParts(&Dependency{Timeout: dependencyTime}), nil }}},
+	}
+}
+
+func (c *Config) hookKeys() []setting {
+	h := &c.PolicyHook
+	return []setting{
+		{key: hookTable + UrlKey, std: "", doc: "decision point that is asked whether a request may go to its server, as the Open Policy Agent is asked; empty: none", field: field.Decision(&h.URL)},
+		{key: hookTable + "methods", std: "tools/call,prompts/get,resources/read", doc: "methods whose requests it is asked about",
+			field: field.List{At: &h.Methods, Check: checkHookMethod, What: "a list of " + value.OneOf(hookMethods), Least: 1, Most: maxList, Commas: true, Words: hookMethods}},
+		{key: hookTable + "arguments", std: policies.ArgumentsNone, doc: "what it is told of arguments and results: nothing, the outermost names, all but secrets (audit.redact), or all",
+			field: field.Enum{At: &h.Arguments, Values: argumentChoices}},
+		{key: hookTable + "results", std: "false", doc: "ask about the result as well, before the client gets it", field: field.Bool{At: &h.Results}},
+		{key: hookTable + "timeout", std: "1s", doc: "how long an answer may take", field: field.Duration{At: &h.Timeout, Least: 10 * time.Millisecond, Most: 30 * time.Second}},
+		{key: hookTable + "on_error", std: "deny", doc: "what becomes of a request that it cannot be asked about", field: field.Enum{At: &h.OnError, Values: []string{"deny", HookAllows}}},
+		{key: hookTable + "cache", std: "1000", doc: "most answers that are kept, each for as long as it says itself, an hour at most",
+			field: field.Int{At: &h.Cache, Least: 1, Most: 1_000_000, Zero: "none"}},
+		{key: HookHeadersKey, doc: "header sent with every question; VALUE may be env:NAME or file:/path", secret: true, open: secrets(&h.Headers, true, headerField)},
+		{key: hookCAKey, std: "", doc: "PEM file of the roots to trust for it instead of the system's", field: pemFile(&h.CAFile)},
 	}
 }
 

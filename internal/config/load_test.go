@@ -95,6 +95,7 @@ func TestDefaults(t *testing.T) {
 		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
 		Cache:      CacheConfig{TTL: time.Hour},
 		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: Auto},
+		PolicyHook: PolicyHookConfig{Methods: []string{"tools/call", "prompts/get", "resources/read"}, Arguments: "none", Timeout: time.Second, OnError: "deny", Cache: 1000},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("defaults:\n%+v\nwant\n%+v", c, want)

@@ -97,6 +97,7 @@ security.address_rate_limit = 1000
 security.rate_limiting = "on"
 security.api_keys_enabled = true
 tracing.endpoint = "http://127.0.0.1:1"
+policy_hook.url = "http://127.0.0.1:1"
 audit.enabled = true
 audit.file = %q
 [security.jwt]

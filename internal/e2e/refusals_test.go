@@ -66,6 +66,8 @@ type refusal struct {
 	ofKey   string       // configuration of that key
 	at      string       // the endpoint of several servers, of which default is one: /mcp or /groups/g; empty: the server is alone
 	before  func(r *rig) // makes the reason true
+	hook    string       // answer of a decision point that is asked about each request; empty: there is none
+	results bool         // it permits requests, and the answer is that about results
 	// unopened means that no session can be opened.
 	unopened bool
 }
@@ -123,8 +125,13 @@ var refusals = map[string]refusal{
 		asked: mergedAsked, rows: "tool_not_found invalid_params", policy: "access", counter: []string{"dragoman_access_total", "what", "refused", "server", proxy.GroupTarget("g")}},
 	"scopes of a group": {at: "/groups/g", config: "[groups.g]\nscopes = [\"x\"]\n", key: true, unopened: true, only: "modern",
 		asked: mergedAsked, rows: "insufficient_scope", policy: "scopes", counter: []string{"dragoman_scope_refusals_total"}},
-	"arguments":      {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "/", rows: "arguments_invalid", policy: "schema"},
-	"rest arguments": {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "rest", rows: "arguments_invalid", policy: "schema"},
+	"policy hook": {hook: denyAnswer, asked: allAsked, rows: "policy_denied", policy: "policy_hook", counter: []string{"dragoman_policy_hook_answers_total", "answer", "denied"}},
+	"result":      {hook: `{"result":{"allow":false}}`, results: true, asked: allAsked[:1], rows: "policy_denied", policy: "policy_hook", counter: []string{"dragoman_policy_hook_answers_total", "phase", "result", "answer", "denied"}},
+	"policy hook that is away": {config: "[policy_hook]\nurl = \"http://127.0.0.1:1\"\n", asked: allAsked[:3], rows: "policy_unavailable", policy: "policy_hook",
+		counter: []string{"dragoman_policy_hook_answers_total", "answer", "failed"}},
+	"policy hook at several": {at: "/mcp", hook: denyAnswer, asked: mergedAsked, rows: "policy_denied", policy: "policy_hook", counter: []string{"dragoman_policy_hook_answers_total", "answer", "denied"}},
+	"arguments":              {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "/", rows: "arguments_invalid", policy: "schema"},
+	"rest arguments":         {asked: []asked{{"tools/call", `"name":"strict","arguments":{}`}}, only: "rest", rows: "arguments_invalid", policy: "schema"},
 }
 
 // A refusal is a refusal everywhere, whichever way the request came: in the audit trail, in the counter of its policy and
@@ -153,7 +160,7 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			if c.at != "" {
 				beside = strings.Replace(newUpstream(t, "legacy").toml(""), "default", "other", 1)
 			}
-			r := startRig(t, audit+spans.toml("")+u.toml("")+beside+c.config, true)
+			r := startRig(t, audit+spans.toml("")+u.toml("")+beside+c.config+c.decider(t), true)
 			if c.key {
 				r = r.as(key["ci"])
 			}
@@ -180,6 +187,19 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// decider returns the configuration of the decision point of a case, if it has one.
+func (c *refusal) decider(t *testing.T) string {
+	if c.hook == "" {
+		return ""
+	}
+	return newDecider(t, func(in hookInput) string {
+		if c.results && in.Phase == "request" {
+			return permitAnswer
+		}
+		return c.hook
+	}).toml("methods = [\"tools/call\", \"prompts/get\", \"resources/read\", \"completion/complete\"]\nresults = " + fmt.Sprint(c.results) + "\n")
 }
 
 // check makes a request that is refused, and compares what is recorded before and after.

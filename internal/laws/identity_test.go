@@ -20,6 +20,7 @@ var byPrincipal = map[string]string{
 	"internal/app/identity.go":    "makes it",
 	"policies/access/":            "makes it; rights",
 	"policies/cache/cache.go":     "the size of a key",
+	"policies/hook/question.go":   "a decision point knows principals; its answer is about what it was told",
 	"policies/idempotency/":       "hashes the parts of an identity",
 	"policies/limits/":            "rates and limits",
 	"policies/telemetry/":         "logs",

@@ -264,6 +264,9 @@ func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span) error {
 		return unknown(ex, k, name)
 	}
 	if renamed {
+		if ex.PublicName == nil {
+			ex.PublicName = name
+		}
 		m.Replace(s, wire.AppendText(nil, own))
 		if _, err := m.Settle(nil); err != nil {
 			return proxy.Errf(proxy.Internal, "a renamed request is no message: %w", err)

@@ -16,8 +16,8 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/policies/internal/policytest"
 	"dragoman/policies"
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 

@@ -110,6 +110,20 @@ func (t *Tracing) Ask(at Peer) proxy.Policy {
 	}
 }
 
+// Decide begins the client span of a question to the policy hook, below the span of its request, and returns it as the question carries it.
+// end is called with the outcome.
+func (t *Tracing) Decide(of *proxy.Trace, phase string) (own *proxy.Trace, end func(outcome string)) {
+	ctx := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(extracted(of)).WithRemote(false))
+	ctx, span := t.tracer.Start(ctx, "policy_hook "+phase, t.client...)
+	return spanTrace(ctx, nil), func(outcome string) {
+		span.SetAttributes(outcomeKey.String(outcome))
+		if outcome == "failed" {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
+
 // incomingTraces returns the trace context of a request, and that of the HTTP request if it is another; nil: none. An
 // exchange that was made to serve another one has its trace already. Baggage is that of the message if the message has a
 // parent or baggage, else that of the HTTP request.

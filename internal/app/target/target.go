@@ -26,6 +26,7 @@ import (
 	"dragoman/policies/access"
 	"dragoman/policies/cache"
 	"dragoman/policies/health"
+	"dragoman/policies/hook"
 	"dragoman/policies/limits"
 	"dragoman/policies/resilience"
 	"dragoman/policies/telemetry"
@@ -109,6 +110,25 @@ func (t *Target) recorded(r *health.Report) {
 	}
 }
 
+// annotations returns those of a tool, a JSON object, as the catalogue has them; nil if it does not know the tool.
+func (t *Target) annotations(tool []byte) []byte {
+	if t == nil || t.lists == nil {
+		return nil
+	}
+	known := t.lists.Catalogue().Snapshot().Server(t.Name())
+	if known == nil || known.Lists[catalogue.Tools] == nil {
+		return nil
+	}
+	for _, item := range known.Lists[catalogue.Tools].Items {
+		if item.Key == string(tool) {
+			if says := wire.Get(item.Raw, wire.Whole(item.Raw), "annotations"); says.IsObject(item.Raw) {
+				return says.Of(item.Raw)
+			}
+		}
+	}
+	return nil
+}
+
 // do handles a request, for the fallback of another target.
 func (t *Target) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if t == nil {
@@ -179,6 +199,8 @@ type Builder struct {
 	Filtered *prometheus.CounterVec
 	// Scopes says which scopes notices need; nil: none.
 	Scopes *access.ScopePolicy
+	// Hook asks a decision point about requests; nil: there is none.
+	Hook *hook.Hook
 	// Tracing makes client spans; nil: tracing is off.
 	Tracing *telemetry.Tracing
 	// Current finds the target of a name in the generation that serves.
@@ -261,7 +283,8 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 	if u.client != nil { // its tokens may become invalid before they expire
 		reauthorize = resilience.Reauthorize(u.client.Dropped)
 	}
-	all := append([]proxy.Policy{filter.Policy(), rates, b.Cache.Policy(up.Name)}, failures...)
+	asks := b.Hook.Policy(up.Name, func(tool []byte) []byte { return b.Current(up.Name).annotations(tool) })
+	all := append([]proxy.Policy{filter.Policy(), rates, asks, b.Cache.Policy(up.Name)}, failures...)
 	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision), u.Hide.Policy), nil
 }
 

@@ -256,18 +256,38 @@ func Proxy(at *string) Field {
 // Link returns the field of an https URL, or an http URL on the loopback: what is sent there is secret, or decides who
 // is let in.
 func Link(at *string) Field {
-	return parsed{at: at, notation: urlNotation("an https URL, or an http one on the loopback", webPattern), parse: func(v value.Literal) (string, error) {
-		text, ok := v.PlainText()
-		u, err := url.Parse(text)
-		switch {
-		case ok && text == "":
-		case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || value.HasControl(text):
-			return "", value.Problemf("%s is not a URL", v.Show())
-		case u.Scheme != "https" && (u.Scheme != "http" || !proxy.IsLoopbackHost(u.Hostname())):
-			return "", value.Problemf("%s is not https, and not on this machine", v.Show())
-		}
-		return text, nil
-	}}
+	return parsed{at: at, notation: urlNotation("an https URL, or an http one on the loopback", webPattern), parse: parseLink}
+}
+
+func parseLink(v value.Literal) (string, error) {
+	text, ok := v.PlainText()
+	u, err := url.Parse(text)
+	switch {
+	case ok && text == "":
+	case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || value.HasControl(text):
+		return "", value.Problemf("%s is not a URL", v.Show())
+	case u.Scheme != "https" && (u.Scheme != "http" || !proxy.IsLoopbackHost(u.Hostname())):
+		return "", value.Problemf("%s is not https, and not on this machine", v.Show())
+	}
+	return text, nil
+}
+
+// Decision returns the field of the address of a decision point: that of [Link], or unix:/PATH with, behind another colon, the path of the
+// resource there.
+func Decision(at *string) Field {
+	return parsed{at: at, notation: urlNotation(`an https URL, an http one on the loopback, or "unix:/path/to.sock:/v1/data/…"`, webPattern+"|^unix:."),
+		parse: func(v value.Literal) (string, error) {
+			text, _ := v.PlainText()
+			path, unix := strings.CutPrefix(text, value.UnixScheme)
+			if !unix {
+				return parseLink(v)
+			}
+			socket, resource, _ := strings.Cut(SocketPath(path), ":")
+			if resource != "" && !strings.HasPrefix(resource, "/") {
+				return "", &value.Problem{What: "has no path of a resource behind the socket's", Fix: `write "unix:/path/to.sock:/v1/data/…"`}
+			}
+			return text, checkUnix(socket)
+		}}
 }
 
 // parseWeb returns the text of an http or https URL and the URL itself, which has no parts if the text is empty. The

@@ -35,6 +35,8 @@ var Tables = map[string]Table{
 	"tls":                            {Doc: "TLS of the main listener, and client certificates."},
 	config.TracingHeadersKey:         {Doc: "Headers of every request to the collector."},
 	"tracing":                        {Doc: "Spans of requests, and the OpenTelemetry collector that they are sent to."},
+	"policy_hook":                    {Doc: "A decision point that is asked about requests, and about their results."},
+	config.HookHeadersKey:            {Doc: "Headers of every question to it."},
 	"monitoring":                     {Doc: "Metrics and health checks."},
 	config.DependenciesKey:           {Doc: "Services that this one depends on, besides its upstreams. Other keys of an entry are ignored.", Names: `.`},
 	config.UpstreamsKey:              {Doc: "The servers, each under a name.", Names: config.UpstreamName.String()},
