@@ -187,7 +187,7 @@ func TestRulesErrorCode(t *testing.T) {
 			if !slices.Contains(proxy.EnvelopeCodes(), proxy.EnvelopeCode(code)) {
 				t.Errorf("%s: %s", fault.Name, a.body)
 			}
-			if want := proxy.EnvelopeCode(code).Status(); a.status != want && !(code == "INVALID_ARGUMENTS" && a.status == fault.Status && a.status > 400 && a.status < 500) {
+			if want := proxy.EnvelopeCode(code).Status(); a.status != want && !(code == "INVALID_ARGUMENTS" && a.status == fault.RESTStatus() && a.status > 400 && a.status < 500) {
 				t.Errorf("%s: %d %s, want %d", fault.Name, a.status, code, want)
 			}
 		}

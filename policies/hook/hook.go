@@ -53,7 +53,7 @@ func New(opt Options) *Hook {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	opt.Arguments.Value, opt.Arguments.Bytes = maxContent, maxContent
+	opt.Arguments.Value, opt.Arguments.Bytes = maxText, maxShown
 	return &Hook{opt: opt, known: newAnswers(opt.Cache)}
 }
 

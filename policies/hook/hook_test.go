@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,5 +182,42 @@ func TestUnasked(t *testing.T) {
 		ex := r.exchange(aCall)
 		change(ex)
 		r.wants(policytest.Drain(r.do(ex)), "policy_denied", 0, 0)
+	}
+}
+
+// A question has a span if its request has one, and carries it.
+func TestSpans(t *testing.T) {
+	of, own := &proxy.Trace{Parent: "00-of"}, &proxy.Trace{Parent: "00-own"}
+	for _, c := range []struct {
+		of     *proxy.Trace
+		answer string
+		err    error
+		want   []string
+	}{
+		{of, `{"result":true}`, nil, []string{"request", "allowed"}},
+		{of, `{"result":false}`, nil, []string{"request", "denied"}},
+		{of, ``, errors.New("away"), []string{"request", "failed"}},
+		{nil, `{"result":true}`, nil, nil},
+	} {
+		var spans []string
+		r := newRig(t, Options{Span: func(parent *proxy.Trace, phase string) (*proxy.Trace, func(string)) {
+			if parent != of {
+				t.Errorf("the parent is %+v", parent)
+			}
+			spans = append(spans, phase)
+			return own, func(outcome string) { spans = append(spans, outcome) }
+		}})
+		r.answer = func(ctx context.Context, _ string) (string, error) {
+			if got := proxy.TraceIn(ctx); (got == own) != (c.of != nil) {
+				t.Errorf("the question carries %+v", got)
+			}
+			return c.answer, c.err
+		}
+		ex := r.exchange(aCall)
+		ex.Trace = c.of
+		_ = policytest.Drain(r.do(ex))
+		if !slices.Equal(spans, c.want) {
+			t.Errorf("%s: %v, want %v", c.answer, spans, c.want)
+		}
 	}
 }

@@ -19,8 +19,10 @@ const (
 	maxIdentity    = 1 << 10 // of the principal, and of each of some other texts
 	maxScopes      = 4 << 10
 	maxAnnotations = 2 << 10
-	maxContent     = 20 << 10 // of the arguments, and of the result
-	maxRead        = 1 << 20  // of either as it came; of a larger one nothing is shown
+	maxText        = 8 << 10  // of a text in the arguments or the result, without escapes
+	maxShown       = 11 << 10 // of either, from which on nothing more is shown
+	maxContent     = 20 << 10 // of either, by which a last text and escapes may exceed that; beyond it nothing at all is shown
+	maxRead        = 1 << 20  // of either as it came; likewise
 )
 
 // question is what is asked about a request and its result.

@@ -9,6 +9,7 @@ import (
 	"dragoman/policies"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // A question says who asks for what, of which server, and no more than was chosen.
@@ -126,5 +127,35 @@ func TestLongAnnotations(t *testing.T) {
 		if !json.Valid(b.text) || !strings.Contains(string(b.text), want) {
 			t.Errorf("%d: %.300s", size, b.text)
 		}
+	}
+}
+
+// The bounds of what is shown hold to the byte.
+func TestBoundsOfContent(t *testing.T) {
+	h := New(Options{Arguments: policies.Arguments{What: policies.ArgumentsFull}})
+	shown := func(value string) (string, bool) {
+		raw := []byte(`{"pad":"` + strings.Repeat("p", maxRead) + `","a":` + value + `}`)
+		b, cut := h.shown("a", "keys", raw, wire.Get(raw, wire.Whole(raw), "a"))
+		return string(b), cut
+	}
+	for _, n := range []int{maxText, maxText + 1} {
+		got, cut := shown(`"` + strings.Repeat("x", n) + `"`)
+		if want := `,"a":"` + strings.Repeat("x", maxText) + map[bool]string{true: "…", false: ""}[cut] + `"`; got != want || cut != (n > maxText) {
+			t.Errorf("a text of %d: %d bytes, cut: %v", n, len(got), cut)
+		}
+	}
+	escapes := strings.Repeat(`\u0001`, (maxContent-len(`,"a":""`))/6) // each has six bytes when it is shown, too
+	for _, n := range []int{maxContent, maxContent + 1} {
+		got, cut := shown(`"` + escapes + strings.Repeat("x", n-len(`,"a":""`)-len(escapes)) + `"`)
+		if cut != (n > maxContent) || !cut && len(got) != n || cut && got != `,"a":"[cut]"` {
+			t.Errorf("%d bytes with escapes: %d, cut: %v", n, len(got), cut)
+		}
+	}
+	numbers := "[" + strings.Repeat("1,", maxRead/2-2) + "11]"
+	if got, cut := shown(numbers); len(numbers) != maxRead || !strings.HasPrefix(got, `,"a":[1,1,`) || !strings.HasSuffix(got, `,1,"[cut]"]`) || len(got) < maxShown || !cut {
+		t.Errorf("%d bytes of %d, cut: %v", len(got), len(numbers), cut)
+	}
+	if got, cut := shown(numbers[:maxRead-1] + " ]"); got != `,"a":"[cut]"` || !cut {
+		t.Errorf("%.100s, cut: %v", got, cut)
 	}
 }
