@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint browser opa vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -58,6 +58,10 @@ LABS := bench/lab conformance/beside
 
 browser: ## pages of other origins in a real Chromium, which is not installed for it
 	@go test -count=1 -v -run 'TestChromium$$' ./internal/e2e -browser
+
+opa: ## the policy hook at a real Open Policy Agent, which is built first (three minutes)
+	conformance/opa/setup.sh
+	@go test -count=1 -run 'TestOpenPolicyAgent$$' ./internal/e2e -opa $(CURDIR)/conformance/opa/.bin/opa
 
 # Go's test cache does not know the files that the laws read.
 laws: ## the tests about the repository: imports, sizes, documents, rules
