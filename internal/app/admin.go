@@ -11,9 +11,9 @@ import (
 
 	"dragoman/adapters/admin"
 	"dragoman/adapters/httpd/httpserver"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/service"
 	"dragoman/internal/app/logging"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
@@ -37,13 +37,13 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 			line.Msg("everybody who reaches the admin listener sees health and metrics; /config, /loglevel and profiles are refused there without " + config.AllowRemoteKey)
 		}
 	}
+	now := &g.App.Current
 	gate := access.Origin(access.OriginOptions{Loopback: c.Loopback()})
-	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: gateway(mcphttp.Refuse, gate), Answered: g.recordRefusal,
+	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: gateway(registry.RefuseHead, gate, registry.Gate(func() proxy.Gate { return now.Load().identity.operators })), Answered: g.recordRefusal,
 		Refused: admin.Refused, NotFound: admin.NotFound, MethodNotAllowed: admin.MethodNotAllowed}})
 	if err != nil {
 		return nil, err
 	}
-	now := &g.App.Current
 	opt := admin.Options{Service: fmt.Sprintf("%s, dragoman %s", g.Cfg.Service.Name, ReadVersion().Version), Levels: levels{g.App},
 		Ready: func() admin.Readiness { return now.Load().Readiness() },
 		Config: func(to io.Writer, asJSON bool) error {
@@ -63,6 +63,7 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 		opt.Metrics = g.Metrics
 	}
 	admin.Register(srv, opt)
+	g.registry.Register(srv)
 	return srv, nil
 }
 

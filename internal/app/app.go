@@ -16,6 +16,7 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/internal/app/component"
 	"dragoman/internal/app/logging"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/policies/access"
@@ -36,6 +37,7 @@ type App struct {
 
 	logDropped  func() uint64                     // lines of the log that were dropped
 	rehearsal   bool                              // nothing is started
+	registry    *registry.Registry                // of servers that are registered at run time
 	noteRequest func()                            // called for each request; nil: not called
 	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
 	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
@@ -53,6 +55,7 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	metrics := prometheus.NewRegistry()
 	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
+	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: func() *target.Set { return a.Current.Load().Targets }})
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
 		a.logDropped = out.Out.Dropped
@@ -82,6 +85,7 @@ func (a *App) Close() {
 	a.level.Close()
 	a.Retiring.Wait() // components of earlier generations
 	a.Current.Load().components.Close()
+	a.registry.Close()
 }
 
 // Generation is everything that is made from one configuration. Components may be handed over to the next one, see
@@ -161,7 +165,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}

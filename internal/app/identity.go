@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/oauth"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/config"
 	"dragoman/policies/access"
 	"dragoman/proxy"
@@ -21,10 +22,21 @@ type identity struct {
 	forward proxy.Gate            // nil: no headers of clients are forwarded
 	scopes  *access.ScopePolicy   // nil: nothing needs scopes
 	keys    *oauth.Keys           // of the issuer of tokens; nil: tokens are not accepted
+	tokens  access.Tokens         // verifies them; likewise
+
+	operators proxy.Gate // of the API of registered servers; nil: nobody may call it
 }
 
 // buildIdentity makes the gates and policies that identify callers.
 func buildIdentity(set *component.Set, c *config.Config, log zerolog.Logger) (id identity, err error) {
+	if id, err = buildCallers(set, c, log); err == nil {
+		id.operators, err = registry.Operators(c, id.tokens, set.Registerer(), log)
+	}
+	return id, err
+}
+
+// buildCallers makes those of the main listener.
+func buildCallers(set *component.Set, c *config.Config, log zerolog.Logger) (id identity, err error) {
 	names := forwardedHeaders(c)
 	if id.forward, err = component.Get(set, "carried headers", names, component.Spec[proxy.Gate]{Build: func(reg prometheus.Registerer) (proxy.Gate, error) {
 		return access.ForwardHeaders(access.ForwardOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
@@ -51,7 +63,7 @@ func buildIdentity(set *component.Set, c *config.Config, log zerolog.Logger) (id
 		if err != nil {
 			return id, err
 		}
-		opt.Tokens = verifier
+		opt.Tokens, id.tokens = verifier, verifier
 	}
 	authenticator, err := access.NewAuthenticator(opt)
 	if err != nil {

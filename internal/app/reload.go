@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/merge"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/proxy"
@@ -25,7 +26,7 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 	if trail := before.telemetry.audit; trail != nil {
 		trail.Reopen() // another program may have rotated the file
 	}
-	held, err := a.replace(ctx, srv, before)
+	held, err := a.replace(ctx, srv, before, "")
 	switch {
 	case errors.Is(err, errUnchanged) && len(held) > 0: // which is said below
 		outcome = ReloadUnchanged
@@ -52,16 +53,32 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 	return outcome
 }
 
+// register makes the generation of a change of the registered servers.
+func (a *App) register(ctx context.Context, srv *httpserver.Server, c registry.Change) {
+	_, err := a.replace(ctx, srv, a.Current.Load(), c.Cut)
+	if errors.Is(err, errUnchanged) {
+		err = nil
+	}
+	if err != nil {
+		a.Log.Error().Err(err).Msg("a change of the registered servers is refused; the servers stay as they were")
+	}
+	c.Done <- err
+}
+
 var errUnchanged = errors.New("nothing has changed")
 
-// replace builds and activates the generation of the configuration as it is now. held names the changed keys that need
-// a restart.
-func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation) (held []string, err error) {
+// replace builds and activates the generation of the configuration as it is now, with the registered servers. held names the changed keys that
+// need a restart. The requests of a server that is cut end at once; empty: those of all may go on.
+func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation, cut string) (held []string, err error) {
 	cfg, err := before.Cfg.Again()
 	if err != nil {
 		return nil, err
 	}
 	held = cfg.Hold(before.Cfg)
+	a.registry.Open(cfg)
+	if cfg, err = a.registry.With(ctx, cfg); err != nil {
+		return held, err
+	}
 	if cfg.Same(before.Cfg) {
 		return held, errUnchanged
 	}
@@ -82,7 +99,7 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	warn(cfg, a.Log)
 	g.Probe(ctx, make(chan error, len(g.Targets.Fresh)))
 	moved := g.moved(before)
-	a.Retiring.Go(func() { a.retire(g.Cfg.DrainTimeout, left, moved) })
+	a.Retiring.Go(func() { a.retire(before, left, moved, cut) })
 	return held, nil
 }
 
@@ -125,17 +142,30 @@ func retireSessions(ctx context.Context, all []*proxy.Session) {
 	}
 }
 
+// errCut is the error of a request that ran when its server was to end. Servers may take their time over the end of a session.
+var errCut = proxy.Errf(proxy.Lost, "the server was disconnected, or its configuration has changed, before it answered")
+
 // retire closes the components that a new generation does not use. It waits for the requests that run at replaced
-// upstreams, and in sessions whose endpoint something else serves, until limit has passed, or until the proxy drains.
-func (a *App) retire(limit time.Duration, left component.Left, moved []*proxy.Session) {
-	ctx, cancel := context.WithTimeout(a.draining, limit)
+// upstreams, and in sessions whose endpoint something else serves, until limit has passed, or until the proxy drains. It does not wait for
+// those of the upstream that is cut.
+func (a *App) retire(before *Generation, left component.Left, moved []*proxy.Session, cut string) {
+	ctx, cancel := context.WithTimeout(a.draining, a.Current.Load().Cfg.DrainTimeout)
 	defer cancel()
 	replaced := component.Values[*target.Upstream](left)
 	var waits sync.WaitGroup
+	over, end := context.WithCancel(ctx)
+	end()
 	for _, u := range replaced {
 		waits.Go(func() {
+			ctx, is := ctx, u.Name() == cut
+			if is {
+				ctx = over
+			}
 			if err := u.Retire(ctx); err != nil {
-				a.Log.Warn().Str("upstream", u.Name()).Msg("not everything that ran there ended in time")
+				if !is {
+					a.Log.Warn().Str("upstream", u.Name()).Msg("not everything that ran there ended in time")
+				}
+				before.Targets.Named(u.Name()).Monitor.Cut(errCut)
 			}
 		})
 	}

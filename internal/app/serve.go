@@ -40,7 +40,13 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one%s", err, privileged(err))
 	}
 	defer ln.Close() // Serve closes it; this is for errors before that
-	g, err := newApp(log, out).open(cfg, cfg.Upstreams)
+	a := newApp(log, out)
+	a.registry.Open(cfg)
+	if cfg, err = a.registry.With(ctx, cfg); err != nil {
+		a.registry.Close()
+		return err
+	}
+	g, err := a.open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
 	}
@@ -68,6 +74,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	if err != nil {
 		return err
 	}
+	g.registry.Listens(ln, opsLn)
 	banner(out.Out, cfg, ln.Addr(), opsLn, log)
 	go g.watchState(ctx)
 	go func() { failed <- clients.Serve(ln) }() // ends with Shutdown
@@ -112,6 +119,8 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 			a.Reload(ctx, srv, "SIGHUP")
 		case <-changed:
 			a.Reload(ctx, srv, "a file has changed")
+		case c := <-a.registry.Changes():
+			a.register(ctx, srv, c)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -18,32 +17,23 @@ const (
 	anonymousNever    = "never"
 	AnonymousLoopback = "loopback"
 	keysFileKey       = "security.api_keys_file"
-	jwtTable          = "security.jwt."
 )
 
 func newAPIKey(name string) (*APIKey, error) {
-	if !KeyName.MatchString(name) || len(name) > maxName {
-		return nil, &value.Problem{What: value.Quote(value.Shorten(name)) + " is not a name for an API key", Fix: "use at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first"}
+	if err := checkKeyName(name); err != nil {
+		return nil, err
 	}
 	return &APIKey{Name: name}, nil
 }
 
 func apiKeyParts(k *APIKey) []setting {
 	return []setting{
-		{key: "hashes", doc: "SHA-256 hashes of the keys", field: field.List{At: &k.Hashes, Check: checkHash, What: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, Least: 1, Most: maxScope}},
+		{key: "hashes", doc: "SHA-256 hashes of the keys", field: hashList(&k.Hashes)},
 		{key: scopesKey, doc: "scopes of the keys", field: field.List{At: &k.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope}},
 		{key: "expires", doc: "when the keys expire", field: field.Time{At: &k.Expires}},
 		{key: "principal", doc: "principal of the caller; default: the name of the entry", field: field.Text{At: &k.Principal, Most: 4 * maxName, What: "text", Empty: true}},
 		{key: "rate_limit", std: "0", doc: "most requests of the principal in a minute, in the place of security.rate_limit", field: field.Int{At: &k.Rate, Least: 1, Most: math.MaxInt32, Zero: "that of all clients"}},
 	}
-}
-
-func checkHash(item string) error {
-	digits, ok := strings.CutPrefix(item, "sha256:")
-	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != 32 { // not repeated: it may be the key itself
-		return &value.Problem{What: "is not a hash (it is not shown)", Fix: "write \"sha256:\" and 64 hexadecimal digits; `dragoman key hash` makes it of a key"}
-	}
-	return nil
 }
 
 func checkAlgorithm(item string) error {

@@ -26,6 +26,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
+	l.cfg.checkAggregator(l.fail)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
 	l.checkRoots(l.cfg.PolicyHook.CAFile, hookCAKey)
 	standard := new(Upstream).keys()
@@ -443,7 +444,7 @@ func (l *loader) checkServe(opt LoadOptions) {
 	}
 	add := func(key, what, fix string) { l.fail(key, c.Source(key), what, fix) }
 	switch {
-	case len(c.Upstreams) > 0 || l.reported(UpstreamsKey) || opt.File == "": // without a file, the command says what is missing
+	case len(c.Upstreams) > 0 || c.Aggregator.On() || l.reported(UpstreamsKey) || opt.File == "": // without a file, the command says what is missing
 	case opt.For&OnServe != 0:
 		add(UpstreamsKey, noUpstream+", there is nothing to serve", fixNoUpstream)
 	default:

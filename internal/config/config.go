@@ -99,6 +99,8 @@ type Config struct {
 	Listing ListingConfig
 	// Catalogue says where what servers offer is kept over a restart.
 	Catalogue CatalogueConfig
+	// Aggregator concerns servers that are registered while Dragoman runs.
+	Aggregator AggregatorConfig
 	// Groups are named subsets of the servers, in the order in which they were named.
 	Groups []*Group
 	// Upstreams are the MCP servers, in the order in which they were named;
@@ -119,6 +121,7 @@ type Origin struct {
 	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
 	Warnings []string
 
+	base        *Config                 // without registered servers; nil: it has none
 	sources     map[string]value.Source // by cell
 	secretFiles []string                // files that secrets were read from
 }

@@ -189,6 +189,7 @@ const (
 	scopesKey         = "scopes"
 	toolsKey          = "tools"
 	tlsTable          = "tls."
+	jwtTable          = "security.jwt."
 	TracingHeadersKey = "tracing.headers"
 	groupsKey         = "groups"
 	cataloguePathKey  = "catalogue.path"

@@ -27,6 +27,12 @@ type Upstream struct {
 	// Transport is auto (default), http, sse or rest for an http URL, auto or stdio for a command or a socket.
 	Transport string
 
+	// Registration is the id of a server that was registered while Dragoman ran; "": it is one of the configuration. Such a
+	// server is reached at addresses only that [AggregatorConfig] allows.
+	Registration string
+	// Disconnected means that the server is registered, but not to be connected.
+	Disconnected bool
+
 	ProtocolConfig
 	HTTPConfig
 	ProcessConfig

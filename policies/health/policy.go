@@ -184,6 +184,19 @@ func (c *watched) failed(err error) {
 	c.end(v, err)
 }
 
+// Cut cancels the calls that have no response yet, with a cause.
+func (h *Monitor) Cut(cause error) {
+	h.mu.Lock()
+	var all []proxy.Ticket
+	for c := range h.calls.All() {
+		all = append(all, c.ex.Ticket())
+	}
+	h.mu.Unlock()
+	for _, call := range all {
+		call.Cancel(cause)
+	}
+}
+
 func (c *watched) end(v verdict, err error) {
 	if c.over {
 		return

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -74,7 +76,7 @@ func (h *Host) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.ConnectTimeout)
 	defer cancel()
 	addr := cmp.Or(h.dial.proxy, h.dial.addr)
-	raw, err := (&net.Dialer{Control: netpoll.LoopbackControl}).DialContext(ctx, h.dial.network, addr)
+	raw, err := (&net.Dialer{Control: h.control}).DialContext(ctx, h.dial.network, addr)
 	if err != nil {
 		return nil, &DialError{Addr: addr, Err: err}
 	}
@@ -85,6 +87,20 @@ func (h *Host) connect(ctx context.Context) (*conn, error) {
 		return nil, &DialError{Addr: addr, Err: err}
 	}
 	return newConn(h, nc, sock), nil
+}
+
+// control prepares a socket for an address, if it may be used. It is a Control function of net.Dialer.
+func (h *Host) control(network, address string, raw syscall.RawConn) error {
+	if h.opts.Refuse != nil && h.dial.network != "unix" {
+		to, err := netip.ParseAddrPort(address)
+		if err == nil {
+			err = h.opts.Refuse(to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return netpoll.LoopbackControl(network, address, raw)
 }
 
 // secure opens the tunnel through the proxy and does the TLS handshake, where there are any.

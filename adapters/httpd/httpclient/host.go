@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -43,6 +44,10 @@ type HostOptions struct {
 	Credentials Credentials
 	// Secrets are values besides these that Hide hides, those of Headers included.
 	Secrets *redact.Secrets
+
+	// Refuse, if not nil, judges the address of each connection before it is made, after names are resolved: with a proxy the proxy's. Its
+	// error is that of the connection. A Unix socket is not judged.
+	Refuse func(to netip.AddrPort) error
 
 	ConnectTimeout time.Duration // for a usable connection, proxy and TLS included; 10 s
 	WriteTimeout   time.Duration // for each write of up to 256 KiB; at most twice as long; 30 s

@@ -36,6 +36,8 @@ type Server struct {
 	Origin []byte
 	// Instance is another number when the server was configured anew. It is then asked anew.
 	Instance uint64
+	// Left means that nothing is sent to the server, and that its lists are not shown.
+	Left bool
 	// Sleeps means that the server is a process that ends when it is idle. It is not woken to be asked whether its lists have changed.
 	Sleeps bool
 	// Do serves an exchange of Dragoman's own at the server, which no rule for callers judges.
@@ -127,6 +129,10 @@ func (r *Refresher) SetServers(servers []Server) {
 	for i := range servers {
 		s := &servers[i]
 		former := before[s.Name]
+		if s.Left {
+			r.leave(s.Name, former)
+			continue
+		}
 		if former != nil && former.server.Load().Instance == s.Instance {
 			former.server.Store(s)
 			r.readers[s.Name] = former
@@ -147,6 +153,22 @@ func (r *Refresher) SetServers(servers []Server) {
 		gone.stop()
 	}
 	r.apart.Store(apart(r.readers))
+}
+
+// leave leaves a server out, whose former reader ends; nil: it has none.
+func (r *Refresher) leave(name string, former *reader) {
+	r.opt.Catalogue.SetPresence(name, catalogue.Out)
+	if former == nil {
+		return
+	}
+	r.work.Spawn(func() {
+		<-former.done
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.readers[name] == nil { // it may just have come to the end of its lists
+			r.opt.Catalogue.SetPresence(name, catalogue.Out)
+		}
+	})
 }
 
 // apart returns the readers of servers that do not show all clients the same; nil: there are none.

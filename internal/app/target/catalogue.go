@@ -51,6 +51,16 @@ func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
 	}})
 }
 
+// OpenRegistry opens the store of the servers that are registered, beside the catalogue. The caller closes it, if it is an io.Closer.
+func OpenRegistry(c *config.Config) (catalogue.Registry, error) {
+	if c.Catalogue.Path == config.InMemory {
+		return &catalogue.MemoryRegistry{}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	return openStore(ctx, c)
+}
+
 // openStored opens the catalogue of a file.
 func openStored(ctx context.Context, c *config.Config, opt catalogue.Options) (*catalogue.Catalogue, error) {
 	store, err := openStore(ctx, c)
@@ -66,7 +76,7 @@ func openStored(ctx context.Context, c *config.Config, opt catalogue.Options) (*
 }
 
 // openStore opens the file of the catalogue, which it makes if there is none.
-func openStore(ctx context.Context, c *config.Config) (catalogue.Store, error) {
+func openStore(ctx context.Context, c *config.Config) (*sqlite.Store, error) {
 	path := c.Catalogue.Path
 	if path == "" {
 		dir, err := stateDir(os.Getenv)

@@ -65,7 +65,7 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 		routes = append(routes, t.route(one.Name()))
 	}
 	all := endpoints(b.Config)
-	if len(all) == 0 {
+	if len(all) == 0 && !b.Config.Aggregator.On() {
 		return proxy.NewTable(unnamed, routes...), nil
 	}
 	if err := b.refresher(t, all); err != nil {
@@ -128,7 +128,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
 	var servers []lists.Server
 	for _, one := range t.All {
-		if slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
+		if b.Config.Aggregator.On() || slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
 			one.lists = b.refreshing
 			servers = append(servers, one.listed(b.Components.Number(upstreamComponent(one.Name()))))
 		}
@@ -203,7 +203,7 @@ func (t *Target) modern(ctx context.Context) (bool, error) {
 
 // listed returns the target as what keeps the catalogue sees it: without the rules for callers.
 func (t *Target) listed(instance uint64) lists.Server {
-	s := lists.Server{Name: t.Name(), Instance: instance, Sleeps: t.settings.IdleExit > 0, Transport: "HTTP", Do: t.plain, Modern: t.modern, Dual: t.Dual}
+	s := lists.Server{Name: t.Name(), ID: t.settings.Registration, Left: t.settings.Disconnected, Instance: instance, Sleeps: t.settings.IdleExit > 0, Transport: "HTTP", Do: t.plain, Modern: t.modern, Dual: t.Dual}
 	at := t.settings.URL
 	if len(t.settings.Command) > 0 {
 		s.Transport, at = "STDIO", strings.Join(t.settings.Command, "\x00")

@@ -56,7 +56,12 @@ func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.C
 	}, Stage: component.Callers, Close: (*health.Monitor).Close})
 	if err == nil && b.Components.Fresh(name) {
 		b.Components.OnActivation(func() {
-			if u.Ready() { // it was probed before
+			switch {
+			case up.Disconnected:
+				r := monitor.Now()
+				b.Current(up.Name).recorded(&r)
+				return
+			case u.Ready(): // it was probed before
 				monitor.Tried(time.Now(), nil)
 			}
 			monitor.Start()

@@ -4,6 +4,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -141,7 +142,7 @@ func (t *Target) do(ex *proxy.Exchange) (proxy.Replies, error) {
 type Set struct {
 	// All holds the targets in the order of the configuration.
 	All []*Target
-	// Fresh holds the upstreams that no earlier generation had.
+	// Fresh holds the upstreams that no earlier generation had, but for those that are not to be connected.
 	Fresh []*Upstream
 	// Catalogue holds what the servers offer of which several are one; nil: there are none.
 	Catalogue *catalogue.Catalogue
@@ -209,6 +210,8 @@ type Builder struct {
 	Router *proxy.Router
 	// Rehearsal means that nothing is started.
 	Rehearsal bool
+	// Refuse judges the addresses of registered servers, see httpclient.HostOptions.
+	Refuse func(to netip.AddrPort) error
 
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
@@ -228,7 +231,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 			return nil, fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}
 		t.All, t.byName[up.Name] = append(t.All, one), one
-		if b.Components.Fresh(upstreamComponent(up.Name)) {
+		if b.Components.Fresh(upstreamComponent(up.Name)) && !up.Disconnected {
 			t.Fresh = append(t.Fresh, one.Upstream)
 		}
 	}
@@ -256,7 +259,18 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 		return nil, err
 	}
 	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, scopes: b.Scopes, cache: b.Cache,
-		plain: proxy.Chain(u.Do, monitor.Policy, u.Hide.Policy), settings: up}, nil
+		plain: proxy.Chain(u.Do, disconnected(up), monitor.Policy, u.Hide.Policy), settings: up}, nil
+}
+
+// disconnected returns the policy that sends nothing to a registered server that is not to be connected; nil for any other.
+func disconnected(up *config.Upstream) proxy.Policy {
+	if !up.Disconnected {
+		return nil
+	}
+	err := proxy.Errf(proxy.Unreachable, "the server %q is disconnected until an operator connects it", up.Name)
+	return func(proxy.Handler) proxy.Handler {
+		return func(*proxy.Exchange) (proxy.Replies, error) { return nil, err }
+	}
 }
 
 // policies returns the policies of one upstream, the outermost first.
@@ -284,7 +298,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 		reauthorize = resilience.Reauthorize(u.client.Dropped)
 	}
 	asks := b.Hook.Policy(up.Name, func(tool []byte) []byte { return b.Current(up.Name).annotations(tool) })
-	all := append([]proxy.Policy{filter.Policy(), rates, asks, b.Cache.Policy(up.Name)}, failures...)
+	all := append([]proxy.Policy{filter.Policy(), disconnected(up), rates, asks, b.Cache.Policy(up.Name)}, failures...)
 	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision), u.Hide.Policy), nil
 }
 

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -41,7 +42,11 @@ func (b *Builder) newHost(up *config.Upstream, token httpclient.Credentials) (*h
 	for _, x := range up.Forward {
 		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
 	}
-	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
+	var refuse func(netip.AddrPort) error
+	if up.Registration != "" {
+		refuse = b.Refuse
+	}
+	host, err := httpclient.NewHost(httpclient.HostOptions{Refuse: refuse, URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: b.Config.Limits.Header, Arrivals: b.Arrivals, Overrun: func(err error) {
 			b.Log.Warn().Str("upstream", up.Name).AnErr("cause", err).Msg("the server sends more at a time than limits.arriving_bytes allows; an answer or stream of it was given up")
 		}})

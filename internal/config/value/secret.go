@@ -38,6 +38,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(Hidden), nil }
 
 var plainVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// IsVariable reports whether a text is a name that "env:" can be followed by.
+func IsVariable(text string) bool { return plainVariable.MatchString(text) }
+
 // ResolveSecret replaces "env:NAME" and "file:/path" by the value that they refer to. lookup reads environment
 // variables. Errors name the reference, never the value.
 func ResolveSecret(text string, lookup func(string) (string, bool)) (string, error) {

@@ -1,0 +1,183 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-json"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/aggregator"
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/merge/names"
+	"dragoman/internal/app/target"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
+	"dragoman/policies/health"
+)
+
+// Register adds the API of registered servers to the admin listener.
+func (r *Registry) Register(s httpserver.Registrar) {
+	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
+		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
+		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
+			who := mcphttp.CallerOf(ctx)
+			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("registered servers")
+		}})
+}
+
+// servers returns all servers as the API shows them, by name.
+func (r *Registry) servers(tools bool) []aggregator.Server {
+	cfg, targets := r.opt.Config(), r.opt.Targets()
+	registered, left := r.registrations()
+	public := map[string]map[string]string{}
+	if tools {
+		public = publicTools(cfg, targets)
+	}
+	var all []aggregator.Server
+	for _, t := range targets.All {
+		s := aggregator.Server{ID: t.Name(), Name: t.Name(), Source: aggregator.Configuration, Transport: transportOf(cfg.Upstream(t.Name()))}
+		report := t.Monitor.Now()
+		s.Status, s.Failures, s.LastError, s.Took, s.CheckedAt = string(report.State), report.Failures, report.LastError, report.Took.Milliseconds(), instant(report.CheckedAt)
+		if report.State == health.Errored {
+			s.Error = report.LastError
+		}
+		s.HealthURL = value.RedactURL(cfg.Upstream(t.Name()).Health.CheckURL)
+		if of := catalogued(targets, t.Name()); of != nil {
+			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)
+			fill(&s, of, public[t.Name()], tools)
+		}
+		all = append(all, s)
+	}
+	for i := range registered {
+		all = describe(all, &registered[i], left[registered[i].Name])
+	}
+	slices.SortFunc(all, func(a, b aggregator.Server) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// describe adds what is registered of a server. One that is left out has no target.
+func describe(all []aggregator.Server, r *catalogue.Registration, left error) []aggregator.Server {
+	at := slices.IndexFunc(all, func(s aggregator.Server) bool { return s.Name == r.Name })
+	if left != nil || at < 0 {
+		all = append(all, aggregator.Server{Name: r.Name, Status: string(health.Errored)})
+		at = len(all) - 1
+		if left != nil {
+			all[at].Error = left.Error()
+		}
+		if errors.Is(left, config.ErrShadowed) || !r.Wanted {
+			all[at].Status = string(health.Disconnected)
+		}
+	}
+	s := &all[at]
+	s.ID, s.Source, s.Description, s.Transport, s.HealthURL, s.Disabled = r.ID, aggregator.Registered, r.Description, r.Transport, value.RedactURL(r.HealthURL), r.Disabled
+	s.Registered = instant(r.Registered)
+	if r.Connection != nil {
+		s.Connection = shown(r.Connection)
+	}
+	return all
+}
+
+// shown returns a connection without what may be secret: values of headers and variables that are no references, and what the query of an
+// address holds.
+func shown(connection []byte) (c map[string]any) {
+	if json.Unmarshal(connection, &c) != nil {
+		return nil
+	}
+	for key, of := range c {
+		switch of := of.(type) {
+		case map[string]any:
+			for name, text := range of {
+				if text, ok := text.(string); !ok || !config.OnlyReference(text) {
+					of[name] = value.Hidden
+				}
+			}
+		case string:
+			if key == "url" || key == "base_url" {
+				c[key] = value.RedactURL(of)
+			}
+		}
+	}
+	return c
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// transportOf returns the transport of an upstream in the words of seed 004.
+func transportOf(u *config.Upstream) string {
+	switch {
+	case len(u.Command) > 0:
+		return "STDIO"
+	case u.Transport == "sse":
+		return "SSE"
+	}
+	return "HTTP"
+}
+
+// catalogued returns what the catalogue has of a server; nil: nothing.
+func catalogued(targets *target.Set, name string) *catalogue.Server {
+	if targets.Catalogue == nil {
+		return nil
+	}
+	return targets.Catalogue.Snapshot().Server(name)
+}
+
+// fill adds the tools of a server. public has their names for clients.
+func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool) {
+	l := of.Lists[catalogue.Tools]
+	if l == nil {
+		return
+	}
+	s.ToolCount = len(l.Items)
+	for i := range l.Items {
+		if !tools {
+			break
+		}
+		item := &l.Items[i]
+		var definition struct {
+			Description string          `json:"description"`
+			InputSchema json.RawMessage `json:"inputSchema"`
+		}
+		_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
+		s.Tools = append(s.Tools, aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public[item.Key], Original: item.Key, Server: of.Name, Description: definition.Description,
+			InputSchema: definition.InputSchema, Skills: []string{}, Enabled: public[item.Key] != ""})
+	}
+}
+
+// publicTools returns the names of tools for clients, by server and the server's own name.
+func publicTools(cfg *config.Config, targets *target.Set) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	if targets.Catalogue == nil {
+		return all
+	}
+	var entries []names.Name
+	for _, s := range targets.Catalogue.Snapshot().Servers {
+		up := cfg.Upstream(s.Name)
+		if l := s.Lists[catalogue.Tools]; l != nil && up != nil {
+			for _, item := range l.Items {
+				if !up.Hidden(item.Key) {
+					entries = append(entries, names.Name{Server: s.Name, Original: item.Key})
+				}
+			}
+		}
+	}
+	members := targets.Behind("")
+	table := names.New(cfg.Style(nil), members, nil, entries)
+	for i, e := range entries {
+		if all[e.Server] == nil {
+			all[e.Server] = map[string]string{}
+		}
+		all[e.Server][e.Original] = table.Public(i)
+	}
+	return all
+}
