@@ -10,8 +10,10 @@ import (
 	"dragoman/adapters/httpd/httpclient"
 )
 
-// maxAnswer bounds the body of an answer, in bytes.
-const maxAnswer = 64 << 10
+const (
+	maxAnswer = 64 << 10 // of the body, in bytes
+	atATime   = 64       // questions; further ones wait in their own time
+)
 
 // Options configures a [Client].
 type Options struct {
@@ -23,17 +25,20 @@ type Options struct {
 }
 
 // Client sends questions. It follows no redirects. Its methods may be called from any goroutine.
-type Client struct{ host *httpclient.Host }
+type Client struct {
+	host  *httpclient.Host
+	asked chan struct{} // has an element for each question that is being asked
+}
 
 // New returns a Client, which connects when it is asked first. Its connections close by themselves when they are not used for a while, so that
 // it needs no end: requests of a former configuration may still ask.
 func New(opt Options) (*Client, error) {
-	host := httpclient.HostOptions{URL: opt.URL, Headers: opt.Headers, CAFile: opt.CAFile, ConnectTimeout: opt.Timeout, WriteTimeout: opt.Timeout}
+	host := httpclient.HostOptions{URL: opt.URL, Headers: opt.Headers, CAFile: opt.CAFile, ConnectTimeout: opt.Timeout, WriteTimeout: opt.Timeout, MaxConns: atATime}
 	made, err := httpclient.NewHost(host)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{made}, nil
+	return &Client{made, make(chan struct{}, atATime)}, nil
 }
 
 // StatusError is an answer with another status than 200.
@@ -50,6 +55,12 @@ func (s StatusError) HTTPStatus() int { return int(s) }
 // Ask posts a question, in JSON, and returns the body of the answer, of at most 64 KiB. A question has no effects, so that it is sent again if a
 // connection that was used before has broken. Errors are the cause of ctx once that has ended, a [StatusError], or of the connection.
 func (c *Client) Ask(ctx context.Context, question []byte) ([]byte, error) {
+	select {
+	case c.asked <- struct{}{}:
+		defer func() { <-c.asked }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	answer, again, err := c.post(ctx, question)
 	if again && ctx.Err() == nil {
 		answer, _, err = c.post(ctx, question)

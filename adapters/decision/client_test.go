@@ -207,6 +207,42 @@ func TestManyQuestions(t *testing.T) {
 	}
 }
 
+// More questions than may be asked at a time wait, in their own time.
+func TestQuestionsWait(t *testing.T) {
+	free, reached := make(chan struct{}), make(chan struct{}, 3*atATime)
+	p := newPoint(t, false, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		reached <- struct{}{}
+		<-free
+		_, _ = w.Write([]byte("{}"))
+	})
+	c := newClient(t, Options{URL: p.URL})
+	errs := make(chan error, 2*atATime)
+	for range 2 * atATime {
+		go func() {
+			_, err := c.Ask(t.Context(), []byte("{}"))
+			errs <- err
+		}()
+	}
+	for range atATime {
+		testkit.Receive(t, "a question", reached)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.Ask(ctx, []byte("{}")); !errors.Is(err, context.DeadlineExceeded) || len(reached) != 0 {
+		t.Errorf("one more: %v; %d more were asked", err, len(reached))
+	}
+	close(free)
+	for range 2 * atATime {
+		if err := testkit.Receive(t, "an answer", errs); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := p.connections.Load(); n != atATime {
+		t.Errorf("%d connections", n)
+	}
+}
+
 // The decision point may listen at a Unix socket, and over TLS with a root of its own.
 func TestPlaces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "opa.sock")

@@ -226,7 +226,7 @@ func TestPolicyHookOfResults(t *testing.T) {
 			u.forget()
 			before := strings.Count(testkit.ReadText(t, file), "\n")
 			got := w.ask("tools/call", theTool)
-			if denied := strings.Contains(got, "the policy hook has denied the result: not on Sundays; the server has carried out the request"); denied != (text == "s3cret") || strings.Contains(got, text) == denied || len(u.all("tools/call")) != 1 {
+			if denied := strings.Contains(got, "the server has carried out the request, but the policy hook has denied the result: not on Sundays"); denied != (text == "s3cret") || strings.Contains(got, text) == denied || len(u.all("tools/call")) != 1 {
 				t.Errorf("%s: %s; the server got %d", text, got, len(u.all("tools/call")))
 			}
 			if asked := d.take(); len(asked) != 2 || asked[0].Phase != "request" || asked[1].Phase != "result" || asked[1].Tool != "drop" {

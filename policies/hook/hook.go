@@ -65,21 +65,35 @@ func (h *Hook) Policy(server string, annotations func(tool []byte) []byte) proxy
 	}
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
-			if ex.Msg.Kind != wire.Request || !slices.Contains(h.opt.Methods, string(ex.Msg.Text(ex.Msg.Method))) {
+			if ex.Msg.Kind != wire.Request {
+				return next(ex)
+			}
+			listed := h.asks(ex.Msg.Text(ex.Msg.Method))
+			if !listed && !h.endsCall(&ex.Msg) {
 				return next(ex)
 			}
 			q := h.question(ex, server, annotations)
-			if err := h.request(ex, q); err != nil {
-				return nil, err
+			if listed {
+				if err := h.request(ex, q); err != nil {
+					return nil, err
+				}
 			}
 			target := ex.Target
 			replies, err := next(ex)
 			if err != nil || !h.opt.Results {
 				return replies, err
 			}
-			return &judged{Replies: replies, h: h, ex: ex, q: q, target: target}, nil
+			return &judged{Replies: replies, h: h, ex: ex, q: q, target: target, listed: listed}, nil
 		}
 	}
+}
+
+// asks reports whether requests of a method are asked about.
+func (h *Hook) asks(method []byte) bool { return slices.Contains(h.opt.Methods, string(method)) }
+
+// endsCall reports whether a request is for the result of a call that runs as a task, if results of calls are asked about.
+func (h *Hook) endsCall(m *wire.Message) bool {
+	return h.opt.Results && (m.Is("tasks/result") || m.Is("tasks/get")) && h.asks([]byte("tools/call"))
 }
 
 // request asks whether a request may go to its server. The error refuses it.

@@ -14,6 +14,7 @@ type judged struct {
 	ex     *proxy.Exchange
 	q      *question
 	target string // of the request, when it was asked about
+	listed bool   // requests of the method are asked about
 
 	held   *wire.Message // the result, while it is asked about
 	asking *asking
@@ -30,8 +31,7 @@ type outcome struct {
 func (r *judged) Next(until time.Time) (*wire.Message, error) {
 	if r.held == nil {
 		m, err := r.Replies.Next(until)
-		// A fallback has asked by itself, about the server that it is for.
-		if err != nil || m.Kind != wire.Result || r.ex.Target != r.target {
+		if err != nil || m.Kind != wire.Result || !r.concerns(m) {
 			return m, err
 		}
 		if err := r.ask(m); err != nil {
@@ -51,6 +51,12 @@ func (r *judged) Next(until time.Time) (*wire.Message, error) {
 	return m, nil
 }
 
+// concerns reports whether a result is asked about. A fallback has asked by itself, about the server that it is for. The state of a task is
+// asked about with the result of the call (SEP-2663), unless requests for states are asked about anyway.
+func (r *judged) concerns(m *wire.Message) bool {
+	return r.ex.Target == r.target && (r.listed || !r.ex.Msg.Is("tasks/get") || wire.Get(m.Raw, m.Result, "result").Present())
+}
+
 // ask begins to ask about a result.
 func (r *judged) ask(m *wire.Message) (err error) {
 	if len(m.Edits) > 0 { // the question is about the result as it will be sent
@@ -60,8 +66,11 @@ func (r *judged) ask(m *wire.Message) (err error) {
 	}
 	also, cut := r.h.shown("result", "resultKeys", m.Raw, m.Result)
 	if ambiguous(also) {
+		r.q.unasked = "it has a member twice"
+	}
+	if r.q.unasked != "" {
 		r.h.opt.Metrics.count(phaseResult, denied, unasked)
-		return proxy.Errf(proxy.PolicyDenied, "the policy hook is not asked about the result, which is therefore denied: it has a member twice"+carriedOut)
+		return proxy.Errf(proxy.PolicyDenied, "the server has carried out the request, but the policy hook is not asked about the result, which is therefore denied: %s", r.q.unasked)
 	}
 	r.q.cut = r.q.cut || cut
 	b := r.q.body(phaseResult, also...)
@@ -89,23 +98,21 @@ func (r *judged) wait(until time.Time) (over outcome, ok bool) {
 	}
 }
 
-const carriedOut = "; the server has carried out the request"
-
 // denial returns the error in the place of a result; nil: it is permitted. None is retryable: the server has carried out the request.
 func (r *judged) denial(over outcome) error {
 	switch {
 	case over.err != nil && r.ex.Err() != nil:
 		return r.ex.Err()
 	case over.err != nil && !r.h.opt.FailOpen:
-		e := proxy.Errf(proxy.PolicyDenied, "the policy hook (policy_hook) cannot be asked about the result: %s"+carriedOut, r.h.gist(over.err))
+		e := proxy.Errf(proxy.PolicyDenied, "the server has carried out the request, but the policy hook (policy_hook) cannot be asked about the result: %s", r.h.gist(over.err))
 		e.Cause = over.err
 		return e
 	case over.err != nil || over.got.allow:
 		return nil
 	case over.got.reason == "":
-		return proxy.Errf(proxy.PolicyDenied, "the policy hook has denied the result"+carriedOut)
+		return proxy.Errf(proxy.PolicyDenied, "the server has carried out the request, but the policy hook has denied the result")
 	}
-	return proxy.Errf(proxy.PolicyDenied, "the policy hook has denied the result: %s"+carriedOut, over.got.reason)
+	return proxy.Errf(proxy.PolicyDenied, "the server has carried out the request, but the policy hook has denied the result: %s", over.got.reason)
 }
 
 // Close implements proxy.Replies.

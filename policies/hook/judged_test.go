@@ -28,7 +28,7 @@ func (r *rig) result(answer func(ctx context.Context) (string, error)) {
 
 // A result comes if it is permitted. Else there is an error, by which nobody calls again what was carried out.
 func TestResults(t *testing.T) {
-	const done = "; the server has carried out the request"
+	const done = "the server has carried out the request, but "
 	for name, c := range map[string]struct {
 		answer string
 		err    error
@@ -36,10 +36,10 @@ func TestResults(t *testing.T) {
 		want   string
 	}{
 		"permitted":       {answer: `{"result":true}`},
-		"denied":          {answer: `{"result":false}`, want: "the policy hook has denied the result" + done},
-		"denied, why":     {answer: `{"result":{"allow":false,"reason":"a name"}}`, want: "the policy hook has denied the result: a name" + done},
-		"denied, open":    {answer: `{"result":false}`, open: true, want: "the policy hook has denied the result" + done},
-		"failed":          {err: policytest.StatusError(502), want: "the policy hook (policy_hook) cannot be asked about the result: HTTP status 502" + done},
+		"denied":          {answer: `{"result":false}`, want: done + "the policy hook has denied the result"},
+		"denied, why":     {answer: `{"result":{"allow":false,"reason":"a name"}}`, want: done + "the policy hook has denied the result: a name"},
+		"denied, open":    {answer: `{"result":false}`, open: true, want: done + "the policy hook has denied the result"},
+		"failed":          {err: policytest.StatusError(502), want: done + "the policy hook (policy_hook) cannot be asked about the result: HTTP status 502"},
 		"failed, allowed": {err: policytest.StatusError(502), open: true},
 	} {
 		r := newRig(t, Options{Results: true, FailOpen: c.open})
@@ -169,7 +169,7 @@ func TestAmbiguousResults(t *testing.T) {
 	r.replies = []string{`{"jsonrpc":"2.0","id":1,"result":{"x":1,"x":2}}`}
 	err := r.run(aCall)
 	r.wants(err, "policy_denied", 1, 1)
-	if !strings.Contains(err.Error(), "has a member twice; the server has carried out the request") || r.counted("result", "denied", "unasked") != 1 {
+	if !strings.Contains(err.Error(), "which is therefore denied: it has a member twice") || r.counted("result", "denied", "unasked") != 1 {
 		t.Error(err)
 	}
 }
@@ -187,4 +187,54 @@ func TestResultsOfAFallback(t *testing.T) {
 	if m, err := next(replies); err != nil || m.Kind != wire.Result || len(r.asked) != 1 {
 		t.Errorf("%v, asked %d times", err, len(r.asked))
 	}
+}
+
+// The result of a call that runs as a task comes later. It is asked about as that of any call, and the polls before are not.
+func TestResultsOfTasks(t *testing.T) {
+	const get = `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"7"}}`
+	result := strings.Replace(get, "tasks/get", "tasks/result", 1)
+	const works, done = `{"jsonrpc":"2.0","id":1,"result":{"status":"working"}}`, `{"jsonrpc":"2.0","id":1,"result":{"status":"completed","result":{"content":[]}}}`
+	for _, c := range []struct {
+		methods      []string
+		results      bool
+		asks, answer string
+		asked        string // phases
+	}{
+		{[]string{"tools/call"}, true, get, works, ""},
+		{[]string{"tools/call"}, true, get, done, "result"},
+		{[]string{"tools/call"}, true, result, aResult, "result"},
+		{[]string{"tools/call"}, false, result, aResult, ""},
+		{[]string{"tools/call"}, false, get, done, ""},
+		{[]string{"prompts/get"}, true, result, aResult, ""},
+		{[]string{"prompts/get"}, true, get, done, ""},
+		{[]string{"tasks/get"}, true, get, works, "request result"},
+		{[]string{"tasks/result", "tools/call"}, true, result, aResult, "request result"},
+		{[]string{"tasks/result", "tools/call"}, false, result, aResult, "request"},
+		{[]string{"tools/call"}, true, strings.Replace(get, "tasks/get", "tasks/list", 1), done, ""},
+	} {
+		r := newRig(t, Options{Results: c.results, Methods: c.methods})
+		r.replies = []string{c.answer}
+		if err := r.run(c.asks); err != nil || r.served != 1 {
+			t.Errorf("%s: %v", c.asks, err)
+		}
+		var phases []string
+		for _, q := range r.asked {
+			phases = append(phases, map[bool]string{true: "result", false: "request"}[strings.Contains(q, `"phase":"result"`)])
+			if !strings.Contains(q, `"task":"7"`) {
+				t.Errorf("asked %s", q)
+			}
+		}
+		if got := strings.Join(phases, " "); got != c.asked {
+			t.Errorf("%v, results: %v, %s: asked %q, want %q", c.methods, c.results, c.asks, got, c.asked)
+		}
+	}
+	r := newRig(t, Options{Results: true, FailOpen: true})
+	err := r.run(strings.Replace(result, `"7"`, `"`+strings.Repeat("7", maxName)+`"`, 1))
+	r.wants(err, "policy_denied", 1, 0)
+	if !strings.Contains(err.Error(), "the server has carried out the request, but the policy hook is not asked about the result, which is therefore denied: its task does not fit into a question") {
+		t.Error(err)
+	}
+	r = newRig(t, Options{Results: true})
+	r.answers(`{"result":false}`)
+	r.wants(r.run(result), "policy_denied", 1, 1)
 }
