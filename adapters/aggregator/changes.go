@@ -2,11 +2,13 @@ package aggregator
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
@@ -88,6 +90,12 @@ func check(wrong *mistakes, name, description, transport, healthURL string, conn
 	}
 }
 
+// patience returns the context of a change. A change that has begun does not end with its client, and the context of a request is used again for
+// another one. It outlasts the longest drain_timeout.
+func patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 15*time.Minute)
+}
+
 func (a *api) register(ctx *fasthttp.RequestCtx) (int, any, error) {
 	var r Registration
 	if err := read(ctx.PostBody(), &r, "name", "description", "transport_type", "connection_config", "health_check_url", "auto_connect"); err != nil {
@@ -99,7 +107,9 @@ func (a *api) register(ctx *fasthttp.RequestCtx) (int, any, error) {
 	if err := wrong.problem(); err != nil {
 		return 0, nil, err
 	}
-	s, err := a.opt.Register(ctx, &r)
+	within, cancel := patience()
+	defer cancel()
+	s, err := a.opt.Register(within, &r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -127,7 +137,9 @@ func (a *api) update(ctx *fasthttp.RequestCtx) (int, any, error) {
 	if err := wrong.problem(); err != nil {
 		return 0, nil, err
 	}
-	s, err := a.opt.Update(ctx, now.ID, &u)
+	within, cancel := patience()
+	defer cancel()
+	s, err := a.opt.Update(within, now.ID, &u)
 	return fasthttp.StatusOK, s, err
 }
 
@@ -158,17 +170,21 @@ const (
 )
 
 func (a *api) remove(ctx *fasthttp.RequestCtx) (int, any, error) {
+	within, cancel := patience()
+	defer cancel()
 	s, err := a.changeable(ctx)
 	if err == nil {
-		err = a.opt.Remove(ctx, s.ID)
+		err = a.opt.Remove(within, s.ID)
 	}
 	return fasthttp.StatusNoContent, nil, err
 }
 
 func (a *api) connect(ctx *fasthttp.RequestCtx) (int, any, error) {
+	within, cancel := patience()
+	defer cancel()
 	s, err := a.changeable(ctx)
 	if err == nil {
-		err = a.opt.Connect(ctx, s.ID)
+		err = a.opt.Connect(within, s.ID)
 	}
 	return fasthttp.StatusOK, struct {
 		Status  string `json:"status"`
@@ -185,9 +201,11 @@ func (a *api) disconnect(ctx *fasthttp.RequestCtx) (int, any, error) {
 			return 0, nil, err
 		}
 	}
+	within, cancel := patience()
+	defer cancel()
 	s, err := a.changeable(ctx)
 	if err == nil {
-		err = a.opt.Disconnect(ctx, s.ID, body.Force)
+		err = a.opt.Disconnect(within, s.ID, body.Force)
 	}
 	return fasthttp.StatusOK, struct {
 		Status  string `json:"status"`
