@@ -7,12 +7,21 @@ import (
 	"time"
 )
 
+const accessDenies = "[upstreams.default.access.\"*\"]\ndeny_tools = [\"denied\"]\n"
+
 // A denied tool cannot be called by a notification, an array, a strange spelling, or another endpoint.
 func TestNoWayAroundWhatIsDenied(t *testing.T) {
-	for _, kind := range []string{"modern", "legacy"} {
+	hook := newDecider(t, func(in hookInput) string {
+		if in.Tool == "denied" {
+			return denyAnswer
+		}
+		return permitAnswer
+	})
+	for _, by := range [][2]string{{"modern", accessDenies}, {"legacy", accessDenies}, {"modern", hook.toml("")}, {"legacy", hook.toml("")}} {
+		kind := by[0]
 		u := newUpstream(t, kind)
 		u.on("tools/call", func(c *call) { c.result(`{"content":[],"resultType":"complete"}`) })
-		r := startRig(t, u.toml("")+"[upstreams.default.access.\"*\"]\ndeny_tools = [\"denied\"]\n", true)
+		r := startRig(t, u.toml("")+by[1], true)
 		session, old := r.open("2025-11-25", "{}"), r.open("2025-03-26", "{}")
 		u.forget()
 		notice := `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"denied","arguments":{}}}`
