@@ -33,6 +33,7 @@ var ruleTables = []ruleTable{
 	{file: "adapters/rest/RULES.md", named: regexp.MustCompile(`^[1-7SM]\.\d+$`),
 		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "internal/e2e/rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
 	{file: "adapters/merge/RULES.md"},
+	{file: "adapters/aggregator/RULES.md"},
 }
 
 // ruleRow is one row of a table.

@@ -487,3 +487,31 @@ func TestHealthRestored(t *testing.T) {
 		k.Close()
 	})
 }
+
+// Calls are cut that have no response yet; listens end otherwise (Running.Retire), and those that follow are not cut.
+func TestCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newMonitorRig(t, nil)
+		cause := proxy.Errf(proxy.Lost, "cut")
+		open := func(method string) (*proxy.Exchange, proxy.Replies) {
+			ex := policytest.Request(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)
+			replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil })(ex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ex, replies
+		}
+		call, first := open("tools/call")
+		listen, second := open("subscriptions/listen")
+		over, third := open("tools/call")
+		_ = third.Close()
+		k.Cut(cause)
+		later, fourth := open("tools/call")
+		if call.Err() != cause || listen.Err() != nil || over.Err() != nil || later.Err() != nil {
+			t.Errorf("cut: %v, %v; over %v, later %v", call.Err(), listen.Err(), over.Err(), later.Err())
+		}
+		for _, r := range []proxy.Replies{first, second, fourth} {
+			_ = r.Close()
+		}
+	})
+}

@@ -184,7 +184,7 @@ func (c *watched) failed(err error) {
 	c.end(v, err)
 }
 
-// Cut cancels the calls that have no response yet, with a cause.
+// Cut cancels the calls that have no response yet, with a cause. Listens are not among them, see [Running.Retire].
 func (h *Monitor) Cut(cause error) {
 	h.mu.Lock()
 	var all []proxy.Ticket

@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"dragoman/adapters/httpd/http1"
 	"dragoman/internal/testkit"
 )
 
@@ -139,5 +143,39 @@ func TestProxyFromEnvironment(t *testing.T) {
 		if _, err := NewHost(opts); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", opts.URL, err)
 		}
+	}
+}
+
+// Each address is judged before a connection is made, after its name was resolved, that of a proxy as well; a socket's path is not.
+func TestHostRefusesAddresses(t *testing.T) {
+	addr := upstream(t, echo)
+	_, port, _ := net.SplitHostPort(addr)
+	var judged []string
+	verdict := errors.New("not there")
+	refuse := func(to netip.AddrPort) error {
+		judged = append(judged, to.String())
+		return verdict
+	}
+	for _, opts := range []HostOptions{{URL: "http://" + addr + "/mcp", Proxy: "off"}, {URL: "http://localhost:" + port + "/mcp", Proxy: "off"}, {URL: "https://mcp.test/", Proxy: "http://" + addr}} {
+		judged, verdict, opts.Refuse = nil, errors.New("not there"), refuse
+		h := newHost(t, opts)
+		var req http1.Request
+		if _, err := h.Send(t.Context(), &req); !errors.Is(err, verdict) || len(judged) == 0 || !slices.Contains(judged, addr) && !strings.Contains(opts.URL, "localhost") {
+			t.Errorf("%s: %v, judged %q", opts.URL, err, judged)
+		}
+	}
+	verdict = nil
+	if got := whole(t, newHost(t, HostOptions{URL: "http://" + addr + "/mcp", Proxy: "off", Refuse: refuse}), post("hi")); got != "POST /mcp hi" {
+		t.Error(got)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstreamOn(t, ln, echo)
+	judged, verdict = nil, errors.New("not there")
+	if got := whole(t, newHost(t, HostOptions{URL: "unix:" + path + ":/mcp", Refuse: refuse}), post("hi")); got != "POST /mcp hi" || judged != nil {
+		t.Errorf("%s, judged %q", got, judged)
 	}
 }

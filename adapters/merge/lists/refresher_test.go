@@ -42,6 +42,34 @@ func TestServersAreReplaced(t *testing.T) {
 	})
 }
 
+// Nothing is sent to a server that was left, and its lists are not shown until it is no longer.
+func TestServersThatAreLeft(t *testing.T) {
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "legacy")
+		b.ask(m)
+		b.shown("m")
+		left := newMember("m", "legacy")
+		left.Instance, left.Left = 1, true
+		b.ask(left)
+		b.is("left", b.shown("m"), "out t")
+		if m.session.State() != proxy.Closed || left.at("") != "" {
+			b.Errorf("the former session is %v; sent %q", m.session.State(), left.at(""))
+		}
+		again := newMember("m", "legacy")
+		again.Instance, again.tools = 2, "again"
+		b.ask(again)
+		time.Sleep(time.Second) // the first attempt at a server whose lists are known is spread
+		b.is("no longer", b.shown("m"), "there again")
+		never := newMember("n", "legacy")
+		never.Left, never.ID = true, "7"
+		b.ask(again, never)
+		b.is("never asked", b.shown("n"), "out")
+		if of := b.Catalogue().Snapshot().Server("n"); of == nil || of.ID != "7" || never.at("") != "" {
+			b.Errorf("%+v; sent %q", of, never.at(""))
+		}
+	})
+}
+
 // A server that is configured anew is not asked before the former one was left, so that no late answer of that is kept.
 func TestServersThatAreSlowToEnd(t *testing.T) {
 	inBubble(t, Options{}, func(b *bubble) {
