@@ -168,6 +168,28 @@ func TestUnasked(t *testing.T) {
 			t.Errorf("%.100s: %v", raw, err)
 		}
 	}
+	for raw, want := range map[string]string{
+		`"tools/call","params":{}`:                                     "its tool is no text",
+		`"tools/call","params":{"name":7}`:                             "its tool is no text",
+		`"prompts/get","params":{"name":[]}`:                           "its prompt is no text",
+		`"resources/read","params":{}`:                                 "its resource is no text",
+		`"tasks/get","params":{"taskId":{}}`:                           "its task is no text",
+		`"completion/complete","params":{"ref":{"type":"ref/prompt"}}`: "its prompt is no text",
+		`"completion/complete","params":{}`:                            "its prompt is no text",
+		`"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p","uri":"file:///a"}}`: "its reference has both a name and a URI",
+	} {
+		r := newRig(t, Options{FailOpen: true, Methods: []string{"tools/call", "prompts/get", "resources/read", "tasks/get", "completion/complete"}})
+		err := r.run(`{"jsonrpc":"2.0","id":1,"method":` + raw + `}`)
+		r.wants(err, "policy_denied", 0, 0)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	for _, what := range []string{policies.ArgumentsKeys, policies.ArgumentsRedacted} {
+		r := newRig(t, Options{Arguments: policies.Arguments{What: what}})
+		r.wants(r.run(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{"a":["x","x",{"a":1},{"a":1}],"x":{"a":"a"}}}}`), "", 1, 1)
+		r.wants(r.run(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":["x","x"]}}`), "", 2, 2)
+	}
 	r := newRig(t, Options{Arguments: policies.Arguments{What: policies.ArgumentsKeys}})
 	r.wants(r.run(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{"path":"/a","path":"/b"}}}`), "policy_denied", 0, 0)
 	r = newRig(t, Options{})

@@ -65,7 +65,7 @@ func (r *judged) ask(m *wire.Message) (err error) {
 		}
 	}
 	also, cut := r.h.shown("result", "resultKeys", m.Raw, m.Result)
-	if ambiguous(also) {
+	if r.h.ambiguous(also) {
 		r.q.unasked = "it has a member twice"
 	}
 	if r.q.unasked != "" {

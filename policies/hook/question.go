@@ -61,9 +61,14 @@ func (h *Hook) question(ex *proxy.Exchange, server string, annotations func(tool
 	m := &ex.Msg
 	q.text("server", []byte(server), maxIdentity)
 	q.text("method", m.Text(m.Method), maxIdentity)
-	kind, name := subject(m)
-	if kind != "" {
-		q.text(kind, name, maxName)
+	kind, at := subject(m)
+	name := m.Text(at)
+	q.text(kind, name, maxName)
+	switch {
+	case kind == bothNames:
+		q.unasked = "its reference has both a name and a URI"
+	case !at.IsString(m.Raw):
+		q.unasked = "its " + kind + " is no text"
 	}
 	if len(ex.PublicName) > 0 {
 		q.text("publicName", ex.PublicName, maxName)
@@ -154,7 +159,7 @@ func (q *question) arguments(h *Hook, m *wire.Message) {
 		return
 	}
 	shown, cut := h.shown("arguments", "argumentKeys", m.Raw, m.Arguments)
-	if ambiguous(shown) {
+	if h.ambiguous(shown) {
 		q.unasked = "its arguments have a member twice"
 	}
 	q.about, q.cut = append(q.about, shown...), q.cut || cut
@@ -177,19 +182,21 @@ func (h *Hook) shown(all, keys string, raw []byte, s wire.Span) (b []byte, cut b
 }
 
 // ambiguous reports whether what shown has returned has a member twice.
-func ambiguous(shown []byte) bool {
+func (h *Hook) ambiguous(shown []byte) bool {
 	if len(shown) == 0 {
 		return false
 	}
 	raw := append(append([]byte{'{'}, shown[1:]...), '}')
-	for _, value := range wire.Members(raw, wire.Whole(raw)) {
-		seen := map[string]bool{}
-		for _, name := range wire.Items(raw, value) { // if it has the names of members only
-			if name.IsString(raw) && twice(seen, raw, name) {
+	if h.opt.Arguments.What != policies.ArgumentsKeys {
+		return repeats(raw, wire.Whole(raw))
+	}
+	seen := map[string]bool{}
+	for _, names := range wire.Members(raw, wire.Whole(raw)) {
+		for _, name := range wire.Items(raw, names) {
+			if twice(seen, raw, name) {
 				return true
 			}
 		}
-		return repeats(raw, value)
 	}
 	return false
 }
@@ -220,23 +227,28 @@ func twice(seen map[string]bool, raw []byte, name wire.Span) bool {
 	return before
 }
 
-// subject returns what a request is about, by the server's own name, and its kind; empty: nothing that has a name.
-func subject(m *wire.Message) (kind string, name []byte) {
+// bothNames is the kind of what a completion is about that names a prompt and a resource.
+const bothNames = "reference"
+
+// subject returns where a request has what it is about, by the server's own name, and its kind. The span may be absent, or no text.
+func subject(m *wire.Message) (kind string, at wire.Span) {
 	switch {
 	case m.Is("tools/call"):
-		return "tool", m.Text(m.Name)
+		return "tool", m.Name
+	case m.Is("prompts/get"):
+		return "prompt", m.Name
 	case m.Is("completion/complete"):
 		ref := wire.Get(m.Raw, m.Params, "ref")
-		if uri := wire.Get(m.Raw, ref, "uri"); uri.Present() {
-			return "resource", uri.Text(m.Raw)
+		prompt, resource := wire.Get(m.Raw, ref, "name"), wire.Get(m.Raw, ref, "uri")
+		switch {
+		case !resource.Present():
+			return "prompt", prompt
+		case prompt.Present(): // a server may go by either
+			return bothNames, wire.Span{}
 		}
-		return "prompt", wire.Get(m.Raw, ref, "name").Text(m.Raw)
-	case m.Name.Present():
-		return "prompt", m.Text(m.Name)
-	case m.URI.Present():
-		return "resource", m.Text(m.URI)
+		return "resource", resource
 	case m.TaskID.Present():
-		return "task", m.Text(m.TaskID)
+		return "task", m.TaskID
 	}
-	return "", nil
+	return "resource", m.URI
 }
