@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/admin"
@@ -111,26 +112,44 @@ func (r *readiness) print(w io.Writer, asJSON bool) error {
 	return t.Flush()
 }
 
+// adminFlags are the flags that find the admin listener.
+type adminFlags struct {
+	at, file *string
+	limit    *time.Duration
+	most     time.Duration // the longest --timeout
+}
+
+// addAdminFlags adds the flags that find the admin listener. limit is the default of --timeout.
+func addAdminFlags(flags *pflag.FlagSet, limit, most time.Duration) *adminFlags {
+	f := &adminFlags{most: most,
+		at:    flags.String("admin", "", "address of the admin listener, `HOST:PORT` (default 127.0.0.1:9090)"),
+		file:  flags.String("config", "", "configuration `FILE` that may name it; default: $"+config.FileVariable),
+		limit: flags.Duration("timeout", limit, "how long it may take to answer, `DURATION`, up to "+strings.TrimSuffix(most.String(), "0s"))}
+	_ = cobra.MarkFlagFilename(flags, "config", "toml", "json", "yaml", "yml") // fails only if there is no such flag
+	return f
+}
+
+// address returns the address that the flags and the environment name.
+func (f *adminFlags) address(p *program) (string, error) {
+	if *f.limit <= 0 || *f.limit > f.most {
+		return "", usagef("--timeout: %s is out of bounds; fix: write a duration of up to %s", *f.limit, f.most)
+	}
+	named, _ := p.configFile(*f.file)
+	return p.adminAddress(*f.at, named)
+}
+
 // asksAdmin adds to a command the flags that find the admin listener, and has it ask there.
 func (p *program) asksAdmin(c *cobra.Command, ask func(ctx context.Context, address string) error) {
-	flags := c.Flags()
-	at := flags.String("admin", "", "address of the admin listener, `HOST:PORT` (default 127.0.0.1:9090)")
-	file := flags.String("config", "", "configuration `FILE` that may name it; default: $"+config.FileVariable)
-	limit := flags.Duration("timeout", 2*time.Second, "how long it may take to answer, `DURATION`, up to 1m")
-	_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml") // fails only if there is no such flag
+	flags := addAdminFlags(c.Flags(), 2*time.Second, mostHealthTime)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 0:
+		if len(args) > 0 {
 			return usagef("unexpected argument %q; fix: write `%s`, with --admin HOST:PORT for another address", value.Shorten(args[0]), c.CommandPath())
-		case *limit <= 0 || *limit > mostHealthTime:
-			return usagef("--timeout: %s is out of bounds; fix: write a duration of up to %s", *limit, mostHealthTime)
 		}
-		named, _ := p.configFile(*file)
-		address, err := p.adminAddress(*at, named)
+		address, err := flags.address(p)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), *limit)
+		ctx, cancel := context.WithTimeout(c.Context(), *flags.limit)
 		defer cancel()
 		return ask(ctx, address)
 	}
@@ -154,13 +173,13 @@ type readiness struct {
 
 // askAdmin requests a state from the admin listener, for a command.
 func askAdmin(ctx context.Context, command, address, path string) (said *readiness, status int, err error) {
-	if address == "off" {
-		return nil, 0, fmt.Errorf("%s: the admin listener is off; fix: give it an address with --admin HOST:PORT, or %s", command, config.AdminVariable)
+	var req fasthttp.Request
+	var resp fasthttp.Response
+	req.SetRequestURI(path)
+	if err := sendAdmin(ctx, address, &req, &resp, maxHealth); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", command, err)
 	}
-	status, body, err := getAdmin(ctx, reachable(address), path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %s does not answer: %w; is that the address of the admin listener (--admin)?", command, address, err)
-	}
+	status, body := resp.StatusCode(), resp.Body()
 	if json.Unmarshal(body, &said) != nil || said == nil || said.Status == "" {
 		return nil, 0, fmt.Errorf("%s: %s answers with status %d like no admin listener of a dragoman; fix: name it with --admin HOST:PORT", command, address, status)
 	}
@@ -211,27 +230,34 @@ func reachable(address string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// getAdmin makes one request on its own connection.
-func getAdmin(ctx context.Context, address, path string) (status int, body []byte, err error) {
+// sendAdmin sends a request, whose URI is a path, to the admin listener on a connection of its own, and reads the answer, whose body has at
+// most so many bytes.
+func sendAdmin(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int) error {
+	if address == "off" {
+		return fmt.Errorf("the admin listener is off; fix: give it an address with --admin HOST:PORT, or %s", config.AdminVariable)
+	}
+	err := exchange(ctx, reachable(address), req, resp, most)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s does not answer: %w; is that the address of the admin listener (--admin)?", address, err)
+	}
+	return nil
+}
+
+func exchange(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer func() { _ = conn.Close() }() // the answer has been read
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	var req fasthttp.Request
-	req.SetRequestURI("http://" + address + path)
+	req.Header.SetHost(address)
 	req.SetConnectionClose()
 	w := bufio.NewWriter(conn)
 	if err := errors.Join(req.Write(w), w.Flush()); err != nil {
-		return 0, nil, err
+		return err
 	}
-	var resp fasthttp.Response
-	if err := resp.ReadLimitBody(bufio.NewReader(conn), maxHealth); err != nil {
-		if ctx.Err() != nil {
-			return 0, nil, ctx.Err()
-		}
-		return 0, nil, err
-	}
-	return resp.StatusCode(), resp.Body(), nil
+	return resp.ReadLimitBody(bufio.NewReader(conn), most)
 }

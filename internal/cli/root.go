@@ -37,9 +37,10 @@ Settings come from flags, DRAGOMAN_... and MCP_... variables, a file (--config) 
 in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
-Other variables: DRAGOMAN_CONFIG names the file; HTTPS_PROXY, HTTP_PROXY and NO_PROXY the
-proxy to servers; SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb
-turn colours off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
+Other variables: DRAGOMAN_CONFIG names the file, DRAGOMAN_AGGREGATOR_KEY the key of
+` + "`dragoman servers`" + `; HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to servers;
+SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn colours
+off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server to test, 130 a second interrupt.`
 
@@ -120,7 +121,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
 	}

@@ -24,6 +24,9 @@ func OwnVariable(name string) bool { return strings.HasPrefix(name, envPrefix) }
 // FileVariable is the variable that names the file if --config is not given. The command reads it.
 const FileVariable = envPrefix + "CONFIG"
 
+// KeyVariable is the variable with the key of `dragoman servers`, which reads it. It sets no key of the configuration.
+const KeyVariable = envPrefix + "AGGREGATOR_KEY"
+
 // leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
 // milliseconds.
 const leastMilliseconds = 1000
@@ -44,7 +47,7 @@ func (l *loader) environment(layer value.SourceKind) {
 			l.sharedVariable(name, text, from)
 			continue
 		}
-		if strings.HasPrefix(name, envPrefix) && name != FileVariable {
+		if strings.HasPrefix(name, envPrefix) && name != FileVariable && name != KeyVariable {
 			l.ownVariable(name, text, from)
 		}
 	}
@@ -86,7 +89,7 @@ func (l *loader) ownVariable(name, text string, from value.Source) {
 }
 
 func (l *loader) variables() []string {
-	names := []string{FileVariable}
+	names := []string{FileVariable, KeyVariable}
 	for _, s := range l.keys {
 		if env := s.env(); env != "" {
 			names = append(names, env)

@@ -118,6 +118,7 @@ var layers = map[string]int{
 	"internal/app/target":              10,
 	"internal/app/registry":            11,
 	"internal/app":                     12,
+	"internal/cli/servers":             11,
 	"internal/cli":                     13,
 	"internal/clitest":                 14,
 	"internal/e2e":                     15, // tests only
@@ -130,7 +131,7 @@ var owners = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "internal/cli/servers", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/hook", "policies/limits", "policies/resilience", "adapters/merge/lists", "adapters/merge/view", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},

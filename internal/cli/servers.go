@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/aggregator"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/cli/servers"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
+)
+
+const serversLong = `See, register, change and remove the servers of a running ` + "`dragoman serve`" + `, which
+goes on serving meanwhile. It does so over the API of its admin listener, whose
+address is found as ` + "`dragoman health`" + ` finds it.
+
+The API asks for a key: --key, or DRAGOMAN_AGGREGATOR_KEY, is the key itself,
+env:NAME for a variable, or file:/path. Others of this machine can see arguments, so
+that a variable or a file is better.
+` + "`dragoman key new me`" + ` makes a key and prints its hash, which goes into the
+configuration of the running dragoman:
+
+  [aggregator.keys.me]
+  hashes = ["sha256:…"]
+  role = "operator"     # or "viewer", who changes nothing
+
+Exit codes: 0 done; 1 refused, nobody answers, or a server that was to be connected
+is not; 2 wrong usage.`
+
+const serversExample = `  dragoman servers list
+  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
+  dragoman servers add files -- npx -y @modelcontextprotocol/server-filesystem@2026.1.14 /srv
+  dragoman servers edit github --disable delete_repository
+  dragoman servers remove github`
+
+const (
+	// serversTime is how long the API may take: a disconnect waits for the requests that run.
+	serversTime     = time.Minute
+	mostServersTime = 10 * time.Minute
+	// completionTime bounds the request for the names that complete a command line.
+	completionTime = 2 * time.Second
+	// maxServers is the largest answer in bytes: the tools of one page, with their schemas.
+	maxServers = 64 << 20
+)
+
+// serversFlags are the flags of all `dragoman servers` commands.
+type serversFlags struct {
+	p     *program
+	admin *adminFlags
+	key   string
+}
+
+func newServers(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "servers",
+		Short:   "See and register the servers of a running dragoman",
+		Long:    serversLong,
+		Example: serversExample,
+	}
+	parent(c)
+	s := &serversFlags{p: p, admin: addAdminFlags(c.PersistentFlags(), serversTime, mostServersTime)}
+	c.PersistentFlags().StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
+	c.AddCommand(s.list(), s.show(), s.tools())
+	return c
+}
+
+// api returns the client that the flags describe.
+func (s *serversFlags) api() (*servers.Client, error) {
+	text, from := s.key, "--key"
+	if text == "" {
+		text, _ = s.p.lookup(config.KeyVariable)
+		from = config.KeyVariable
+	}
+	if text == "" {
+		return nil, usagef("servers: no key is given; fix: write --key, or set %s. %s", config.KeyVariable, servers.Entry)
+	}
+	key, err := value.ResolveSecret(text, s.p.lookup)
+	if err != nil {
+		return nil, failed(fmt.Errorf("%s: %s", from, config.FullText(err)))
+	}
+	if value.HasControl(key) || strings.Contains(key, " ") {
+		return nil, failed(fmt.Errorf("%s: a key has no blanks and no control characters", from)) // it is not repeated
+	}
+	address, err := s.admin.address(s.p)
+	if err != nil {
+		return nil, err
+	}
+	send := func(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error {
+		return sendAdmin(ctx, address, req, resp, maxServers)
+	}
+	return &servers.Client{Send: send, Key: value.NewSecret(key)}, nil
+}
+
+// run makes requests to the API, within --timeout.
+func (s *serversFlags) run(c *cobra.Command, do func(ctx context.Context, api *servers.Client) error) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), *s.admin.limit)
+	defer cancel()
+	if err := do(ctx, api); err != nil {
+		return failed(fmt.Errorf("servers: %w", err))
+	}
+	return nil
+}
+
+func (s *serversFlags) colourful() bool { return logging.Colourful(s.p.std.Out, s.p.environ) }
+
+// named makes a command take exactly one NAME, which is completed from the servers that fit.
+func (s *serversFlags) named(c *cobra.Command, fits func(*aggregator.Server) bool) {
+	c.Args = func(c *cobra.Command, args []string) error { return oneName(c, args, true) }
+	c.ValidArgsFunction = s.complete(fits)
+}
+
+func oneName(c *cobra.Command, args []string, required bool) error {
+	switch {
+	case len(args) == 0 && required:
+		return usagef("the NAME of a server is missing; fix: write `%s NAME`, `dragoman servers list` shows the names", c.CommandPath())
+	case len(args) > 1:
+		return usagef("unexpected argument %q; fix: write `%s NAME`", value.Shorten(args[1]), c.CommandPath())
+	}
+	return nil
+}
+
+// complete returns the names of servers that fit, with their states, for the completion of a command line. Without a key or an answer it
+// completes nothing.
+func (s *serversFlags) complete(fits func(*aggregator.Server) bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		api, err := s.api()
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		all, err := api.List(ctx, "")
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for i := range all.Is {
+			if one := &all.Is[i]; fits == nil || fits(one) {
+				names = append(names, cobra.CompletionWithDesc(wire.Shown(one.Name), wire.Shown(one.Status)+", "+servers.Counted(one.ToolCount)))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (s *serversFlags) list() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "Print all servers",
+		Long: `Print a line for each server, those of the configuration file too: its name, its
+state, the number of its tools, its transport, who has named it, and if it is down why.`,
+		Example: "  dragoman servers list\n  dragoman servers list --status ERROR\n  dragoman servers list --json",
+	}
+	status := c.Flags().String("status", "", "only those of this `STATUS`: "+strings.Join(aggregator.Statuses, ", "))
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(aggregator.Statuses, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		wanted := strings.ToUpper(*status)
+		switch {
+		case len(args) > 0:
+			return usagef("unexpected argument %q; fix: write `%s`, or `dragoman servers show NAME`", value.Shorten(args[0]), c.CommandPath())
+		case wanted != "" && !slices.Contains(aggregator.Statuses, wanted):
+			return usagef("%s", value.WithFix(fmt.Sprintf("--status: %q is not known", value.Shorten(*status)), "write "+value.OneOf(aggregator.Statuses)))
+		}
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			all, err := api.List(ctx, wanted)
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				return servers.JSON(s.p.std.Out, all.Raw)
+			}
+			return servers.List(s.p.std.Out, all.Is, s.colourful())
+		})
+	}
+	return c
+}
+
+func (s *serversFlags) show() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "show NAME [flags]",
+		Short:   "Print what is known of one server",
+		Long:    "Print what is known of one server. Headers and variables are shown if they are references to secrets, and hidden else.",
+		Example: "  dragoman servers show github\n  dragoman servers show github --json",
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	s.named(c, nil)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			one, err := api.Show(ctx, args[0])
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				return servers.JSON(s.p.std.Out, one.Raw)
+			}
+			return servers.Show(s.p.std.Out, &one.Is, s.colourful())
+		})
+	}
+	return c
+}
+
+func (s *serversFlags) tools() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tools [NAME] [flags]",
+		Short: "Print the tools of one server, or of all",
+		Long: `Print a line for each tool of a server, or of all: the name by which clients call it
+at /mcp, its server, whether clients see it, and the first line of its description.`,
+		Example: "  dragoman servers tools\n  dragoman servers tools github --json",
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it: with descriptions and schemas")
+	s.named(c, nil)
+	c.Args = func(c *cobra.Command, args []string) error { return oneName(c, args, false) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			all, err := api.Tools(ctx, strings.Join(args, ""))
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				return servers.JSON(s.p.std.Out, all.Raw)
+			}
+			return servers.Tools(s.p.std.Out, all.Is, s.colourful())
+		})
+	}
+	return c
+}

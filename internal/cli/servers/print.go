@@ -1,0 +1,174 @@
+package servers
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/adapters/aggregator"
+	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
+)
+
+// JSON writes what the API has answered, indented, with each character visible.
+func JSON(w io.Writer, raw []byte) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, string(wire.AppendVisible(nil, b.Bytes())))
+	return err
+}
+
+// The colours of a table. Their codes are equally long, so that tabwriter, which counts them, aligns columns of them.
+const (
+	usual  = "39"
+	green  = "32"
+	red    = "31"
+	yellow = "33"
+)
+
+// paint returns a text in a colour, or as it is.
+func paint(text, colour string, colourful bool) string {
+	if !colourful {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+func statusColour(status string) string {
+	switch status {
+	case "CONNECTED":
+		return green
+	case "ERROR":
+		return red
+	case "DEGRADED", "CONNECTING":
+		return yellow
+	}
+	return usual
+}
+
+// List writes a line for each server: name, status, number of tools, transport, source, and if it is not connected why.
+func List(w io.Writer, all []aggregator.Server, colourful bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "NAME\t%s\tTOOLS\tTRANSPORT\tSOURCE\t\n", paint("STATUS", usual, colourful)) // errors are returned by Flush
+	for i := range all {
+		s := &all[i]
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", wire.Shown(s.Name), paint(wire.Shown(s.Status), statusColour(s.Status), colourful), s.ToolCount,
+			wire.Shown(s.Transport), wire.Shown(s.Source), wire.ShownText(why(s)))
+	}
+	return t.Flush()
+}
+
+// why returns why a server is not connected, if it should be.
+func why(s *aggregator.Server) string {
+	if s.Status == "CONNECTED" {
+		return ""
+	}
+	return cmp.Or(s.Error, s.LastError)
+}
+
+// Show writes a server, a line for each fact.
+func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, text string) {
+		if text != "" {
+			_, _ = fmt.Fprintf(t, "%s\t%s\n", name, text) // errors are returned by Flush
+		}
+	}
+	line("name", wire.Shown(s.Name))
+	line("id", wire.Shown(s.ID))
+	line("source", wire.Shown(s.Source))
+	line("description", wire.ShownText(s.Description))
+	line("transport", wire.Shown(s.Transport))
+	for _, fact := range connection(s.Connection) {
+		line(fact[0], wire.ShownText(fact[1]))
+	}
+	line("health check", wire.Shown(s.HealthURL))
+	line("status", paint(wire.Shown(s.Status), statusColour(s.Status), colourful))
+	line("why", wire.ShownText(why(s)))
+	line("tools", strconv.Itoa(s.ToolCount))
+	line("disabled", wire.ShownText(strings.Join(s.Disabled, ", ")))
+	line("registered", instant(s.Registered))
+	line("connected", instant(s.Connected))
+	if s.CheckedAt != nil {
+		line("checked", fmt.Sprintf("%s, in %d ms", instant(s.CheckedAt), s.Took))
+	}
+	if s.Failures > 0 {
+		line("failures", fmt.Sprintf("%d in a row", s.Failures))
+	}
+	return t.Flush()
+}
+
+func instant(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// connection returns the facts of a connection, in the words of the flags.
+func connection(fields map[string]any) (facts [][2]string) {
+	for _, key := range []string{"base_url", "url"} {
+		if text, ok := fields[key].(string); ok {
+			facts = append(facts, [2]string{"url", text})
+		}
+	}
+	if program, ok := fields["command"].(string); ok {
+		words := []string{program}
+		args, _ := fields["args"].([]any)
+		for _, arg := range args {
+			words = append(words, fmt.Sprint(arg))
+		}
+		for i, word := range words {
+			if word == "" || strings.ContainsAny(word, " \t\n\"'") {
+				words[i] = value.Quote(word)
+			}
+		}
+		facts = append(facts, [2]string{"command", strings.Join(words, " ")})
+	}
+	for _, kind := range []struct{ key, name, between string }{{"headers", "header", ": "}, {"env", "env", "="}} {
+		all, _ := fields[kind.key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			facts = append(facts, [2]string{kind.name, name + kind.between + fmt.Sprint(all[name])})
+		}
+	}
+	return facts
+}
+
+// Tools writes a line for each tool: the name that clients call it by, its server, whether it is enabled, and the first line of its
+// description.
+func Tools(w io.Writer, all []aggregator.Tool, colourful bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "TOOL\tSERVER\t%s\tDESCRIPTION\n", paint("ENABLED", usual, colourful)) // errors are returned by Flush
+	for i := range all {
+		tool := &all[i]
+		enabled, colour := "yes", usual
+		if !tool.Enabled {
+			enabled, colour = "no", yellow
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), wire.Shown(first))
+	}
+	return t.Flush()
+}
+
+// Counted returns a number of tools in words.
+func Counted(tools int) string {
+	switch tools {
+	case 0:
+		return "no tools"
+	case 1:
+		return "1 tool"
+	}
+	return strconv.Itoa(tools) + " tools"
+}
