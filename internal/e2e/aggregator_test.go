@@ -511,6 +511,42 @@ func TestSealedRegistrations(t *testing.T) {
 	}
 }
 
+// A connection that the API shows can be sent back with a change: hidden values stay, but go to no other address or command.
+func TestHiddenValuesStay(t *testing.T) {
+	toml := strings.Replace(aggregatorToml(t, ""), "[aggregator]\n", "[aggregator]\nseal_key = \"0123456789 0123456789 0123456789\"\n", 1)
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", toml))
+	var seen atomic.Value
+	seen.Store("")
+	var health atomic.Bool
+	behind := newTestServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			health.Store(seen.Load() == "5ecretnewkey=5ecret" && r.URL.RawQuery == "key=5ecret")
+			return
+		}
+		seen.Store(r.Header.Get("X-Token") + r.Header.Get("X-New") + r.URL.RawQuery)
+		w.WriteHeader(500)
+	}))
+	body := `{"name":"one","transport_type":"HTTP","connection_config":{"base_url":"` + behind + `/mcp?key=5ecret","headers":{"X-Token":"5ecret"}},"auto_connect":true,"health_check_url":"` + behind + `/health?key=5ecret"}`
+	a.want(201, "POST", "/servers", body, nil)
+	var s struct {
+		Connection json.RawMessage `json:"connection_config"`
+		Health     string          `json:"health_check_url"`
+	}
+	if a.want(200, "GET", "/servers/one", "", &s); strings.Contains(string(s.Connection), "5ecret") {
+		t.Fatalf("shown %s", s.Connection)
+	}
+	changed := strings.Replace(string(s.Connection), `"X-Token"`, `"X-New":"new","X-Token"`, 1)
+	a.want(200, "PATCH", "/servers/one", `{"connection_config":`+changed+`,"health_check_url":"`+s.Health+`"}`, nil)
+	testkit.Eventually(t, "all is sent", func() bool { return seen.Load() == "5ecretnewkey=5ecret" && health.Load() })
+	elsewhere := strings.Replace(changed, "/mcp", "/other", 1)
+	for _, connection := range []string{elsewhere, strings.Replace(changed, "?(hidden)", "", 1), strings.Replace(changed, `"X-New":"new"`, `"X-Other":"(set, hidden)"`, 1)} {
+		if res := a.want(422, "PATCH", "/servers/one", `{"connection_config":`+connection+`}`, nil); !strings.Contains(res.body, `"msg":"is hidden, and is kept with the same`) {
+			t.Errorf("%s: %s", connection, res.body)
+		}
+	}
+	a.want(422, "PATCH", "/servers/one", `{"transport_type":"STDIO","connection_config":{"command":"npx","env":{"X-Token":"(set, hidden)"}}}`, nil)
+}
+
 // catalogueDir returns the directory of the catalogue of a configuration.
 func catalogueDir(t *testing.T, toml string) string {
 	t.Helper()

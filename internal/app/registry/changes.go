@@ -122,13 +122,20 @@ func (r *Registry) edit(ctx context.Context, id string, f func(one *catalogue.Re
 // update implements aggregator.Options.
 func (r *Registry) update(ctx context.Context, id string, u *aggregator.Update) (s aggregator.Server, err error) {
 	err = r.edit(ctx, id, func(one *catalogue.Registration) (bool, string, error) {
+		if u.HealthURL != nil && *u.HealthURL == value.RedactURL(one.HealthURL) { // it came back as it is shown
+			u.HealthURL = nil
+		}
 		for _, field := range []struct{ to, given *string }{{&one.Description, u.Description}, {&one.Transport, u.Transport}, {&one.HealthURL, u.HealthURL}} {
 			if field.given != nil {
 				*field.to = *field.given
 			}
 		}
 		if u.Connection != nil {
-			one.Connection = u.Connection
+			connection, err := restored(u.Connection, one.Connection)
+			if err != nil {
+				return false, "", err
+			}
+			one.Connection = connection
 		}
 		if u.Disabled != nil {
 			one.Disabled = *u.Disabled

@@ -1,0 +1,57 @@
+package registry
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/goccy/go-json"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/aggregator"
+	"dragoman/internal/config/value"
+)
+
+// restored returns a connection in which what the API hides (shown), and what came back so, is what the stored connection has. The address
+// or the command must be the stored one too: whoever changes it would otherwise lead secrets that nobody shows him to where he can read them.
+func restored(connection, stored []byte) ([]byte, error) {
+	var next, now map[string]any
+	if json.Unmarshal(connection, &next) != nil || json.Unmarshal(stored, &now) != nil {
+		return connection, nil // which is refused elsewhere
+	}
+	address, own := addressOf(now)
+	if key, text := addressOf(next); key != "" && address != "" && text == value.RedactURL(own) {
+		next[key] = own
+	}
+	_, text := addressOf(next)
+	same := text == own && reflect.DeepEqual(next["command"], now["command"]) && reflect.DeepEqual(next["args"], now["args"])
+	var wrong []aggregator.Mistake
+	for _, kind := range []string{"headers", "env"} {
+		fields, _ := next[kind].(map[string]any)
+		known, _ := now[kind].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if fields[name] != value.Hidden {
+				continue
+			}
+			if known[name] == nil || !same {
+				wrong = append(wrong, aggregator.Mistake{Where: []string{"body", "connection_config", kind, name}, Text: "is hidden, and is kept with the same address and command only; fix: write its value", Type: "value_error"})
+				continue
+			}
+			fields[name] = known[name]
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, &aggregator.Problem{Status: fasthttp.StatusUnprocessableEntity, Detail: wrong}
+	}
+	return json.MarshalWithOption(next, json.DisableHTMLEscape())
+}
+
+// addressOf returns the address of a connection and its key; empty: it has none.
+func addressOf(connection map[string]any) (key, text string) {
+	for _, key := range []string{"base_url", "url"} {
+		if text, ok := connection[key].(string); ok {
+			return key, text
+		}
+	}
+	return "", ""
+}
