@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func newServers(p *program) *cobra.Command {
 	parent(c)
 	s := &serversFlags{p: p, admin: addAdminFlags(c.PersistentFlags(), serversTime, mostServersTime)}
 	c.PersistentFlags().StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
-	c.AddCommand(s.list(), s.show(), s.tools())
+	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect())
 	return c
 }
 
@@ -107,10 +108,16 @@ func (s *serversFlags) run(c *cobra.Command, do func(ctx context.Context, api *s
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), *s.admin.limit)
 	defer cancel()
-	if err := do(ctx, api); err != nil {
-		return failed(fmt.Errorf("servers: %w", err))
+	err = do(ctx, api)
+	if _, wrong := errors.AsType[*servers.Misuse](err); wrong || err == nil {
+		return err
 	}
-	return nil
+	return failed(fmt.Errorf("servers: %w", err))
+}
+
+func (s *serversFlags) say(line string) error {
+	_, err := fmt.Fprintln(s.p.std.Out, line)
+	return err
 }
 
 func (s *serversFlags) colourful() bool { return logging.Colourful(s.p.std.Out, s.p.environ) }

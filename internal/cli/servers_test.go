@@ -29,13 +29,13 @@ const (
 
 // served is a running `dragoman serve` at which servers are registered.
 type served struct {
-	t       *testing.T
-	admin   string
-	logs    *testkit.LockedBuffer
-	environ []string
+	t           *testing.T
+	base, admin string // a URL, and HOST:PORT
+	logs        *testkit.LockedBuffer
+	environ     []string
 }
 
-var adminAt = regexp.MustCompile(`"admin":"http://([^"]+)"`)
+var listening = regexp.MustCompile(`"listen":"(http://[^"]+)".*"admin":"http://([^"]+)"`)
 
 // serveAggregator serves until the end of the test. more are keys of [aggregator], and the tables after it.
 func serveAggregator(t *testing.T, more string) *served {
@@ -56,9 +56,9 @@ func serveAggregator(t *testing.T, more string) *served {
 		}
 	})
 	testkit.Eventually(t, "it listens", func() bool {
-		m := adminAt.FindStringSubmatch(s.logs.String())
+		m := listening.FindStringSubmatch(s.logs.String())
 		if m != nil {
-			s.admin = m[1]
+			s.base, s.admin = m[1], m[2]
 		}
 		return m != nil
 	})
@@ -128,6 +128,12 @@ func toolsServer(t *testing.T, tools ...string) (url string) {
 			return &mcp.CallToolResult{}, nil, nil
 		})
 	}
+	return servedBy(t, server)
+}
+
+// servedBy serves a server of the official SDK, and ends its sessions with the test.
+func servedBy(t *testing.T, server *mcp.Server) (url string) {
+	t.Helper()
 	srv := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(func() {
 		srv.CloseClientConnections()
@@ -175,7 +181,7 @@ func TestServersSeen(t *testing.T) {
 	s.want(ExitOK, "one.b  one", "tools")
 	s.want(ExitOK, `"original_name": "b"`, "tools", "--json")
 	s.want(ExitFailed, "Server not found: none\n", "show", "none")
-	s.want(ExitFailed, `"../state" is no name of a server`, "show", "../state")
+	s.want(ExitUsage, `"../state" is no name of a server`, "show", "../state")
 	s.want(ExitUsage, "the NAME of a server is missing", "show")
 	s.want(ExitUsage, `unexpected argument "b"`, "tools", "a", "b")
 	s.want(ExitUsage, `unexpected argument "x"`, "list", "x")

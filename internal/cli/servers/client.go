@@ -4,7 +4,6 @@ package servers
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -94,8 +93,8 @@ const (
 )
 
 // Settled waits until a server is connected and its tools are listed, or cannot be connected, and returns it as it is then, or at the
-// end of ctx. An error of the server that was found at the time of the check before does not count; nil: there was none.
-func (c *Client) Settled(ctx context.Context, name string, before *time.Time) (last Answer[aggregator.Server], err error) {
+// end of ctx.
+func (c *Client) Settled(ctx context.Context, name string) (last Answer[aggregator.Server], err error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
 	var listed <-chan time.Time
@@ -109,7 +108,7 @@ func (c *Client) Settled(ctx context.Context, name string, before *time.Time) (l
 		}
 		last = now
 		switch s := &now.Is; {
-		case Connected(s) && s.ToolCount > 0, s.Status == "DISCONNECTED" && s.Error != "", s.Status == "ERROR" && !same(s.CheckedAt, before):
+		case Connected(s) && s.ToolCount > 0, s.Status == "DISCONNECTED" && s.Error != "", s.Status == "ERROR":
 			return now, nil
 		case Connected(s) && listed == nil:
 			listed = time.After(toolsTime)
@@ -123,8 +122,6 @@ func (c *Client) Settled(ctx context.Context, name string, before *time.Time) (l
 		}
 	}
 }
-
-func same(a, b *time.Time) bool { return b != nil && (a == nil || a.Equal(*b)) }
 
 // Connected reports whether a server serves requests.
 func Connected(s *aggregator.Server) bool { return s.Status == "CONNECTED" || s.Status == "DEGRADED" }
@@ -155,7 +152,7 @@ var nameOrID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
 // pathOf returns the path of a server. Another text than a name or an id could lead elsewhere.
 func pathOf(name string) (string, error) {
 	if !nameOrID.MatchString(name) {
-		return "", fmt.Errorf("%q is no name of a server; fix: `dragoman servers list` shows the names", value.Shorten(name))
+		return "", misuse("%q is no name of a server; fix: `dragoman servers list` shows the names", value.Shorten(name))
 	}
 	return "/servers/" + name, nil
 }

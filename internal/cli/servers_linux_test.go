@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
+)
+
+// terminal returns a pseudo-terminal: the side of the person, and that of the program.
+func terminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no terminals: %v", err)
+	}
+	t.Cleanup(func() { person.Close() })
+	raw, err := person.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	if cerr := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); cerr != nil || err != nil {
+		t.Fatal(cerr, err)
+	}
+	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return person, program
+}
+
+// On a terminal a removal is asked about, and tables have colours unless NO_COLOR is set.
+func TestServersOnTerminal(t *testing.T) {
+	s := serveAggregator(t, "")
+	s.register("one", toolsServer(t, "a"), true)
+	s.becomes("one", "CONNECTED", 1)
+	person, tty := terminal(t)
+	run := func(environ []string, args ...string) (code int, errs string) {
+		errors := &testkit.LockedBuffer{}
+		code = Execute(t.Context(), append([]string{"servers"}, args...), append(s.environ, environ...), app.Streams{In: tty, Out: tty, Err: errors}, Runners{})
+		return code, errors.String()
+	}
+	shown := bufio.NewReader(person)
+	for environ, want := range map[string]string{"TERM=xterm": "one   \x1b[32mCONNECTED\x1b[0m  1      HTTP", "NO_COLOR=1": "one   CONNECTED  1      HTTP"} {
+		if code, errs := run([]string{environ}, "list"); code != ExitOK {
+			t.Fatalf("%d %s", code, errs)
+		}
+		head, _ := shown.ReadString('\n')
+		if line, _ := shown.ReadString('\n'); !strings.HasPrefix(line, want) || !strings.Contains(head, "STATUS") {
+			t.Errorf("%s: %q %q", environ, head, line)
+		}
+	}
+	for _, test := range []struct {
+		answer string
+		code   int
+	}{{"\n", ExitFailed}, {"no\n", ExitFailed}, {"Yes\n", ExitOK}} {
+		if _, err := person.WriteString(test.answer); err != nil {
+			t.Fatal(err)
+		}
+		code, errs := run(nil, "remove", "one")
+		if code != test.code || !strings.HasPrefix(errs, "Remove one with 1 tool? [y/N] ") || code != ExitOK && !strings.Contains(errs, "nothing was removed") {
+			t.Errorf("%q: %d %q", test.answer, code, errs)
+		}
+	}
+	s.want(ExitFailed, "Server not found: one", "show", "one")
+}
