@@ -4,6 +4,7 @@ package aggregator
 
 import (
 	"context"
+	_ "embed"
 	"net/url"
 	"slices"
 	"strconv"
@@ -100,6 +101,8 @@ type Options struct {
 	Connect func(ctx context.Context, id string) error
 	// Disconnect disconnects a server: at once, or when its running requests have ended, which it waits for.
 	Disconnect func(ctx context.Context, id string, force bool) error
+	// Refresh begins to read the lists of a server again, by its name.
+	Refresh func(name string)
 	// Did is told of each request that is answered, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
@@ -165,6 +168,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"GET", "/servers/{id}", "", View, a.show}, {"PATCH", "/servers/{id}", "update", Operate, a.update}, {"DELETE", "/servers/{id}", "remove", Operate, a.remove},
 		{"POST", "/servers/{id}/connect", "connect", Operate, a.connect}, {"POST", "/servers/{id}/disconnect", "disconnect", Operate, a.disconnect},
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/state", "", View, a.state},
+		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
 	}
@@ -193,6 +197,13 @@ func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (in
 		answer(ctx, status, body)
 	}
 }
+
+// description is the OpenAPI document of the API.
+//
+//go:embed openapi.json
+var description json.RawMessage
+
+func describe(*fasthttp.RequestCtx) (int, any, error) { return fasthttp.StatusOK, description, nil }
 
 // problem returns the answer for an error.
 func problem(err error) (status int, body any) {

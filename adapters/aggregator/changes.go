@@ -192,6 +192,22 @@ func (a *api) connect(ctx *fasthttp.RequestCtx) (int, any, error) {
 	}{"CONNECTING", "Connection initiated"}, err
 }
 
+func (a *api) refresh(ctx *fasthttp.RequestCtx) (int, any, error) {
+	s, err := a.find(ctx, false)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case s.Status == "DISCONNECTED":
+		return 0, nil, &Problem{fasthttp.StatusConflict, "The server " + s.Name + " is disconnected; connect it, which reads its lists"}
+	}
+	ctx.SetUserValue("id", s.Name)
+	a.opt.Refresh(s.Name)
+	return fasthttp.StatusOK, struct {
+		Status  string `json:"status"`
+		Message string `json:"message"`
+	}{s.Status, "Discovery initiated"}, nil
+}
+
 func (a *api) disconnect(ctx *fasthttp.RequestCtx) (int, any, error) {
 	var body struct {
 		Force bool `json:"force"`

@@ -116,8 +116,8 @@ func checkReference(item string) error {
 	return &value.Problem{What: fmt.Sprintf("%q names no secret", value.Shorten(item)), Fix: `write "env:NAME" or "file:/path", without . and .. in the path; a * at the end stands for any ending, of at least one character before it`}
 }
 
-// checkAggregator reports settings that let nobody register servers.
-func (c *Config) checkAggregator(fail func(key string, from value.Source, what, fix string)) {
+// checkAggregator reports settings that let nobody register servers. reported tells whether something below a key is wrong already.
+func (c *Config) checkAggregator(fail func(key string, from value.Source, what, fix string), reported func(table string) bool) {
 	a := &c.Aggregator
 	report := func(key, what, fix string) {
 		fail(aggregatorTable+key, c.sources[aggregatorTable+key], what, fix)
@@ -136,7 +136,7 @@ func (c *Config) checkAggregator(fail func(key string, from value.Source, what, 
 	seen := map[string]string{}
 	for _, k := range a.Keys {
 		table := "keys." + value.KeyPart(k.Name)
-		if len(k.Hashes) == 0 {
+		if len(k.Hashes) == 0 && !reported(aggregatorTable+table) {
 			report(table, "has no hashes", "add what `dragoman key new "+k.Name+"` prints")
 		}
 		for _, h := range k.Hashes {

@@ -26,7 +26,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
-	l.cfg.checkAggregator(l.fail)
+	l.cfg.checkAggregator(l.fail, l.reported)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
 	l.checkRoots(l.cfg.PolicyHook.CAFile, hookCAKey)
 	standard := new(Upstream).keys()

@@ -206,6 +206,10 @@ func TestRegisteredServer(t *testing.T) {
 	if tools[0].Name != "one.api.v2" || tools[0].Original != "api.v2" || tools[1].Description != "The tool greet." || !bytes.Contains(tools[0].InputSchema, []byte("object")) {
 		t.Errorf("tools %+v", tools)
 	}
+	var again struct{ Status, Message string }
+	if a.want(200, "POST", "/servers/one/refresh", "", &again); again.Status != "CONNECTED" || again.Message != "Discovery initiated" {
+		t.Errorf("refreshing: %+v", again)
+	}
 	a.stop()
 	a = startAggregator(t, file)
 	if s := a.becomes("one", "CONNECTED"); s.ToolCount != 2 {
@@ -221,6 +225,7 @@ func TestRegisteredServer(t *testing.T) {
 	if s := a.becomes("one", "DISCONNECTED"); s.ToolCount != 2 {
 		t.Errorf("its tools are gone: %+v", s)
 	}
+	a.want(409, "POST", "/servers/one/refresh", "", nil)
 	if res := a.call("/mcp", "one.greet"); !strings.Contains(res.body, `the server \"one\" is disconnected until`) {
 		t.Errorf("a call of a disconnected server: %d %s", res.status, res.body)
 	}
@@ -257,6 +262,8 @@ func TestAggregatorCallers(t *testing.T) {
 		"403 changes":           a.send(url+"/servers/x", viewerKey, "PATCH", "{}", nil),
 		"403 removes":           a.send(url+"/servers/x", viewerKey, "DELETE", "", nil),
 		"403 connects":          a.send(url+"/servers/x/connect", viewerKey, "POST", "", nil),
+		"403 refreshes":         a.send(url+"/servers/x/refresh", viewerKey, "POST", "", nil),
+		"200 the description":   a.send(url+"/openapi.json", viewerKey, "GET", "", nil),
 		"403 disconnects":       a.send(url+"/servers/x/disconnect", viewerKey, "POST", "", nil),
 		"200 a viewer":          a.send(url+"/servers", viewerKey, "GET", "", nil),
 		"200 sees the state":    a.send(url+"/state", viewerKey, "GET", "", nil),

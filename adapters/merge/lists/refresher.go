@@ -200,6 +200,23 @@ func (r *Refresher) Seen(server string, answers bool) {
 	}
 }
 
+// Reread reads all lists of a server again, whatever it says of them. One that is away is connected anew at once.
+func (r *Refresher) Reread(server string) {
+	r.mu.Lock()
+	one := r.readers[server]
+	r.mu.Unlock()
+	if one == nil {
+		return
+	}
+	one.mu.Lock()
+	for kind := range one.changed {
+		one.changed[kind] = true
+	}
+	one.mu.Unlock()
+	work.Signal(one.wake)
+	work.Signal(one.back)
+}
+
 // Settled reports whether Await has nothing to wait for, whichever client of an era asks: every server was asked once, and shows all clients
 // the same.
 func (r *Refresher) Settled(legacy bool) bool {

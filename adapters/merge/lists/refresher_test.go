@@ -42,6 +42,21 @@ func TestServersAreReplaced(t *testing.T) {
 	})
 }
 
+// The lists of a server are read again when an operator wants it, also those that it does not say have changed.
+func TestReread(t *testing.T) {
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "legacy")
+		m.caps = `{"tools":{}}`
+		b.ask(m)
+		b.is("first", b.shown("m"), "there t")
+		m.set(func() { m.tools = "u" })
+		b.is("changed in silence", b.shown("m"), "there t")
+		b.Reread("m")
+		b.Reread("none")
+		b.is("read again", b.shown("m"), "there u")
+	})
+}
+
 // Nothing is sent to a server that was left, and its lists are not shown until it is no longer.
 func TestServersThatAreLeft(t *testing.T) {
 	inBubble(t, Options{}, func(b *bubble) {

@@ -134,7 +134,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 		}
 	}
 	t.Catalogue = b.catalogue
-	t.ReadLists = func() { refreshing.SetServers(servers) }
+	t.ReadLists, t.Reread = func() { refreshing.SetServers(servers) }, refreshing.Reread
 	return nil
 }
 

@@ -148,6 +148,8 @@ type Set struct {
 	Catalogue *catalogue.Catalogue
 	// ReadLists begins to read what the servers offer of which several are one.
 	ReadLists func()
+	// Reread reads the lists of one of these servers again.
+	Reread func(server string)
 	// Table leads requests to the targets.
 	Table *proxy.Table
 	// Serves says what serves each name under which several servers, or the only one, can be reached: a name for that, which is
@@ -224,7 +226,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 	if b.monitoring, err = buildMonitoring(b.Components); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	t := &Set{ReadLists: func() {}, Serves: map[string]string{}, behind: map[string][]string{}, byName: make(map[string]*Target, len(ups))}
+	t := &Set{ReadLists: func() {}, Reread: func(string) {}, Serves: map[string]string{}, behind: map[string][]string{}, byName: make(map[string]*Target, len(ups))}
 	for _, up := range ups {
 		one, err := b.target(up)
 		if err != nil {
