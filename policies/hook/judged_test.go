@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -237,4 +238,22 @@ func TestResultsOfTasks(t *testing.T) {
 	r = newRig(t, Options{Results: true})
 	r.answers(`{"result":false}`)
 	r.wants(r.run(result), "policy_denied", 1, 1)
+}
+
+// A question about a result says that something was cut if its arguments were, or the result.
+func TestCutArgumentsOrResults(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
+	for _, c := range []struct {
+		argument, text string
+		cut            [2]bool // in the question about the request, and about the result
+	}{{"x", "x", [2]bool{false, false}}, {long, "x", [2]bool{true, true}}, {"x", long, [2]bool{false, true}}} {
+		r := newRig(t, Options{Results: true, Arguments: policies.Arguments{What: policies.ArgumentsFull}})
+		r.replies = []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"` + c.text + `"}}`}
+		r.wants(r.run(strings.Replace(aCall, "/a", c.argument, 1)), "", 1, 2)
+		for i, question := range r.asked {
+			if !strings.Contains(question, fmt.Sprintf(`,"cut":%v,`, c.cut[i])) {
+				t.Errorf("%.10s, %.10s, %d: cut is not %v", c.argument, c.text, i, c.cut[i])
+			}
+		}
+	}
 }
