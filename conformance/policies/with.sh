@@ -38,7 +38,11 @@ node -e '
 export DRAGOMAN=$POLICIES/dragoman POLICIES_DRAGOMAN=$binary POLICIES_TMP=$TEMPORARY POLICIES_KEY
 export POLICIES_ANONYMOUS=$anonymous
 
-# Requests without a key must be refused.
+start "$TEMPORARY/permit.log" node "$POLICIES/permit.mjs"
+POLICIES_HOOK=$(wait_url "$TEMPORARY/permit.log" "$PID") || die "the decision point does not start: $(cat "$TEMPORARY/permit.log")"
+export POLICIES_HOOK
+
+# Requests without a key must be refused, and results asked about.
 port=$(free_port)
 start "$TEMPORARY/canary.log" "$DRAGOMAN" serve --listen "127.0.0.1:$port" --admin off -- "$binary" demo
 wait_port "$port" "$PID" || { cat "$TEMPORARY/canary.log" >&2; die "Dragoman does not serve with these policies"; }
@@ -46,6 +50,8 @@ status() { curl -s -o /dev/null -w '%{http_code}' "$@" "http://127.0.0.1:$port/t
 bare=$(status) forged=$(status -H 'X-API-Key: dgm_wrong') known=$(status -H "Authorization: Bearer $POLICIES_KEY")
 case $anonymous in never) want="401 401 200" ;; *) want="200 401 200" ;; esac
 [ "$bare $forged $known" = "$want" ] || { cat "$TEMPORARY/canary.log" >&2; die "status without a key, with a wrong key, with the key: $bare $forged $known, want $want"; }
+curl -s -o /dev/null -H "Authorization: Bearer $POLICIES_KEY" -H 'Content-Type: application/json' -d '{"message":"hi"}' "http://127.0.0.1:$port/tools/echo"
+[ "$(curl -s "$POLICIES_HOOK")" = 1 ] || { cat "$TEMPORARY/canary.log" >&2; die "the decision point was asked about $(curl -s "$POLICIES_HOOK") results, want 1"; }
 stop "$PID"
 
 [ $anonymous = loopback ] || export NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--import=$POLICIES/credential.mjs"
