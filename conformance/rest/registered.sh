@@ -33,7 +33,11 @@ curl -fsS -H "X-API-Key: $KEY" "$URL/openapi.json" >"$RUN/openapi.json" || die "
 verdict document "$REST/.venv/bin/python" -c 'import json, sys
 from openapi_spec_validator import validate
 validate(json.load(open(sys.argv[1])))' "$RUN/openapi.json"
-verdict requests "$REST/.venv/bin/st" run "$RUN/openapi.json" --url "$URL" -H "X-API-Key: $KEY" --phases "$phases" --max-examples "$examples" \
-  --exclude-checks positive_data_acceptance --generation-deterministic --workers 1 --request-timeout 60 --no-color --continue-on-failure
+# try: runs Schemathesis, which writes where it runs.
+try() {
+  (cd "$RUN" && "$REST/.venv/bin/st" run openapi.json --url "$URL" -H "X-API-Key: $KEY" --phases "$phases" --max-examples "$examples" \
+    --exclude-checks positive_data_acceptance --generation-deterministic --workers 1 --request-timeout 60 --no-color --continue-on-failure)
+}
+verdict requests try
 verdict alive curl -fsS "http://127.0.0.1:$port/healthz"
 finish
