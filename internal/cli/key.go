@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,9 +37,15 @@ func newKeyNew(p *program) *cobra.Command {
 		Use:   "new [NAME]",
 		Short: "Print a fresh key, and what to write into the configuration",
 		Long: `Print a fresh key on standard output, once: it is kept nowhere. What goes into
-the configuration follows, on standard error, so that the key alone can be piped on.`,
-		Example: "  dragoman key new ci\n  dragoman key new ci | secret-store put dragoman-ci",
+the configuration follows, on standard error, so that the key alone can be piped on.
+
+The key is one for clients, or with --role for those who see (viewer) or register
+(operator) servers while Dragoman runs, as ` + "`dragoman servers`" + ` does.`,
+		Example: "  dragoman key new ci\n  dragoman key new ci | secret-store put dragoman-ci\n  dragoman key new me --role operator",
 	}
+	roles := []string{config.Viewer, config.Operator}
+	role := c.Flags().String("role", "", "for the API of registered servers: `"+strings.Join(roles, "|")+"`")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name := "NAME"
 		switch {
@@ -50,12 +57,18 @@ the configuration follows, on standard error, so that the key alone can be piped
 			}
 			name = args[0]
 		}
+		if *role != "" && !slices.Contains(roles, *role) {
+			return usagef("%s", value.WithFix(fmt.Sprintf("--role: %q is not known", value.Shorten(*role)), "write "+value.OneOf(roles)))
+		}
 		key := policies.NewKey()
 		if _, err := fmt.Fprintln(p.std.Out, key); err != nil {
 			return failed(err)
 		}
-		_, err := fmt.Fprintf(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration, which needs security.api_keys_enabled = true once:\n[security.api_keys.%s]\nhashes = [%s]\n",
-			value.KeyPart(name), value.Quote(policies.HashKey(key)))
+		entry := "which needs security.api_keys_enabled = true once:\n[security.api_keys." + value.KeyPart(name) + "]\nhashes = [" + value.Quote(policies.HashKey(key)) + "]\n"
+		if *role != "" {
+			entry = "of the dragoman that runs:\n[aggregator.keys." + value.KeyPart(name) + "]\nhashes = [" + value.Quote(policies.HashKey(key)) + "]\nrole = " + value.Quote(*role) + "\n"
+		}
+		_, err := fmt.Fprint(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration, "+entry)
 		return failed(err)
 	}
 	return c

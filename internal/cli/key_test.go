@@ -30,7 +30,12 @@ func TestKeyCommands(t *testing.T) {
 	if code, hash, _ := run(key, "key", "hash"); code != 0 || strings.TrimSpace(hash) != c.Security.Auth.Keys[0].Hashes[0] {
 		t.Errorf("%d %q", code, hash)
 	}
-	for in, args := range map[string][]string{"short\n": {"key", "hash"}, "": {"key", "hash"}, "a b " + key: {"key", "hash"}, key: {"key", "hash", "x"}, "x": {"key", "new", "a b"}, "y": {"key", "new", "a", "b"}, "z": {"key", "old"}} {
+	code, key, toml = run("", "key", "new", "me", "--role", "operator")
+	c, err = config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "a.toml", toml)})
+	if code != 0 || err != nil || c.Aggregator.Keys[0].Name != "me" || c.Aggregator.Keys[0].Role != config.Operator || c.Aggregator.Keys[0].Hashes[0] != policies.HashKey(strings.TrimSpace(key)) {
+		t.Errorf("%d %v\n%s", code, err, toml)
+	}
+	for in, args := range map[string][]string{"short\n": {"key", "hash"}, "": {"key", "hash"}, "a b " + key: {"key", "hash"}, key: {"key", "hash", "x"}, "x": {"key", "new", "a b"}, "y": {"key", "new", "a", "b"}, "z": {"key", "old"}, "r": {"key", "new", "a", "--role", "admin"}} {
 		if code, out, errs := run(in, args...); code == 0 || out != "" || errs == "" {
 			t.Errorf("%q %q: %d %q %q", args, in, code, out, errs)
 		}

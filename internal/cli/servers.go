@@ -26,19 +26,16 @@ address is found as ` + "`dragoman health`" + ` finds it.
 The API asks for a key: --key, or DRAGOMAN_AGGREGATOR_KEY, is the key itself,
 env:NAME for a variable, or file:/path. Others of this machine can see arguments, so
 that a variable or a file is better.
-` + "`dragoman key new me`" + ` makes a key and prints its hash, which goes into the
-configuration of the running dragoman:
-
-  [aggregator.keys.me]
-  hashes = ["sha256:…"]
-  role = "operator"     # or "viewer", who changes nothing
+` + "`dragoman key new me --role operator`" + ` makes a key, and prints the table
+[aggregator.keys.me] for the configuration of the running dragoman. A viewer may use
+list, show and tools only.
 
 Exit codes: 0 done; 1 refused, nobody answers, or a server that was to be connected
 is not; 2 wrong usage.`
 
 const serversExample = `  dragoman servers list
   dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
-  dragoman servers add files -- npx -y @modelcontextprotocol/server-filesystem@2026.1.14 /srv
+  dragoman servers add files -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
   dragoman servers edit github --disable delete_repository
   dragoman servers remove github`
 
@@ -81,7 +78,7 @@ func (s *serversFlags) api() (*servers.Client, error) {
 		from = config.KeyVariable
 	}
 	if text == "" {
-		return nil, usagef("servers: no key is given; fix: write --key, or set %s. %s", config.KeyVariable, servers.Entry)
+		return nil, usagef("servers: no key is given; fix: write --key, or set %s; %s", config.KeyVariable, servers.Remedy)
 	}
 	key, err := value.ResolveSecret(text, s.p.lookup)
 	if err != nil {

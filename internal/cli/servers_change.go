@@ -92,32 +92,39 @@ func waitFlag(c *cobra.Command) *time.Duration {
 	return c.Flags().Duration("wait", waitTime, "how long to wait until the server is connected, `DURATION`; 0s: not at all")
 }
 
-// waited prints a server once it is connected, after what was done to it, such as "is registered". It fails if the server is not connected
-// in time.
+// waited prints a server once it is connected, after it was registered or changed (done; empty: neither). It fails if the server is not
+// connected in time.
 func (s *serversFlags) waited(c *cobra.Command, api *servers.Client, name, done string, wait time.Duration, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(c.Context(), max(wait, *s.admin.limit))
 	defer cancel()
-	settled, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	one, err := api.Settled(settled, name)
-	if wait <= 0 || err != nil && settled.Err() != nil {
-		one, err = api.Show(ctx, name)
-	}
+	one, err := settled(ctx, api, name, wait)
 	switch {
 	case err != nil:
 		return err
 	case wait > 0 && !servers.Connected(&one.Is):
-		return fmt.Errorf("%s %sis not connected (%s): %s; `dragoman servers show %s` shows how it goes on", name, joined(done, ", but "), wire.Shown(one.Is.Status),
+		return fmt.Errorf("%s is %snot connected (%s): %s; `dragoman servers show %s` shows how it goes on", name, joined(done, ", but "), wire.Shown(one.Is.Status),
 			wire.ShownText(cmp.Or(one.Is.Error, one.Is.LastError, "it has not answered yet")), name)
 	case asJSON:
 		return servers.JSON(s.p.std.Out, one.Raw)
 	case wait <= 0:
-		return s.say(name + " " + joined(done, " and ") + "connects; `dragoman servers show " + name + "` shows how it goes on")
+		return s.say(fmt.Sprintf("%s is %sbeing connected; `dragoman servers show %s` shows how it goes on", name, joined(done, " and "), name))
 	}
-	return s.say(fmt.Sprintf("%s %sis connected, with %s", name, joined(done, " and "), servers.Counted(one.Is.ToolCount)))
+	return s.say(fmt.Sprintf("%s is %sconnected, with %s", name, joined(done, " and "), servers.Counted(one.Is.ToolCount)))
 }
 
-// joined returns the beginning of a sentence with the word that leads on; nothing for nothing.
+// settled returns a server once it is connected or cannot be, or as it is after the time to wait.
+func settled(ctx context.Context, api *servers.Client, name string, wait time.Duration) (servers.Answer[aggregator.Server], error) {
+	if wait > 0 {
+		bounded, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if one, err := api.Settled(bounded, name); err == nil || bounded.Err() == nil {
+			return one, err
+		}
+	}
+	return api.Show(ctx, name)
+}
+
+// joined returns a part of a sentence with the word that leads on; nothing for nothing.
 func joined(begin, word string) string {
 	if begin == "" {
 		return ""
@@ -140,12 +147,12 @@ networks in its aggregator.networks.
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
 is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
 		Example: `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
-  dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.1.14 /srv
+  dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
   dragoman servers add old --sse --url https://example.com/sse --no-connect`,
 	}
 	var g given
 	g.flags(c)
-	idle := c.Flags().Bool("no-connect", false, "register it only; `dragoman servers connect` connects it")
+	idle := c.Flags().Bool("no-connect", false, "register it only, for a later connect")
 	wait := waitFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = cobra.NoFileCompletions
@@ -172,7 +179,7 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 			case *idle:
 				return s.say(name + " is registered; `dragoman servers connect " + name + "` connects it")
 			}
-			return s.waited(c, api, name, "is registered", *wait, *asJSON)
+			return s.waited(c, api, name, "registered", *wait, *asJSON)
 		})
 	}
 	return c
@@ -190,7 +197,7 @@ The exit code is 0 if the server is changed and, if it was connected or to be, c
 in time; 1 if the change is refused or the server not connected, 2 for wrong usage.`,
 		Example: `  dragoman servers edit github --disable delete_repository --disable 'admin_*'
   dragoman servers edit github --header 'Authorization: Bearer ${NEW_TOKEN}' --description 'our repositories'
-  dragoman servers edit files -- npx -y @modelcontextprotocol/server-filesystem@2026.1.14 /srv /data`,
+  dragoman servers edit files -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv /data`,
 	}
 	var g given
 	g.flags(c)
@@ -217,7 +224,7 @@ in time; 1 if the change is refused or the server not connected, 2 for wrong usa
 			case err != nil:
 				return err
 			case before.Status != "DISCONNECTED" && of.Connects():
-				return s.waited(c, api, name, "is changed", *wait, *asJSON)
+				return s.waited(c, api, name, "changed", *wait, *asJSON)
 			case *asJSON:
 				return servers.JSON(s.p.std.Out, after.Raw)
 			}

@@ -23,7 +23,7 @@ func TestServersChanged(t *testing.T) {
 			t.Errorf("%q: %d %q %q, want %q", args, code, out, errs, want)
 		}
 	}
-	f("one is registered and is connected, with 2 tools\n", "add", "one", "--url", url, "--description", "mine", "--header", "X-Token: Bearer ${AGG_TOKEN}", "--header", "X-Ref: env:AGG_TOKEN")
+	f("one is registered and connected, with 2 tools\n", "add", "one", "--url", url, "--description", "mine", "--header", "X-Token: Bearer ${AGG_TOKEN}", "--header", "X-Ref: env:AGG_TOKEN")
 	f("one is connected already, with 2 tools\n", "connect", "one")
 	f("one is changed\n", "edit", "one", "--disable", "a", "--disable", "one.b", "--description", "")
 	one := s.becomes("one", "CONNECTED", 2)
@@ -31,7 +31,7 @@ func TestServersChanged(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	f("one is changed\n", "edit", "one", "--enable", "one.b", "--disable", "c*")
-	f("one is changed and is connected, with 2 tools\n", "edit", "one", "--header", "x-ref:", "--header", "X-More: env:AGG_TOKEN")
+	f("one is changed and connected, with 2 tools\n", "edit", "one", "--header", "x-ref:", "--header", "X-More: env:AGG_TOKEN")
 	one = s.becomes("one", "CONNECTED", 2)
 	headers, _ := one.Connection["headers"].(map[string]any)
 	if strings.Join(one.Disabled, " ") != "a c*" || len(headers) != 2 || headers["X-Token"] == nil || headers["X-More"] != "env:AGG_TOKEN" || one.Connection["base_url"] != url {
@@ -42,7 +42,7 @@ func TestServersChanged(t *testing.T) {
 	f("one is changed\n", "edit", "one", "--url", url, "--header", "X-Token:") // and stays disconnected
 	f("one is connected, with 2 tools\n", "connect", "one")
 	f(one.ID+" is disconnected; `dragoman servers connect "+one.ID+"` connects it again\n", "disconnect", one.ID, "--force")
-	f("one connects; `dragoman servers show one` shows how it goes on\n", "connect", "one", "--wait", "0s")
+	f("one is being connected; `dragoman servers show one` shows how it goes on\n", "connect", "one", "--wait", "0s")
 	f("one is removed\n", "remove", "one", "--yes")
 	f("two is registered; `dragoman servers connect two` connects it\n", "add", "two", "--sse", "--url", "http://127.0.0.1:9/sse", "--no-connect")
 	var two aggregator.Server
@@ -97,7 +97,7 @@ func TestServersRefused(t *testing.T) {
 		{ExitFailed, "dragoman: servers: there are 2 mistakes:\n  --header A: refers to env:HOME, which registrations may not; fix: name it in aggregator.secrets", []string{"add", "two", "--url", "http://x/", "--header", "A: env:HOME", "--header", "B: ${HOME}"}},
 		{ExitFailed, "--header A: has no reference to a secret, and would be stored as it is; fix: write env:NAME, ", []string{"add", "two", "--url", "http://x/", "--header", "A: drg_operator"}},
 		{ExitFailed, "--url: is no http or https URL; fix: write one such as", []string{"add", "two", "--url", "unix:/x"}},
-		{ExitFailed, "dragoman: servers: two is registered, but is not connected (ERROR): ", []string{"add", "two", "--url", "http://" + testkit.HeldAddress(t) + "/mcp"}},
+		{ExitFailed, "dragoman: servers: two is registered, but not connected (ERROR): ", []string{"add", "two", "--url", "http://" + testkit.HeldAddress(t) + "/mcp"}},
 		{ExitFailed, "dragoman: servers: two is not connected (ERROR): ", []string{"connect", "two"}},
 		{ExitFailed, "The server own is in the configuration file, and is changed there\n", []string{"connect", "own"}},
 		{ExitFailed, "The server own is in the configuration file", []string{"disconnect", "own"}},

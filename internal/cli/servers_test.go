@@ -155,10 +155,10 @@ func TestServersSeen(t *testing.T) {
 	table := s.want(ExitOK, "", "list")
 	rows := strings.Split(strings.TrimRight(table, "\n"), "\n")
 	for i, want := range []string{
-		`^NAME  STATUS        TOOLS  TRANSPORT  SOURCE         $`,
-		`^one   CONNECTED     2      HTTP       registered     $`,
+		`^NAME  STATUS        TOOLS  TRANSPORT  SOURCE$`,
+		`^one   CONNECTED     2      HTTP       registered$`,
 		`^own   ERROR         0      HTTP       configuration  .*refused`,
-		`^two   DISCONNECTED  0      HTTP       registered     $`,
+		`^two   DISCONNECTED  0      HTTP       registered$`,
 	} {
 		if len(rows) != 4 || !regexp.MustCompile(want).MatchString(rows[i]) {
 			t.Errorf("no %s in\n%s", want, table)
@@ -225,7 +225,7 @@ func TestServersKey(t *testing.T) {
 	f(ExitOK, "", []string{"DRAGOMAN_AGGREGATOR_KEY=file:" + file})
 	f(ExitOK, "", []string{"DRAGOMAN_AGGREGATOR_KEY=drg_wrong"}, "--key", viewerKey)
 	f(ExitOK, "", nil, "--key", "file:"+file)
-	f(ExitUsage, "set DRAGOMAN_AGGREGATOR_KEY. `dragoman key new me` makes a key", nil)
+	f(ExitUsage, "set DRAGOMAN_AGGREGATOR_KEY; `dragoman key new me --role operator` makes a key", nil)
 	f(ExitFailed, "DRAGOMAN_AGGREGATOR_KEY: the environment variable \"MINE\" it refers to is not set; fix: ", []string{"DRAGOMAN_AGGREGATOR_KEY=env:MINE"})
 	f(ExitFailed, "--key: the file it refers to cannot be read", nil, "--key", "file:"+file+"x")
 	f(ExitFailed, "--key: a key has no blanks", nil, "--key", "drg_a\r\nb: c")

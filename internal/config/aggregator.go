@@ -137,7 +137,7 @@ func (c *Config) checkAggregator(fail func(key string, from value.Source, what, 
 	for _, k := range a.Keys {
 		table := "keys." + value.KeyPart(k.Name)
 		if len(k.Hashes) == 0 && !reported(aggregatorTable+table) {
-			report(table, "has no hashes", "add what `dragoman key new "+k.Name+"` prints")
+			report(table, "has no hashes", "add what `dragoman key new "+k.Name+" --role "+k.Role+"` prints")
 		}
 		for _, h := range k.Hashes {
 			if other := seen[strings.ToLower(h)]; other != "" {

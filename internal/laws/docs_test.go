@@ -260,7 +260,7 @@ func (g *guide) keep(t *testing.T, f testkit.Fence) {
 }
 
 var (
-	assignment = regexp.MustCompile(`^[A-Z_]+=\S*$`)
+	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S*$`)
 	elsewhere  = regexp.MustCompile(`^(npm|npx|pip|uv|uvx|docker|kubectl|helm|sudo|claude|code|go get)\b`)
 )
 
@@ -367,7 +367,7 @@ func typed(t *testing.T, file string, args []string) {
 	if at := slices.Index(args, "#"); at >= 0 {
 		args = args[:at]
 	}
-	if r := clitest.Run(t, []string{"EXAMPLE_TOKEN=x", "TOKEN=x"}, args...); r.Code == cli.ExitUsage {
+	if r := clitest.Run(t, []string{"EXAMPLE_TOKEN=x", "TOKEN=x", "DRAGOMAN_AGGREGATOR_KEY=x"}, args...); r.Code == cli.ExitUsage {
 		t.Errorf("%s: dragoman %s: %s", file, strings.Join(args, " "), r.Errs)
 	}
 }

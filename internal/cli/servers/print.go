@@ -57,16 +57,32 @@ func statusColour(status string) string {
 	return usual
 }
 
+// aligned writes lines of cells, which fill writes with tabs between them, as columns without blanks at the ends of lines.
+func aligned(w io.Writer, fill func(w io.Writer)) error {
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fill(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var trimmed strings.Builder
+	for line := range strings.Lines(b.String()) {
+		trimmed.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	_, err := io.WriteString(w, trimmed.String())
+	return err
+}
+
 // List writes a line for each server: name, status, number of tools, transport, source, and if it is not connected why.
 func List(w io.Writer, all []aggregator.Server, colourful bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "NAME\t%s\tTOOLS\tTRANSPORT\tSOURCE\t\n", paint("STATUS", usual, colourful)) // errors are returned by Flush
-	for i := range all {
-		s := &all[i]
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", wire.Shown(s.Name), paint(wire.Shown(s.Status), statusColour(s.Status), colourful), s.ToolCount,
-			wire.Shown(s.Transport), wire.Shown(s.Source), wire.ShownText(why(s)))
-	}
-	return t.Flush()
+	return aligned(w, func(t io.Writer) {
+		fmt.Fprintf(t, "NAME\t%s\tTOOLS\tTRANSPORT\tSOURCE\t\n", paint("STATUS", usual, colourful))
+		for i := range all {
+			s := &all[i]
+			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", wire.Shown(s.Name), paint(wire.Shown(s.Status), statusColour(s.Status), colourful), s.ToolCount,
+				wire.Shown(s.Transport), wire.Shown(s.Source), wire.ShownText(why(s)))
+		}
+	})
 }
 
 // why returns why a server is not connected, if it should be.
@@ -79,34 +95,27 @@ func why(s *aggregator.Server) string {
 
 // Show writes a server, a line for each fact.
 func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, text string) {
-		if text != "" {
-			_, _ = fmt.Fprintf(t, "%s\t%s\n", name, text) // errors are returned by Flush
-		}
-	}
-	line("name", wire.Shown(s.Name))
-	line("id", wire.Shown(s.ID))
-	line("source", wire.Shown(s.Source))
-	line("description", wire.ShownText(s.Description))
-	line("transport", wire.Shown(s.Transport))
+	facts := [][2]string{{"name", wire.Shown(s.Name)}, {"id", wire.Shown(s.ID)}, {"source", wire.Shown(s.Source)}, {"description", wire.ShownText(s.Description)},
+		{"transport", wire.Shown(s.Transport)}}
 	for _, fact := range connection(s.Connection) {
-		line(fact[0], wire.ShownText(fact[1]))
+		facts = append(facts, [2]string{fact[0], wire.ShownText(fact[1])})
 	}
-	line("health check", wire.Shown(s.HealthURL))
-	line("status", paint(wire.Shown(s.Status), statusColour(s.Status), colourful))
-	line("why", wire.ShownText(why(s)))
-	line("tools", strconv.Itoa(s.ToolCount))
-	line("disabled", wire.ShownText(strings.Join(s.Disabled, ", ")))
-	line("registered", instant(s.Registered))
-	line("connected", instant(s.Connected))
+	facts = append(facts, [][2]string{{"health check", wire.Shown(s.HealthURL)}, {"status", paint(wire.Shown(s.Status), statusColour(s.Status), colourful)},
+		{"why", wire.ShownText(why(s))}, {"tools", strconv.Itoa(s.ToolCount)}, {"disabled", wire.ShownText(strings.Join(s.Disabled, ", "))},
+		{"registered", instant(s.Registered)}, {"connected", instant(s.Connected)}}...)
 	if s.CheckedAt != nil {
-		line("checked", fmt.Sprintf("%s, in %d ms", instant(s.CheckedAt), s.Took))
+		facts = append(facts, [2]string{"checked", fmt.Sprintf("%s, in %d ms", instant(s.CheckedAt), s.Took)})
 	}
 	if s.Failures > 0 {
-		line("failures", fmt.Sprintf("%d in a row", s.Failures))
+		facts = append(facts, [2]string{"failures", fmt.Sprintf("%d in a row", s.Failures)})
 	}
-	return t.Flush()
+	return aligned(w, func(t io.Writer) {
+		for _, fact := range facts {
+			if fact[1] != "" {
+				fmt.Fprintf(t, "%s\t%s\n", fact[0], fact[1])
+			}
+		}
+	})
 }
 
 func instant(at *time.Time) string {
@@ -148,18 +157,18 @@ func connection(fields map[string]any) (facts [][2]string) {
 // Tools writes a line for each tool: the name that clients call it by, its server, whether it is enabled, and the first line of its
 // description.
 func Tools(w io.Writer, all []aggregator.Tool, colourful bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "TOOL\tSERVER\t%s\tDESCRIPTION\n", paint("ENABLED", usual, colourful)) // errors are returned by Flush
-	for i := range all {
-		tool := &all[i]
-		enabled, colour := "yes", usual
-		if !tool.Enabled {
-			enabled, colour = "no", yellow
+	return aligned(w, func(t io.Writer) {
+		fmt.Fprintf(t, "TOOL\tSERVER\t%s\tDESCRIPTION\n", paint("ENABLED", usual, colourful))
+		for i := range all {
+			tool := &all[i]
+			enabled, colour := "yes", usual
+			if !tool.Enabled {
+				enabled, colour = "no", yellow
+			}
+			first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), wire.Shown(first))
 		}
-		first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), wire.Shown(first))
-	}
-	return t.Flush()
+	})
 }
 
 // Counted returns a number of tools in words.

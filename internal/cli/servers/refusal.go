@@ -12,9 +12,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Entry is what the configuration needs so that somebody may call the API.
-const Entry = "`dragoman key new me` makes a key and prints its hash, which goes into the configuration of the running dragoman:\n" +
-	"  [aggregator.keys.me]\n  hashes = [\"sha256:…\"]\n  role = \"operator\"     # or \"viewer\", who changes nothing"
+// Remedy says how somebody may call the API who may not yet.
+const Remedy = "`dragoman key new me --role operator` makes a key, and prints the table [aggregator.keys.me] for the configuration of the running dragoman"
 
 // errNoAPI is the error for an answer that the API does not give.
 var errNoAPI = errors.New("the answer is not that of a dragoman at which servers can be registered; fix: name its admin listener with --admin HOST:PORT")
@@ -43,7 +42,7 @@ func refusal(status int, body []byte) error {
 		case status == fasthttp.StatusUnauthorized:
 			text += "; fix: give another key with --key or DRAGOMAN_AGGREGATOR_KEY; the running dragoman must have its hash in [aggregator.keys.NAME]"
 		case status == fasthttp.StatusNotFound && strings.Contains(text, "aggregator.keys"):
-			text += "; fix: " + Entry
+			text += "; fix: " + Remedy
 		}
 		return &Refusal{status, text}
 	}
