@@ -329,3 +329,22 @@ func TestOwnStreamIsReopened(t *testing.T) {
 		t.Errorf("Last-Event-ID of the GETs: %s", got)
 	}
 }
+
+// A server that still holds a former stream, which it takes for open, is asked again for one: it refuses a second one at a time with 409.
+func TestOwnStreamIsTriedAgain(t *testing.T) {
+	note := func(n string) string { return `{"jsonrpc":"2.0","method":"notifications/` + n + `"}` }
+	s := start(t, &server{own: []string{"data: " + note("1") + "\n\n", "409", "409", "data: " + note("2") + "\n\nhang"}})
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
+	defer cancel()
+	if err := s.link.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "both notices", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return strings.Join(s.said, "") == note("1")+note("2")
+	})
+	if !s.link.(*link).Pushes() {
+		t.Error("a server that refuses a second stream has none")
+	}
+}

@@ -393,6 +393,10 @@ func (l *link) streamOnce(first *opening, mark *httpcall.Mark) (again, ended boo
 	if err != nil {
 		return true, false
 	}
+	if status == fasthttp.StatusConflict { // it takes a former stream, whose end it has not seen, for open, and allows one at a time
+		first.answer()
+		return true, false
+	}
 	l.mu.Lock()
 	l.silent = status >= 400 && status < 500
 	inSession := l.session != ""
