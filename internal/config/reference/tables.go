@@ -26,6 +26,8 @@ var Tables = map[string]Table{
 	"names":                          {Doc: "How clients call the tools and prompts of several servers at one endpoint."},
 	"listing":                        {Doc: "Lists of several servers of which one is away."},
 	"catalogue":                      {Doc: "The lists of several servers, kept over a restart."},
+	"aggregator":                     {Doc: "Servers that are registered while Dragoman runs: who may do so, and what they may be."},
+	"aggregator.keys":                {Doc: "API keys of those who see or register servers.", Names: config.KeyName.String()},
 	"groups":                         {Doc: "Some of the servers as one, each group at /groups/NAME/mcp.", Names: config.UpstreamName.String()},
 	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
 	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},
