@@ -66,7 +66,7 @@ func newServers(p *program) *cobra.Command {
 	parent(c)
 	s := &serversFlags{p: p, admin: addAdminFlags(c.PersistentFlags(), serversTime, mostServersTime)}
 	c.PersistentFlags().StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
-	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect())
+	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh())
 	return c
 }
 

@@ -358,3 +358,24 @@ the running dragoman.`,
 	}
 	return c
 }
+
+func (s *serversFlags) refresh() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "refresh NAME [flags]",
+		Short: "Read the tools of a connected server again",
+		Long: `Read the tools and other lists of a connected server again, one of the configuration
+file too. Dragoman does so by itself when the server says that they have changed; this
+is for servers that do not say so.`,
+		Example: "  dragoman servers refresh github",
+	}
+	s.named(c, nil)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			if err := api.Refresh(ctx, args[0]); err != nil {
+				return err
+			}
+			return s.say("the lists of " + args[0] + " are read again; `dragoman servers tools " + args[0] + "` shows its tools")
+		})
+	}
+	return c
+}

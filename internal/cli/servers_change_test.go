@@ -43,6 +43,8 @@ func TestServersChanged(t *testing.T) {
 	f("one is connected, with 2 tools\n", "connect", "one")
 	f(one.ID+" is disconnected; `dragoman servers connect "+one.ID+"` connects it again\n", "disconnect", one.ID, "--force")
 	f("one is being connected; `dragoman servers show one` shows how it goes on\n", "connect", "one", "--wait", "0s")
+	s.becomes("one", "CONNECTED", 2)
+	f("the lists of one are read again; `dragoman servers tools one` shows its tools\n", "refresh", "one")
 	f("one is removed\n", "remove", "one", "--yes")
 	f("two is registered; `dragoman servers connect two` connects it\n", "add", "two", "--sse", "--url", "http://127.0.0.1:9/sse", "--no-connect")
 	var two aggregator.Server
@@ -104,6 +106,7 @@ func TestServersRefused(t *testing.T) {
 		{ExitFailed, "The server own is in the configuration file", []string{"remove", "own", "--yes"}},
 		{ExitFailed, "The server own is in the configuration file", []string{"edit", "own", "--description", "x"}},
 		{ExitFailed, "Server not found: none", []string{"remove", "none", "--yes"}},
+		{ExitFailed, "Server not found: none", []string{"refresh", "none"}},
 		{ExitFailed, "Server not found: none", []string{"edit", "none", "--description", "x"}},
 		{ExitUsage, "one has no tool \"creat_issue\"; did you mean \"create_issue\"?\n", []string{"edit", "one", "--disable", "creat_issue"}},
 		{ExitUsage, "nothing is to be changed; fix: ", []string{"edit", "one"}},
@@ -120,10 +123,8 @@ func TestServersRefused(t *testing.T) {
 		s.want(test.code, test.want, test.args...)
 	}
 	s.environ[1] = "DRAGOMAN_AGGREGATOR_KEY=" + viewerKey
-	for _, args := range [][]string{{"add", "x", "--url", "http://x"}, {"edit", "one", "--description", "x"}, {"remove", "one", "--yes"}, {"connect", "one", "--wait", "0s"}, {"disconnect", "one"}} {
-		if args[0] != "connect" {
-			s.want(ExitFailed, "this needs the role operator of aggregator.keys\n", args...)
-		}
+	for _, args := range [][]string{{"add", "x", "--url", "http://x"}, {"edit", "one", "--description", "x"}, {"remove", "one", "--yes"}, {"connect", "two"}, {"disconnect", "one"}, {"refresh", "one"}} {
+		s.want(ExitFailed, "this needs the role operator of aggregator.keys\n", args...)
 	}
 }
 

@@ -126,6 +126,11 @@ func (c *Client) Settled(ctx context.Context, name string) (last Answer[aggregat
 // Connected reports whether a server serves requests.
 func Connected(s *aggregator.Server) bool { return s.Status == "CONNECTED" || s.Status == "DEGRADED" }
 
+// Refresh begins to read the lists of a server again.
+func (c *Client) Refresh(ctx context.Context, name string) error {
+	return c.change(ctx, "POST", name, "/refresh", nil)
+}
+
 func one(ctx context.Context, c *Client, method, name, below string, body any) (a Answer[aggregator.Server], err error) {
 	path, err := pathOf(name)
 	if err != nil {
