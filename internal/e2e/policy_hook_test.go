@@ -283,6 +283,27 @@ func TestPolicyHookAndTheCaches(t *testing.T) {
 	}
 }
 
+// A call that goes to a fallback is asked about for each of the two servers, its result for the one that has given it.
+func TestPolicyHookAtAFallback(t *testing.T) {
+	d := newDecider(t, func(hookInput) string { return permitAnswer })
+	other := newUpstream(t, "modern")
+	other.on("tools/call", func(c *call) { c.result(`{"content":[],"resultType":"complete"}`) })
+	r := startRig(t, "[upstreams.default]\nurl = \"http://127.0.0.1:1/mcp\"\nfallback = \"other\"\n"+strings.Replace(other.toml(""), "default", "other", 1)+d.toml("results = true\n"), false)
+	var got string
+	testkit.Eventually(t, "the fallback serves", func() bool {
+		d.take()
+		got = r.must("POST", "/servers/default/mcp", modernAsk("tools/call", theTool), modernHeaders("tools/call", "drop")...).body
+		return strings.Contains(got, `"content":[]`)
+	})
+	var asked []string
+	for _, in := range d.take() {
+		asked = append(asked, in.Phase+" "+in.Server)
+	}
+	if got := strings.Join(asked, ", "); got != "request default, request other, result other" {
+		t.Errorf("asked about %s", got)
+	}
+}
+
 // The policy hook comes, changes and goes with the configuration. A call that began with one asks that about its result.
 func TestReloadOfThePolicyHook(t *testing.T) {
 	first := newDecider(t, func(hookInput) string { return permitAnswer })
