@@ -1,8 +1,8 @@
 package registry
 
 import (
+	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/goccy/go-json"
@@ -24,7 +24,7 @@ func restored(connection, stored []byte) ([]byte, error) {
 		next[key] = own
 	}
 	_, text := addressOf(next)
-	same := text == own && reflect.DeepEqual(next["command"], now["command"]) && reflect.DeepEqual(next["args"], now["args"])
+	same := text == own && next["command"] == now["command"] && slices.Equal(arguments(next), arguments(now))
 	var wrong []aggregator.Mistake
 	for _, kind := range []string{"headers", "env"} {
 		fields, _ := next[kind].(map[string]any)
@@ -46,12 +46,24 @@ func restored(connection, stored []byte) ([]byte, error) {
 	return json.MarshalWithOption(next, json.DisableHTMLEscape())
 }
 
-// addressOf returns the address of a connection and its key; empty: it has none.
+// addressOf returns the address of a connection and its key; empty: it has none, or two, which is refused elsewhere.
 func addressOf(connection map[string]any) (key, text string) {
+	if connection["base_url"] != nil && connection["url"] != nil {
+		return "", ""
+	}
 	for _, key := range []string{"base_url", "url"} {
 		if text, ok := connection[key].(string); ok {
 			return key, text
 		}
 	}
 	return "", ""
+}
+
+// arguments returns those of a command. Absent ones are none.
+func arguments(connection map[string]any) (all []string) {
+	list, _ := connection["args"].([]any)
+	for _, one := range list {
+		all = append(all, fmt.Sprint(one))
+	}
+	return all
 }
