@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -130,8 +129,8 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := value.Nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
 			hint = fmt.Sprintf("did you mean --%s?", near)
-		} else if slices.Contains([]string{"serve", "stdio", "probe", "conformance", "bench"}, c.Name()) {
-			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + " -- npx -y PACKAGE`"
+		} else if before, starts := map[string]string{"serve": "", "stdio": "", "probe": "", "conformance": "", "bench": "", "add": " NAME", "edit": " NAME"}[c.Name()]; starts {
+			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + before + " -- npx -y PACKAGE`"
 		}
 	}
 	return usagef("%s", value.WithFix(err.Error(), hint))

@@ -76,8 +76,11 @@ func nameAndCommand(c *cobra.Command, args []string) (name string, command []str
 			return "", nil, usagef("the COMMAND after -- is missing; fix: write `%s NAME -- COMMAND`, for example `%s NAME -- npx -y PACKAGE`", c.CommandPath(), c.CommandPath())
 		}
 	}
-	if len(args) > 1 && isURL(args[1]) {
+	switch {
+	case len(args) > 1 && isURL(args[1]):
 		return "", nil, usagef("unexpected argument; fix: write the URL after --url")
+	case len(args) > 1:
+		return "", nil, usagef("unexpected argument %q; fix: write `%s NAME --url URL` or `%s NAME -- COMMAND`", value.Shorten(args[1]), c.CommandPath(), c.CommandPath())
 	}
 	if err := oneName(c, args, true); err != nil {
 		return "", nil, err
@@ -95,10 +98,12 @@ func waitFlag(c *cobra.Command) *time.Duration {
 // waited prints a server once it is connected, after it was registered or changed (done; empty: neither). It fails if the server is not
 // connected in time.
 func (s *serversFlags) waited(c *cobra.Command, api *servers.Client, name, done string, wait time.Duration, asJSON bool) error {
-	ctx, cancel := context.WithTimeout(c.Context(), max(wait, *s.admin.limit))
+	ctx, cancel := context.WithTimeout(c.Context(), max(wait, 0)+*s.admin.limit)
 	defer cancel()
-	one, err := settled(ctx, api, name, wait)
+	one, err := api.Settled(ctx, name, wait)
 	switch {
+	case err != nil && done != "":
+		return fmt.Errorf("%s is %s, but nobody says whether it is connected: %w", name, done, err)
 	case err != nil:
 		return err
 	case wait > 0 && !servers.Connected(&one.Is):
@@ -110,18 +115,6 @@ func (s *serversFlags) waited(c *cobra.Command, api *servers.Client, name, done 
 		return s.say(fmt.Sprintf("%s is %sbeing connected; `dragoman servers show %s` shows how it goes on", name, joined(done, " and "), name))
 	}
 	return s.say(fmt.Sprintf("%s is %sconnected, with %s", name, joined(done, " and "), servers.Counted(one.Is.ToolCount)))
-}
-
-// settled returns a server once it is connected or cannot be, or as it is after the time to wait.
-func settled(ctx context.Context, api *servers.Client, name string, wait time.Duration) (servers.Answer[aggregator.Server], error) {
-	if wait > 0 {
-		bounded, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		if one, err := api.Settled(bounded, name); err == nil || bounded.Err() == nil {
-			return one, err
-		}
-	}
-	return api.Show(ctx, name)
 }
 
 // joined returns a part of a sentence with the word that leads on; nothing for nothing.

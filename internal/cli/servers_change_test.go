@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -87,6 +88,15 @@ func quoted(text string) string { return `"` + text + `"` }
 func TestServersRefused(t *testing.T) {
 	s := serveAggregator(t, "[upstreams.own]\nurl = \"http://127.0.0.1:9/mcp\"\n")
 	s.register("one", toolsServer(t, "create_issue"), true)
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(release); srv.Close() })
+	silent := srv.URL + "/mcp"
 	s.becomes("one", "CONNECTED", 1)
 	for _, test := range []struct {
 		code int
@@ -113,7 +123,10 @@ func TestServersRefused(t *testing.T) {
 		{ExitUsage, "a --url or a COMMAND is missing", []string{"add", "two"}},
 		{ExitUsage, "both --url and a COMMAND are given", []string{"add", "two", "--url", "http://x", "--", "npx"}},
 		{ExitUsage, "the COMMAND after -- is missing", []string{"add", "two", "--"}},
-		{ExitUsage, "fix: write the URL after --url", []string{"add", "two", "http://x"}},
+		{ExitUsage, "fix: write the URL after --url", []string{"add", "two", "http://me:drg_operator@x"}},
+		{ExitUsage, "unexpected argument \"npx\"; fix: write `dragoman servers add NAME --url URL` or `dragoman servers add NAME -- COMMAND`", []string{"add", "two", "npx"}},
+		{ExitUsage, "flags of the command to start come after --, as in `dragoman servers add NAME -- npx -y PACKAGE`", []string{"add", "two", "npx", "-x", "pkg"}},
+		{ExitFailed, "dragoman: servers: slow is registered, but not connected (CONNECTING): it has not answered yet; `dragoman servers show slow`", []string{"add", "slow", "--url", silent, "--wait", "200ms"}},
 		{ExitUsage, "the NAME of a server is missing", []string{"add", "--", "npx"}},
 		{ExitUsage, "--env only concerns", []string{"add", "two", "--url", "http://x", "--env", "A=env:AGG_A"}},
 		{ExitUsage, "--env: the value is not NAME=VALUE", []string{"add", "two", "--env", "drg_operator", "--", "npx"}},

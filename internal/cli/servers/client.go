@@ -92,21 +92,18 @@ const (
 	toolsTime = 2 * time.Second // for the first list of tools after the connection
 )
 
-// Settled waits until a server is connected and its tools are listed, or cannot be connected, and returns it as it is then, or at the
-// end of ctx.
-func (c *Client) Settled(ctx context.Context, name string) (last Answer[aggregator.Server], err error) {
+// Settled waits until a server is connected and its tools are listed, or cannot be connected, and returns it as it is then, or after
+// the time to wait.
+func (c *Client) Settled(ctx context.Context, name string, wait time.Duration) (Answer[aggregator.Server], error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
+	end := time.After(wait)
 	var listed <-chan time.Time
 	for {
 		now, err := c.Show(ctx, name)
-		switch {
-		case err != nil && ctx.Err() != nil && last.Raw != nil:
-			return last, nil
-		case err != nil:
+		if err != nil {
 			return now, err
 		}
-		last = now
 		switch s := &now.Is; {
 		case Connected(s) && s.ToolCount > 0, s.Status == "DISCONNECTED" && s.Error != "", s.Status == "ERROR":
 			return now, nil
@@ -117,8 +114,10 @@ func (c *Client) Settled(ctx context.Context, name string) (last Answer[aggregat
 		case <-tick.C:
 		case <-listed:
 			return now, nil
-		case <-ctx.Done():
+		case <-end:
 			return now, nil
+		case <-ctx.Done():
+			return now, ctx.Err()
 		}
 	}
 }
