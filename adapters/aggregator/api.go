@@ -16,6 +16,7 @@ import (
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/merge/deceptive"
 	"dragoman/proxy"
 )
 
@@ -61,6 +62,10 @@ type Tool struct {
 	Skills      []string        `json:"skill_ids"`
 	Classified  bool            `json:"is_classified"`
 	Enabled     bool            `json:"enabled"`
+	// Hidden is text of its definition that a model reads and people do not see.
+	Hidden []deceptive.Finding `json:"hidden_text"`
+	// Definition is as the server sent it. It is not shown as a whole.
+	Definition []byte `json:"-"`
 }
 
 // Registration is a server that is to be registered (seed 004, BR-001).
@@ -271,6 +276,9 @@ func (a *api) list(ctx *fasthttp.RequestCtx) (int, any, error) {
 	}
 	all := slices.DeleteFunc(a.opt.Servers(tools), func(s Server) bool { return status != "" && s.Status != status })
 	page, err := paged(ctx, all)
+	for _, s := range page {
+		inspected(s.Tools)
+	}
 	return fasthttp.StatusOK, page, err
 }
 
@@ -342,7 +350,7 @@ func (a *api) toolsOf(ctx *fasthttp.RequestCtx) (int, any, error) {
 		return 0, nil, err
 	}
 	page, err := paged(ctx, s.Tools)
-	return fasthttp.StatusOK, page, err
+	return fasthttp.StatusOK, inspected(page), err
 }
 
 func (a *api) tools(ctx *fasthttp.RequestCtx) (int, any, error) {
@@ -351,7 +359,15 @@ func (a *api) tools(ctx *fasthttp.RequestCtx) (int, any, error) {
 		all = append(all, s.Tools...)
 	}
 	page, err := paged(ctx, all)
-	return fasthttp.StatusOK, page, err
+	return fasthttp.StatusOK, inspected(page), err
+}
+
+// inspected says of tools what people do not see of them.
+func inspected(tools []Tool) []Tool {
+	for i := range tools {
+		tools[i].Hidden = append([]deceptive.Finding{}, deceptive.Find(tools[i].Definition)...)
+	}
+	return tools
 }
 
 func (a *api) state(*fasthttp.RequestCtx) (int, any, error) {

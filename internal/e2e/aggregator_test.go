@@ -563,3 +563,47 @@ func catalogueDir(t *testing.T, toml string) string {
 	}
 	return filepath.Dir(m[1])
 }
+
+// Lists come in parts, and say of tools what people do not see of them.
+func TestListsOfTools(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
+	a.want(201, "POST", "/servers", registration("one", toolsServer(t, "a", "b", "c\u200b"), true), nil)
+	a.want(201, "POST", "/servers", registration("two", toolsServer(t, "a"), true), nil)
+	a.becomes("one", "CONNECTED")
+	a.becomes("two", "CONNECTED")
+	var tools []aggregator.Tool
+	testkit.Eventually(t, "the tools are listed", func() bool {
+		a.want(200, "GET", "/tools", "", &tools)
+		return len(tools) == 4
+	})
+	for i, s := range tools {
+		if hidden := len(s.Hidden) > 0; hidden != (i == 2) {
+			t.Errorf("%s: %+v", s.Name, s.Hidden)
+		}
+	}
+	if f := tools[2].Hidden[0]; f.Place != "name" && f.Place != "description" || !strings.Contains(f.What, "U+200B") {
+		t.Errorf("%+v", f)
+	}
+	var names []string
+	path := "/tools?limit=3"
+	for path != "" {
+		res := a.want(200, "GET", path, "", &tools)
+		for _, s := range tools {
+			names = append(names, s.Name)
+		}
+		if res.header.Get("X-Total-Count") != "4" {
+			t.Errorf("of %s", res.header.Get("X-Total-Count"))
+		}
+		path = ""
+		if m := regexp.MustCompile(`^<` + aggregator.Path + `(/tools\?[^>]+)>; rel="next"$`).FindStringSubmatch(res.header.Get("Link")); m != nil {
+			path = m[1]
+		}
+	}
+	if got := strings.Join(names, " "); !regexp.MustCompile(`^one\.a one\.b one\.c_+[0-9a-f]{10} two\.a$`).MatchString(got) {
+		t.Errorf("in parts: %s", got)
+	}
+	var servers []aggregator.Server
+	if a.want(200, "GET", "/servers?include_tools=true&status=CONNECTED&limit=1&offset=1", "", &servers); len(servers) != 1 || servers[0].Name != "two" || len(servers[0].Tools) != 1 {
+		t.Errorf("%+v", servers)
+	}
+}

@@ -47,6 +47,7 @@ var layers = map[string]int{
 	"adapters/catalogue/sqlite":        2,
 	"adapters/catalogue/storetest":     2, // of tests
 	"adapters/merge/names":             0, // standard library only
+	"adapters/merge/deceptive":         1,
 	"adapters/merge":                   6,
 	"adapters/merge/lists":             5,
 	"adapters/merge/view":              4,

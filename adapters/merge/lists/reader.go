@@ -2,7 +2,9 @@ package lists
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/deceptive"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -303,7 +306,40 @@ func (r *reader) set(kind catalogue.Kind, l catalogue.List) {
 		r.of.opt.Note("warn", r.name, "the server has emptied its list of "+kind.String(), nil)
 	}
 	r.empty[kind] = time.Time{}
-	c.SetList(r.name, kind, l)
+	var before []catalogue.Item
+	if full {
+		before = s.Lists[kind].Items
+	}
+	if c.SetList(r.name, kind, l) {
+		r.warn(kind, before)
+	}
+}
+
+// warn notes definitions that are new, or have changed, and have text that a model reads and people do not see.
+func (r *reader) warn(kind catalogue.Kind, before []catalogue.Item) {
+	s := r.of.opt.Catalogue.Snapshot().Server(r.name)
+	if s == nil || s.Lists[kind] == nil {
+		return
+	}
+	known := make(map[[sha256.Size]byte]bool, len(before))
+	for i := range before {
+		known[before[i].Sum] = true
+	}
+	count, first := 0, error(nil)
+	for i := range s.Lists[kind].Items {
+		item := &s.Lists[kind].Items[i]
+		if known[item.Sum] {
+			continue
+		}
+		if found := deceptive.Find(item.Raw); found != nil {
+			if count++; first == nil {
+				first = fmt.Errorf("%s, %s: %s", wire.Shown([]byte(item.Key)), found[0].Place, found[0].What)
+			}
+		}
+	}
+	if first != nil {
+		r.of.opt.Note("warn", r.name, fmt.Sprintf("%d new or changed %s of a server have text that people do not see", count, kind), first)
+	}
 }
 
 // heard notes a notification of the server.

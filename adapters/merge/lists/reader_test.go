@@ -234,3 +234,21 @@ func TestGraceChanges(t *testing.T) {
 		})
 	}
 }
+
+// Text that people do not see is noted once, for definitions that are new or have changed.
+func TestDeceptiveDefinitions(t *testing.T) {
+	inBubble(t, Options{}, func(b *bubble) {
+		m := newMember("m", "legacy")
+		m.tools = "a b\u200b"
+		b.ask(m)
+		synctest.Wait()
+		b.is("first", b.noted(), `0 warn m: 1 new or changed tools of a server have text that people do not see: b\u200b, name: invisible character U+200B`)
+		m.say(changedTools)
+		synctest.Wait()
+		b.is("unchanged", b.noted(), "")
+		m.set(func() { m.tools = "a b\u200b c\u202e d\u202e" })
+		m.say(changedTools)
+		synctest.Wait()
+		b.is("changed", b.noted(), `0 warn m: 2 new or changed tools of a server have text that people do not see: c\u202e, name: change of the direction of writing U+202E`)
+	})
+}

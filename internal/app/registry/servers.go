@@ -151,7 +151,7 @@ func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, 
 		}
 		_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
 		s.Tools = append(s.Tools, aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public[item.Key], Original: item.Key, Server: of.Name, Description: definition.Description,
-			InputSchema: definition.InputSchema, Skills: []string{}, Enabled: public[item.Key] != ""})
+			InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public[item.Key] != ""})
 	}
 }
 
