@@ -40,7 +40,7 @@ var listening = regexp.MustCompile(`"listen":"(http://[^"]+)".*"admin":"http://(
 // serveAggregator serves until the end of the test. more are keys of [aggregator], and the tables after it.
 func serveAggregator(t *testing.T, more string) *served {
 	t.Helper()
-	file := testkit.WriteFile(t, "c.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\nlog.format = \"json\"\ndrain_timeout = \"2s\"\ncatalogue.path = %q\n"+
+	file := testkit.WriteFile(t, "c.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\nlog.format = \"json\"\ndrain_timeout = \"30s\"\ncatalogue.path = %q\n"+
 		"[aggregator]\nnetworks = [\"127.0.0.1\"]\nsecrets = [\"env:AGG_*\"]\nkeys.op = { hashes = [%q], role = \"operator\" }\nkeys.view = { hashes = [%q] }\n%s",
 		filepath.Join(t.TempDir(), "catalogue.db"), policies.HashKey(operatorKey), policies.HashKey(viewerKey), more))
 	s := &served{t: t, logs: &testkit.LockedBuffer{}}
@@ -190,6 +190,9 @@ func TestServersSeen(t *testing.T) {
 	if !strings.HasPrefix(out, "one\tCONNECTED, 2 tools\nown\tERROR, no tools\ntwo\tDISCONNECTED, no tools\n:4\n") {
 		t.Errorf("completed %q", out)
 	}
+	if _, _, out, _ := runLine(t, s.environ, nil, "__complete", "servers", "show", "one", ""); out != ":4\n" {
+		t.Errorf("completed after the name: %q", out)
+	}
 	if _, _, out, _ = runLine(t, s.environ[:1], nil, "__complete", "servers", "show", ""); out != ":4\n" {
 		t.Errorf("completed without a key: %q", out)
 	}
@@ -242,5 +245,26 @@ func TestServersKey(t *testing.T) {
 	}
 	if _, code, _, errs := runLine(t, []string{"DRAGOMAN_AGGREGATOR_KEY=" + viewerKey}, nil, "serve", "http://a"); code != ExitOK {
 		t.Errorf("serve refuses the variable: %s", errs)
+	}
+}
+
+// Nothing that a server or another listener says reaches the terminal as it is, nor as a line of its own.
+func TestServersHostile(t *testing.T) {
+	const evil = `x\u001b[2J\u202e\nforged`
+	one := `{"id":"` + evil + `","name":"` + evil + `","description":"` + evil + `","source":"` + evil + `","transport_type":"` + evil + `","status":"` + evil + `","error_message":"` + evil +
+		`","health_check_url":"` + evil + `","disabled_tools":["` + evil + `"],"connection_config":{"base_url":"` + evil + `","headers":{"` + evil + `":"` + evil + `"}}}`
+	tool := `{"name":"` + evil + `","server":"` + evil + `","description":"` + evil + `","enabled":true}`
+	const path = aggregator.Path
+	admin := adminTalk(t, map[string]func(*fasthttp.Response){path + "/servers": says(200, "["+one+"]"), path + "/servers/x": says(200, one), path + "/servers/x/tools": says(200, "["+tool+"]"),
+		path + "/servers/text": says(404, `{"detail":"`+evil+`"}`), path + "/servers/list": says(422, `{"detail":[{"loc":["body","`+evil+`"],"msg":"`+evil+`"}]}`)})
+	for _, args := range [][]string{{"list"}, {"show", "x"}, {"tools", "x"}, {"list", "--json"}, {"show", "text"}, {"show", "list"}, {"edit", "x", "--disable", "y"}, {"connect", "x", "--wait", "1ms"}} {
+		_, _, out, errs := runLine(t, nil, nil, append(append([]string{"servers"}, args...), "--key", viewerKey, "--admin", admin)...)
+		if text := out + errs; strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "\nforged") || !strings.Contains(text, "u001b") && !strings.HasPrefix(errs, "dragoman: ") {
+			t.Errorf("%q: %q", args, text)
+		}
+	}
+	_, _, out, _ := runLine(t, []string{"DRAGOMAN_ADMIN_LISTEN=" + admin, "DRAGOMAN_AGGREGATOR_KEY=x"}, nil, "__complete", "servers", "show", "")
+	if strings.ContainsAny(out, "\x1b\u202e") || strings.Count(out, "\n") != 2 {
+		t.Errorf("completed %q", out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/aggregator"
 	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
 )
 
 // Misuse is an error of the command line.
@@ -71,7 +72,7 @@ func (g *Given) Update(s *aggregator.Server, tools []aggregator.Tool) (*aggregat
 			err = json.Unmarshal(raw, &now)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the connection of %s cannot be read: %w", s.Name, err)
+			return nil, fmt.Errorf("the connection of %s cannot be read: %w", wire.Shown(s.Name), err)
 		}
 		transport, connection, err := g.connect(s.Transport, now)
 		if err != nil {
@@ -183,9 +184,10 @@ func named(s *aggregator.Server, tools []aggregator.Tool, typed string, others [
 	case prefixed && slices.Contains(known, own):
 		return own, nil
 	}
-	fix := "`dragoman servers tools " + s.Name + "` shows them"
+	server := wire.Shown(s.Name)
+	fix := "`dragoman servers tools " + server + "` shows them"
 	if near := value.Nearest(own, known); near != "" {
 		fix = fmt.Sprintf("did you mean %q?", near)
 	}
-	return "", misuse("%s", value.WithFix(fmt.Sprintf("%s has no tool %q", s.Name, value.Shorten(typed)), fix))
+	return "", misuse("%s", value.WithFix(fmt.Sprintf("%s has no tool %q", server, value.Shorten(typed)), fix))
 }
