@@ -189,21 +189,24 @@ type call struct {
 
 // room is memory of a request as a member gets it.
 type room struct {
-	own, name []byte
-	edits     []wire.Edit
+	own   []byte
+	edits []wire.Edit
 }
 
-func (r *room) empty() { r.own, r.name, r.edits = r.own[:0], r.name[:0], r.edits[:0] }
+func (r *room) empty() { r.own, r.edits = r.own[:0], r.edits[:0] }
 
 // address puts the name or URI of a destination into a request, and takes out what is for Dragoman alone. It reports whether the member has another
-// name than the client.
+// name than the client. It comes after all other edits: the request may be in the room already.
 func (r *room) address(m *wire.Message, d *view.Destination) (renamed bool) {
 	view.DropServer(m)
-	if string(m.Text(d.At)) == d.Original {
+	switch {
+	case string(m.Text(d.At)) == d.Original:
 		return false
+	case len(m.Edits) == 0: // almost always
+		r.own = m.Rename(d.At, d.Original, r.own)
+	default:
+		m.Replace(d.At, wire.AppendText(nil, d.Original))
 	}
-	r.name = wire.AppendText(r.name[:0], d.Original)
-	m.Replace(d.At, r.name)
 	return true
 }
 

@@ -294,10 +294,10 @@ func (k *seatCall) begin(d *view.Destination) (err error) {
 	inner.Caller, inner.Below, inner.Target, inner.Key, inner.Polls, inner.Allowance = ex.Caller, ex.Below, k.s.member.Name, ex.Key, ex.Polls, ex.Allowance
 	inner.Msg = ex.Msg
 	inner.Msg.Edits = k.edits[:0]
+	handles.OwnTask(&inner.Msg, k.s.member.Name)
 	if k.address(&inner.Msg, d) {
 		ex.Tool, inner.PublicName = d.Original, ex.Msg.Text(d.At)
 	}
-	handles.OwnTask(&inner.Msg, k.s.member.Name)
 	if err = k.settle(&inner.Msg); err != nil {
 		return err
 	}

@@ -7,20 +7,12 @@ import (
 
 // Settle applies the edits, so that the objects of the message may be edited again. The message then borrows the returned slice, which is buf
 // or its replacement. It fails if the result is no message.
-//
-// The result is scanned, unless all edits put one string in the place of another in the params or the result, as those of names do: that only
-// moves the rest.
 func (m *Message) Settle(buf []byte) ([]byte, error) {
 	if len(m.Edits) == 0 {
 		return buf, nil
 	}
 	buf = m.Append(buf[:0])
 	edits := m.Edits[:0]
-	if m.renames() && uint64(len(buf)) <= math.MaxUint32 {
-		m.move()
-		m.Raw, m.Edits = buf, edits
-		return buf, nil
-	}
 	next, err := Scan(buf)
 	if err != nil {
 		return buf, err
@@ -30,27 +22,19 @@ func (m *Message) Settle(buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// renames reports whether each edit puts a string in the place of another that is a value in the params or the result.
-func (m *Message) renames() bool {
-	for i := range m.Edits {
-		e := &m.Edits[i]
-		if !m.Params.holds(e.Span) && !m.Result.holds(e.Span) || e.From == e.To || m.Raw[e.From] != '"' || len(e.With) < 2 || e.With[0] != '"' {
-			return false
-		}
-		if m.Raw[SkipSpace(m.Raw, e.To)] == ':' { // the name of a member
-			return false
-		}
+// Rename puts a text in the place of the string at s, as Replace and Settle would, but without another scan. The string must be a value in the
+// params or the result of a message that was scanned and has no edits. The message then borrows the returned slice, which is buf or its
+// replacement. Nothing changes if the message would be of 4 GiB or more.
+func (m *Message) Rename(s Span, text string, buf []byte) []byte {
+	buf = AppendText(append(buf[:0], m.Raw[:s.From]...), text)
+	if uint64(len(buf))+uint64(len(m.Raw)) > math.MaxUint32 {
+		return buf
 	}
-	return true
-}
-
-// move moves all positions to where they are once the edits are applied.
-func (m *Message) move() {
-	for i := len(m.Edits) - 1; i >= 0; i-- { // the last first, so that the positions of the others are still those of Raw
-		e := &m.Edits[i]
-		m.shift(shift{e.To, uint32(len(e.With)) - (e.To - e.From)}) //nolint:gosec // see Settle; the arithmetic is modulo 2³²
-		m.plain = m.plain && bytes.IndexByte(e.With, '\\') < 0
-	}
+	to := uint32(len(buf)) //nolint:gosec // see above
+	m.plain = m.plain && bytes.IndexByte(buf[s.From:], '\\') < 0
+	m.Raw = append(buf, m.Raw[s.To:]...)
+	m.shift(shift{s.To, to - s.To}) // modulo 2³²
+	return m.Raw
 }
 
 // shift moves what is behind a position.
