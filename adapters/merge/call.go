@@ -152,7 +152,9 @@ func (u *Upstream) send(ex *proxy.Exchange, v *view.View, d view.Destination) (p
 		return nil, err
 	}
 	c := proxy.Lend[call](ex, slot)
-	c.u, c.v, c.ex, c.member, c.asked = u, v, ex, member, ex.Msg
+	m := &ex.Msg
+	c.u, c.v, c.ex, c.member = u, v, ex, member
+	c.asked.Raw, c.asked.Method, c.asked.Params, c.asked.Task, c.asked.TaskID = m.Raw, m.Method, m.Params, m.Task, m.TaskID
 	switch d.At {
 	case wire.Span{}:
 		c.beyond = true
@@ -180,7 +182,7 @@ type call struct {
 	v      *view.View
 	ex     *proxy.Exchange
 	member *member
-	asked  wire.Message // the request as the client has sent it
+	asked  wire.Message // the request as the client has sent it: where its method and params are, and what its task is
 	beyond bool         // its method is none of the protocol: nobody looks into its result
 	task   string       // the member's id of the task that the request is about; empty: it is about none
 	room                // of the request as the member gets it
@@ -200,7 +202,7 @@ func (r *room) empty() { r.own, r.edits = r.own[:0], r.edits[:0] }
 func (r *room) address(m *wire.Message, d *view.Destination) (renamed bool) {
 	view.DropServer(m)
 	switch {
-	case string(m.Text(d.At)) == d.Original:
+	case string(d.Asked) == d.Original:
 		return false
 	case len(m.Edits) == 0: // almost always
 		r.own = m.Rename(d.At, d.Original, r.own)
@@ -222,7 +224,7 @@ func (r *room) settle(m *wire.Message) (err error) {
 // Clear implements proxy.Clearer.
 func (c *call) Clear() {
 	c.Replies, c.u, c.v, c.ex, c.member, c.beyond, c.task, c.reply = nil, nil, nil, nil, nil, false, "", c.reply[:0]
-	c.asked.Raw, c.asked.Edits = nil, nil // send sets the rest
+	c.asked.Raw = nil // send sets the rest
 	c.empty()
 }
 
@@ -234,7 +236,7 @@ func (c *call) begin(d *view.Destination) error {
 		return err
 	}
 	if c.address(m, d) {
-		c.ex.Tool, c.ex.PublicName = d.Original, c.asked.Text(d.At)
+		c.ex.Tool, c.ex.PublicName = d.Original, d.Asked
 	}
 	return c.settle(m)
 }
@@ -277,7 +279,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 
 // public puts the names of the merged endpoint into a reply.
 func (c *call) public(m *wire.Message) (err error) {
-	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m, c.result(m))
+	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m.Raw)
 	state := m.Kind == wire.Result && m.At(m.ResultType, "input_required")
 	log := m.Is("notifications/message")
 	if !uris && !state && !log && !handles.HasTasks(m, &c.asked) {

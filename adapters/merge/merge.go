@@ -151,8 +151,19 @@ func (u *Upstream) member(name string) (*member, error) {
 
 // view returns what the modern client of a request sees now.
 func (u *Upstream) view(ex *proxy.Exchange) *view.View {
+	if v := u.everyone(); v != nil {
+		return v
+	}
 	who := clientOf(ex)
 	return u.viewOf(&who)
+}
+
+// everyone returns what every client sees now, if that is the same and known.
+func (u *Upstream) everyone() *view.View {
+	if !u.opt.Lists.Uniform() {
+		return nil
+	}
+	return u.now.Load().views.Everyone(u.catalogue().Snapshot())
 }
 
 // viewOf returns what a client sees now.

@@ -78,8 +78,11 @@ func (c *client) sees(ex *proxy.Exchange) *view.View { return c.view(ex.Caller) 
 
 // view returns what the client sees: as others with its rights, but for lists of its own.
 func (c *client) view(caller proxy.Caller) *view.View {
-	who := legacyClient(caller)
-	base := c.u.viewOf(&who)
+	base := c.u.everyone()
+	if base == nil {
+		who := legacyClient(caller)
+		base = c.u.viewOf(&who)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.base == base && c.own != nil {

@@ -296,7 +296,7 @@ func (k *seatCall) begin(d *view.Destination) (err error) {
 	inner.Msg.Edits = k.edits[:0]
 	handles.OwnTask(&inner.Msg, k.s.member.Name)
 	if k.address(&inner.Msg, d) {
-		ex.Tool, inner.PublicName = d.Original, ex.Msg.Text(d.At)
+		ex.Tool, inner.PublicName = d.Original, d.Asked
 	}
 	if err = k.settle(&inner.Msg); err != nil {
 		return err
@@ -344,7 +344,7 @@ func (k *seatCall) Next(until time.Time) (*wire.Message, error) {
 		}
 		if m.Kind == wire.Result {
 			k.s.subscribed(&k.inner.Msg, &k.ex.Msg)
-			if !view.MayHaveURIs(m, m.Result) && !handles.HasTasks(m, &k.ex.Msg) { // most results
+			if !view.MayHaveURIs(m.Raw) && !handles.HasTasks(m, &k.ex.Msg) { // most results
 				return m, nil
 			}
 		}

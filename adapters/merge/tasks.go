@@ -31,7 +31,7 @@ func (u *Upstream) modernTask(ex *proxy.Exchange, method string) (proxy.Replies,
 	if !ok {
 		return nil, errTask()
 	}
-	return u.send(ex, v, view.Destination{Name: names.Name{Server: server, Original: own}, At: m.TaskID})
+	return u.send(ex, v, view.Destination{Name: names.Name{Server: server, Original: own}, At: m.TaskID, Asked: m.Text(m.TaskID)})
 }
 
 // tasksDeclared returns an error unless a modern client, and a member that it sees, declare the extension.
@@ -60,7 +60,7 @@ func (c *client) legacyTask(ex *proxy.Exchange) (proxy.Replies, error) {
 	_, gone := c.u.member(server)
 	switch {
 	case ok && gone == nil:
-		return c.send(ex, v, view.Destination{Name: names.Name{Server: server, Original: own}, At: m.TaskID})
+		return c.send(ex, v, view.Destination{Name: names.Name{Server: server, Original: own}, At: m.TaskID, Asked: m.Text(m.TaskID)})
 	case len(v.Offer(ex.Client.Version, "tasks")) == 0:
 		return nil, notOffered(string(m.Text(m.Method)))
 	}

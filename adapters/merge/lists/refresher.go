@@ -217,6 +217,9 @@ func (r *Refresher) Reread(server string) {
 	work.Signal(one.back)
 }
 
+// Uniform reports whether every server shows all clients the same.
+func (r *Refresher) Uniform() bool { return r.apart.Load() == nil }
+
 // Settled reports whether Await has nothing to wait for, whichever client of an era asks: every server was asked once, and shows all clients
 // the same.
 func (r *Refresher) Settled(legacy bool) bool {

@@ -191,7 +191,7 @@ func TestReferencesToApps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(meta, "$") && !MayHaveURIs(&m, m.Result) {
+			if strings.Contains(meta, "$") && !MayHaveURIs(m.Raw) {
 				t.Errorf("%s is not looked into", meta)
 			}
 			v.ResultURIs(&m, m.Result, server)
@@ -200,7 +200,7 @@ func TestReferencesToApps(t *testing.T) {
 			}
 		}
 	}
-	if m := message(t, "x", ""); MayHaveURIs(m, m.Result) {
+	if m := message(t, "x", ""); MayHaveURIs(m.Raw) {
 		t.Error("a message without URIs is looked into")
 	}
 }

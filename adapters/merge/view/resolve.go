@@ -269,8 +269,9 @@ func about(m *wire.Message) (at wire.Span, kind catalogue.Kind) {
 // Destination is the server that a request is for, and what the request is about.
 type Destination struct {
 	names.Name
-	At   wire.Span // of the name or URI in the request
-	Kind catalogue.Kind
+	At    wire.Span // of the name or URI in the request
+	Asked []byte    // that name or URI, borrowed from the request
+	Kind  catalogue.Kind
 }
 
 // Destination finds out for which server a request is. At and Kind are set also if there is none.
@@ -279,15 +280,16 @@ func (v *View) Destination(m *wire.Message) (d Destination, err *proxy.Error) {
 	if !d.At.IsString(m.Raw) {
 		return d, proxy.Errf(proxy.InvalidParams, "params of %s: the name or URI must be a string", m.Text(m.Method))
 	}
+	d.Asked = m.Text(d.At)
 	server, err := v.explicit(m)
 	if err != nil {
 		return d, err
 	}
 	if d.Kind == catalogue.Tools || d.Kind == catalogue.Prompts {
-		d.Name, err = v.named(d.Kind, m.Text(d.At), server)
+		d.Name, err = v.named(d.Kind, d.Asked, server)
 		return d, err
 	}
-	d.Name, err = v.located(string(m.Text(d.At)), server)
+	d.Name, err = v.located(string(d.Asked), server)
 	return d, err
 }
 
@@ -296,7 +298,7 @@ func (v *View) Certain(m *wire.Message, d *Destination) bool {
 	if m.Server.Present() || !d.At.IsString(m.Raw) {
 		return true
 	}
-	name := string(m.Text(d.At))
+	name := string(d.Asked)
 	if d.Kind == catalogue.Tools || d.Kind == catalogue.Prompts {
 		return v.list(d.Kind).table.Certain(name)
 	}
@@ -306,7 +308,8 @@ func (v *View) Certain(m *wire.Message, d *Destination) bool {
 
 // At returns the destination of a call of a tool at one of several servers that have it under the name in the request.
 func (v *View) At(m *wire.Message, server string) (d Destination, ok bool) {
-	name := string(m.Text(m.Name))
-	d = Destination{Name: names.Name{Server: server, Original: name}, At: m.Name}
+	asked := m.Text(m.Name)
+	name := string(asked)
+	d = Destination{Name: names.Name{Server: server, Original: name}, At: m.Name, Asked: asked}
 	return d, slices.Contains(v.list(catalogue.Tools).table.Servers(name), server)
 }

@@ -7,31 +7,26 @@ import (
 )
 
 // MayHaveURIs reports whether ResultURIs may have to change a message. Most results have no such member, and are not looked into.
-func MayHaveURIs(m *wire.Message, result wire.Span) bool {
-	app := m.Of(m.Meta)
-	if result != m.Result {
-		app = result.Of(m.Raw) // its _meta is in there
-	}
-	return has(m.Raw, 'u', `ri"`) || has(app, 'U', `ri"`) || has(app, 'T', `emplate"`)
-}
-
-// has reports whether raw has a letter that rest follows. bytes.Contains searches all of raw for all of it as soon as the letter is found a few times,
-// which costs twice as much in a short message.
-func has(raw []byte, letter byte, rest string) bool {
+func MayHaveURIs(raw []byte) bool {
 	for {
-		at := bytes.IndexByte(raw, letter)
+		at := bytes.IndexByte(raw, 'u')
 		if at < 0 {
 			return false
 		}
-		if raw = raw[at+1:]; len(raw) >= len(rest) && string(raw[:len(rest)]) == rest {
+		raw = raw[at+1:]
+		if begins(raw, `ri"`) || begins(raw, `rceUri"`) || begins(raw, `tputTemplate"`) { // uri, resourceUri, outputTemplate
 			return true
 		}
 	}
 }
 
+func begins(raw []byte, with string) bool {
+	return len(raw) >= len(with) && string(raw[:len(with)]) == with
+}
+
 // ResultURIs makes the URIs in the result at a place of a message lead to the server that has given it.
 func (v *View) ResultURIs(m *wire.Message, result wire.Span, server string) {
-	if !MayHaveURIs(m, result) {
+	if !MayHaveURIs(m.Raw) {
 		return
 	}
 	replace := func(at wire.Span) {

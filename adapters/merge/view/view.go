@@ -296,12 +296,20 @@ func (v *View) rendered(dst []byte, kind catalogue.Kind, l *list, i int) []byte 
 // maxViews bounds the callers whose views are kept.
 const maxViews = 64
 
+// Everyone returns what every caller sees of a snapshot; nil if they do not all see the same, or if it was not made yet.
+func (k *Maker) Everyone(snap *catalogue.Snapshot) *View {
+	if v := k.everyone.Load(); v != nil && v.snap == snap {
+		return v
+	}
+	return nil
+}
+
 // Of returns what a caller sees of a snapshot. Callers that may see the same get the same view.
 func (k *Maker) Of(snap *catalogue.Snapshot, caller proxy.Caller) *View {
 	key := ""
 	if k.apart {
 		key = keyOf(&caller)
-	} else if v := k.everyone.Load(); v != nil && v.snap == snap {
+	} else if v := k.Everyone(snap); v != nil {
 		return v
 	}
 	k.mu.Lock()
