@@ -137,16 +137,15 @@ func (r *Registry) With(ctx context.Context, cfg *config.Config) (*config.Config
 	for _, one := range unread {
 		all, left[one.Name] = append(all, one), errSealed
 	}
-	for name, why := range left {
-		if !errors.Is(why, config.ErrShadowed) {
-			r.opt.Log.Warn().Str("upstream", name).Err(why).Msg("a registered server is left out")
-			continue
-		}
-		r.opt.Log.Warn().Str("upstream", name).Msg("a registered server is left out: " + why.Error())
-	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	before := r.left
 	r.all, r.left = all, left
+	r.mu.Unlock()
+	for name, why := range left {
+		if was := before[name]; was == nil || was.Error() != why.Error() {
+			r.opt.Log.Warn().Str("upstream", name).AnErr("cause", why).Msg("a registered server is left out")
+		}
+	}
 	return next, nil
 }
 

@@ -27,7 +27,7 @@ func (r *Registry) Register(s httpserver.Registrar) {
 		Refresh: func(name string) { r.opt.Targets().Reread(name) },
 		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 			who := mcphttp.CallerOf(ctx)
-			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("registered servers")
+			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
 		}})
 }
 
