@@ -114,7 +114,7 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
-// A question ends with its context, of which the error is the cause, whatever it waits for. What it has asked is broken off.
+// A question ends with its context, whatever it waits for, and fails with the cause of that. Its request is broken off.
 func TestQuestionsEnd(t *testing.T) {
 	why := errors.New("enough")
 	for name, handle := range map[string]func(w http.ResponseWriter){

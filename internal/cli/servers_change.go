@@ -182,8 +182,8 @@ func (s *serversFlags) edit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit NAME [flags] [-- COMMAND [ARG...]]",
 		Short: "Change a registered server",
-		Long: `Change a registered server. What is not given stays. An empty value removes a header
-or a variable (--header 'X-Team:'). Values that the API hides are kept as long as the
+		Long: `Change a registered server. Settings that are not given stay. An empty value removes a
+header or a variable (--header 'X-Team:'). Values that the API hides are kept as long as the
 address or the command stays.
 
 The exit code is 0 if the server is changed and, if it was connected or to be, connected

@@ -299,21 +299,15 @@ func (c *connection) resolve(text string) (string, error) {
 		if err == nil {
 			ref, err = value.ResolveSecret(ref, c.l.lookup)
 		}
-		failed = errors.Join(failed, err)
+		if failed == nil {
+			failed = err
+		}
 		return ref
 	})
 	if failed != nil {
-		return "", firstOf(failed)
+		return "", failed
 	}
 	return resolved, nil
-}
-
-// firstOf returns the first of joined errors, which has its own fix.
-func firstOf(err error) error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join gives this
-		return all.Unwrap()[0]
-	}
-	return err
 }
 
 // allowed returns an error unless a registration may have a reference.

@@ -18,7 +18,7 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// hookInput is what a decision point is asked about.
+// hookInput is the input of a question to a decision point.
 type hookInput struct {
 	Version                                                                    int
 	Phase, Principal, Credential, Server, Method, Tool, Prompt, Resource, Task string

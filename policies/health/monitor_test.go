@@ -515,3 +515,17 @@ func TestCut(t *testing.T) {
 		}
 	})
 }
+
+// A server that is down is tried at once when that is asked for, however long the pause would be.
+func TestRecheckOfAServerThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newMonitorRig(t, nil)
+		k.find(policytest.Unreachable(), false)
+		time.Sleep(5 * time.Minute) // pauses are a minute by now
+		k.is(Errored)
+		k.find(nil, false)
+		k.is(Errored)
+		k.Recheck()
+		k.is(Connected)
+	})
+}

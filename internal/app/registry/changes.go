@@ -151,11 +151,17 @@ func (r *Registry) update(ctx context.Context, id string, u *aggregator.Update) 
 // connect implements aggregator.Options.
 func (r *Registry) connect(ctx context.Context, id string) error {
 	return r.edit(ctx, id, func(one *catalogue.Registration) (bool, string, error) {
-		if t := r.opt.Targets().Named(one.Name); one.Wanted && t != nil && t.State().Connected {
+		t := r.opt.Targets().Named(one.Name)
+		switch {
+		case !one.Wanted, t == nil:
+			one.Wanted = true
+			return true, "", nil
+		case t.State().Connected:
 			return false, "", &aggregator.Problem{Status: fasthttp.StatusConflict, Detail: "Server already connected: " + one.Name}
 		}
-		one.Wanted = true
-		return true, "", nil
+		t.Monitor.Recheck() // it is tried already, and perhaps only in a minute
+		r.opt.Targets().Reread(one.Name)
+		return false, "", nil
 	})
 }
 

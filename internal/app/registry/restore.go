@@ -12,8 +12,8 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// restored returns a connection in which what the API hides (shown), and what came back so, is what the stored connection has. The address
-// or the command must be the stored one too: whoever changes it would otherwise lead secrets that nobody shows him to where he can read them.
+// restored returns a connection with the stored values in the place of those that the API hides (see shown). Values are restored for the stored
+// address or command only: with another one, a caller could have secrets sent to where he reads them.
 func restored(connection, stored []byte) ([]byte, error) {
 	var next, now map[string]any
 	if json.Unmarshal(connection, &next) != nil || json.Unmarshal(stored, &now) != nil {

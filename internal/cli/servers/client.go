@@ -24,10 +24,10 @@ type Client struct {
 	Key value.Secret
 }
 
-// Answer is what the API says, as it came and decoded.
+// Answer is an answer of the API.
 type Answer[T any] struct {
-	Raw []byte // JSON
-	Is  T
+	Raw []byte // as it came, JSON
+	Is  T      // decoded
 }
 
 // List returns the servers, by name; with a status only those that have it.

@@ -21,7 +21,7 @@ func (m *Misuse) Error() string { return m.text }
 
 func misuse(format string, args ...any) error { return &Misuse{fmt.Sprintf(format, args...)} }
 
-// Given is what a command line says of a server; what is nil or empty it does not say.
+// Given holds the settings of a server that a command line gives. A nil or empty field is not given.
 type Given struct {
 	URL, Description, HealthURL *string
 	SSE                         *bool
