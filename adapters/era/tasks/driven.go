@@ -5,6 +5,8 @@ package tasks
 import (
 	"bytes"
 	"context"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,23 +24,46 @@ const relatedTask = wire.MetaPrefix + "related-task"
 
 // drivenCall is a call at a legacy server that runs as a task. Its response is the task, and a second request waits for
 // the result. Its replies look like those of one call.
+//
+// A request that asks for a task is not cancelled itself: its task is (2025-11-25 cancellation). So a call whose client leaves before
+// the task is known waits for the task first.
 type drivenCall struct {
 	proxy.Replies
-	work  *work.Group
-	link  transport.Link
-	ex    *proxy.Exchange
+	work *work.Group
+	link transport.Link
+	ex   *proxy.Exchange
+	done atomic.Bool // the task has ended or is being cancelled, or there is none
+
+	mu    sync.Mutex
+	inner *proxy.Exchange // the request that waits for its response: the call itself, then tasks/result
 	task  []byte          // its id, raw JSON; nil before it is known
-	inner *proxy.Exchange // the tasks/result request
-	done  atomic.Bool     // the task has ended or is being cancelled
+	late  *time.Timer     // ends the wait for the task after the client has left; nil: it has not left
 }
 
 // Drive sends a call that asks to run as a task, and follows the task to its end.
 func Drive(link transport.Link, ex *proxy.Exchange, group *work.Group) (proxy.Replies, error) {
-	replies, err := link.Call(ex)
+	c := &drivenCall{work: group, link: link, ex: ex}
+	inner, err := c.request(ex.Msg.Append(nil))
+	if err != nil {
+		return nil, proxy.Errf(proxy.Internal, "a call that asks for a task is no message: %w", err)
+	}
+	inner.Inherit(ex)
+	c.inner = inner
+	if c.Replies, err = link.Call(inner); err != nil {
+		return nil, err
+	}
+	ex.Attach(c)
+	return c, nil
+}
+
+// request returns the exchange of a request that is sent for the call.
+func (c *drivenCall) request(raw []byte) (*proxy.Exchange, error) {
+	inner, err := transport.NewExchange(proxy.Modern, raw)
 	if err != nil {
 		return nil, err
 	}
-	return &drivenCall{Replies: replies, work: group, link: link, ex: ex}, nil
+	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
+	return inner, nil
 }
 
 // Next implements proxy.Replies.
@@ -46,11 +71,13 @@ func (c *drivenCall) Next(until time.Time) (*wire.Message, error) {
 	for {
 		m, err := c.Replies.Next(until)
 		if err != nil {
+			if c.task == nil && !errors.Is(err, proxy.ErrNotYet) {
+				c.done.Store(true) // no task will come
+			}
 			return m, err
 		}
-		id := wire.Path(m.Raw, m.Result, "task", "taskId")
-		if m.Kind == wire.Result && c.task == nil && id.IsString(m.Raw) {
-			if err := c.wait(bytes.Clone(id.Of(m.Raw))); err != nil {
+		if id := taskOf(m); c.task == nil && id != nil {
+			if err := c.wait(id); err != nil {
 				return nil, err
 			}
 			continue
@@ -71,20 +98,33 @@ func (c *drivenCall) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// wait requests the result of the task; the response arrives when the task has ended.
+// taskOf returns the id of the task that a response begins, raw JSON; nil if it begins none.
+func taskOf(m *wire.Message) []byte {
+	if id := wire.Path(m.Raw, m.Result, "task", "taskId"); m.Kind == wire.Result && id.IsString(m.Raw) {
+		return bytes.Clone(id.Of(m.Raw))
+	}
+	return nil
+}
+
+// wait requests the result of the task; the response arrives when the task has ended. If the client has left, the task is cancelled
+// instead.
 func (c *drivenCall) wait(task []byte) error {
-	c.task = task
-	c.ex.Lasting.Store(true)
-	_ = c.Replies.Close()
-	inner, err := transport.NewExchange(proxy.Modern, Request(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
+	inner, err := c.request(Request(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
 	if err != nil {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
-	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
 	translate.ContinueTrace(inner, c.ex)
-	c.inner = inner
-	c.ex.Attach(c)
-	c.Replies, err = c.link.Call(inner)
+	c.mu.Lock()
+	c.task, c.inner = task, inner
+	left := c.late != nil
+	c.mu.Unlock()
+	c.ex.Lasting.Store(true)
+	_ = c.Replies.Close()
+	if left {
+		err = c.ex.Err()
+	} else {
+		c.Replies, err = c.link.Call(inner)
+	}
 	if err != nil {
 		c.Replies = proxy.Reply(wire.Message{})
 		c.cancel()
@@ -94,32 +134,65 @@ func (c *drivenCall) wait(task []byte) error {
 
 // Abort implements proxy.Aborter.
 func (c *drivenCall) Abort() {
-	c.inner.Cancel(proxy.ErrCancelled)
-	c.cancel()
+	c.mu.Lock()
+	inner, known := c.inner, c.task != nil
+	if !known && c.late == nil {
+		c.late = time.AfterFunc(requestTime, func() { inner.Cancel(proxy.ErrCancelled) })
+	}
+	c.mu.Unlock()
+	if known {
+		inner.Cancel(proxy.ErrCancelled)
+		c.cancel()
+	}
 }
 
 // Close implements proxy.Replies.
 func (c *drivenCall) Close() error {
 	c.ex.Detach(c)
-	if c.task != nil {
-		c.cancel()
+	c.mu.Lock()
+	if c.late != nil {
+		c.late.Stop()
 	}
+	c.mu.Unlock()
+	if c.task == nil && !c.done.Load() {
+		return c.abandon()
+	}
+	c.cancel()
 	return c.Replies.Close()
 }
 
-// cancel sends tasks/cancel once, unless the task has ended: a task is not cancelled by cancelling a request (2025-11-25
-// cancellation). Like other cancellations it is pending on the link until it is sent (transport.Settler).
+// abandon waits for the task of a call that nobody waits for any more, and cancels it.
+func (c *drivenCall) abandon() error {
+	sent := c.pending()
+	under := c.work.Spawn(func() {
+		defer sent()
+		ctx, stop := context.WithTimeout(c.work.Context(), requestTime)
+		defer stop()
+		defer c.inner.Follow(ctx)()
+		m, err := proxy.Response(c.Replies, time.Time{})
+		if task := taskOf(&m); err == nil && task != nil {
+			c.mu.Lock()
+			c.task = task
+			c.mu.Unlock()
+			c.cancel()
+		}
+	})
+	if under {
+		return nil
+	}
+	sent()
+	return c.Replies.Close()
+}
+
+// cancel sends tasks/cancel once, unless the task has ended.
 func (c *drivenCall) cancel() {
 	if c.done.Swap(true) {
 		return
 	}
-	sent := func() {}
-	if link, ok := transport.As[interface{ Begin() func() }](c.link); ok {
-		sent = link.Begin()
-	}
+	sent := c.pending()
 	under := c.work.Spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.ex.Caller.Forwarded), requestTime)
+		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.inner.Caller.Forwarded), requestTime)
 		defer stop()
 		if _, err := transport.AskLegacy(ctx, c.link, Request([]byte(`"cancel"`), "tasks/cancel", c.task)); err != nil {
 			c.work.Note("debug", "a task of the upstream's could not be cancelled", err)
@@ -128,6 +201,15 @@ func (c *drivenCall) cancel() {
 	if !under {
 		sent()
 	}
+}
+
+// pending marks a cancellation as pending on the link, as other cancellations are, until the returned function is called
+// (transport.Settler).
+func (c *drivenCall) pending() (sent func()) {
+	if link, ok := transport.As[interface{ Begin() func() }](c.link); ok {
+		return link.Begin()
+	}
+	return func() {}
 }
 
 // Request returns a request about a task. id and task are raw JSON.

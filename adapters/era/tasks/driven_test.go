@@ -116,12 +116,6 @@ func TestDriveCancels(t *testing.T) {
 		r.close(replies)
 		r.s.received("tools/call", "tasks/result t/1")
 	})
-	during(t, map[string][]string{"tools/call": {""}}, func(_ *testing.T, r *rig) { // before there is a task
-		replies := r.begin()
-		_, _ = replies.Next(time.Now().Add(time.Second))
-		r.close(replies)
-		r.s.received("tools/call")
-	})
 	during(t, map[string][]string{"tools/call": {made}, "tasks/result": {"refused"}}, func(_ *testing.T, r *rig) {
 		replies := r.begin()
 		r.reads(replies, proxy.Unreachable.Name)
@@ -134,6 +128,74 @@ func TestDriveCancels(t *testing.T) {
 		r.group.Close()
 		r.close(replies)
 		r.s.received("tools/call", "tasks/result t/1")
+	})
+}
+
+// A call whose client leaves before the server has named the task waits for the task, and cancels that. The call itself is not cancelled,
+// unless no task comes.
+func TestDriveCancelsEarly(t *testing.T) {
+	leave := func(r *rig, replies proxy.Replies) { // the client leaves while its call is read
+		time.AfterFunc(slow/2, func() { r.ex.Cancel(proxy.ErrCancelled) })
+		r.reads(replies, "cancelled")
+		r.close(replies)
+	}
+	closed := func(r *rig, replies proxy.Replies) { // the call is given up between two reads
+		_, _ = replies.Next(time.Now().Add(slow / 2))
+		r.ex.Cancel(proxy.ErrCancelled)
+		r.close(replies)
+		time.Sleep(slow)
+	}
+	for name, end := range map[string]func(*rig, proxy.Replies){"read": leave, "closed": closed} {
+		t.Run(name, func(t *testing.T) {
+			during(t, map[string][]string{"tools/call": {"slow\n" + made}}, func(_ *testing.T, r *rig) {
+				end(r, r.begin())
+				r.s.received("tools/call", "tasks/cancel t/1")
+			})
+			for _, answer := range []string{finished, "broken"} {
+				during(t, map[string][]string{"tools/call": {"slow\n" + answer}}, func(_ *testing.T, r *rig) {
+					replies := r.begin()
+					if name == "read" {
+						time.AfterFunc(slow/2, func() { r.ex.Cancel(proxy.ErrCancelled) })
+						_, _ = replies.Next(time.Time{})
+						r.close(replies)
+					} else {
+						closed(r, replies)
+					}
+					r.s.received("tools/call") // there is nothing to cancel
+				})
+			}
+		})
+	}
+	for name, end := range map[string]func(*rig, proxy.Replies){
+		"read": leave,
+		"closed": func(r *rig, replies proxy.Replies) {
+			r.close(replies)
+			r.s.mu.Lock()
+			if r.s.open != 1 || r.s.begun != 1 {
+				r.t.Errorf("%d answers are open and %d cancellations pending, want one of each", r.s.open, r.s.begun)
+			}
+			r.s.mu.Unlock()
+			time.Sleep(requestTime + time.Second)
+		},
+	} {
+		t.Run("no task, "+name, func(t *testing.T) {
+			during(t, map[string][]string{"tools/call": {""}}, func(t *testing.T, r *rig) {
+				began := time.Now()
+				end(r, r.begin())
+				synctest.Wait()
+				r.s.mu.Lock()
+				defer r.s.mu.Unlock()
+				if d := time.Since(began); r.s.open != 0 || r.s.begun != 0 || d < requestTime || d > requestTime+slow {
+					t.Errorf("after %s %d answers are open, and %d cancellations pending", d, r.s.open, r.s.begun)
+				}
+			})
+		})
+	}
+	during(t, map[string][]string{"tools/call": {""}}, func(_ *testing.T, r *rig) { // the upstream has been closed
+		replies := r.begin()
+		r.group.Close()
+		r.close(replies)
+		r.s.received("tools/call")
 	})
 }
 

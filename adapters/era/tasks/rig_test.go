@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server is a fake server behind one link. It answers the requests of a method in turn by what on lists; the last entry stands for
 // all further requests. An entry is the messages of one answer, a line each, $ID in place of the id; "broken" breaks it off, "refused"
-// refuses the request before it is sent, and an answer without a response lasts until the test cancels it.
+// refuses the request before it is sent, "slow" takes its time, and an answer without a response lasts until the test cancels it.
 type server struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -87,23 +87,38 @@ type answered struct {
 
 func (a *answered) Next(until time.Time) (*wire.Message, error) {
 	if len(a.lines) == 0 || a.lines[0] == "" {
-		var late <-chan time.Time
-		if !until.IsZero() {
-			late = time.After(time.Until(until))
-		}
 		select {
 		case <-a.ex.Done():
 			return nil, a.ex.Err()
-		case <-late:
+		case <-late(until):
 			return nil, proxy.ErrNotYet
 		}
 	}
 	raw := a.lines[0]
+	if raw == "slow" {
+		select {
+		case <-time.After(slow):
+			a.lines = a.lines[1:]
+			return a.Next(until)
+		case <-a.ex.Done():
+			return nil, a.ex.Err()
+		case <-late(until):
+			return nil, proxy.ErrNotYet
+		}
+	}
 	a.lines = a.lines[1:]
 	if raw == "broken" {
 		return nil, proxy.Errf(proxy.Lost, "broken off")
 	}
 	return fakeserver.Scan(a.s.t, raw), nil
+}
+
+// late returns a channel that is ready at a time; never, if that is zero.
+func late(until time.Time) <-chan time.Time {
+	if until.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(until))
 }
 
 func (a *answered) Close() error {
@@ -136,6 +151,9 @@ type rig struct {
 	group *work.Group
 	ex    *proxy.Exchange
 }
+
+// slow is the time of an answer with "slow".
+const slow = 3 * time.Second
 
 const call = `{"jsonrpc":"2.0","id":"k","method":"tools/call","params":{"name":"a","_meta":{"progressToken":"p"}}}`
 
