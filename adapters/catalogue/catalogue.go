@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -104,7 +105,7 @@ const (
 
 // Server holds everything that is known of one server.
 type Server struct {
-	ID         string // given when it was seen first
+	ID         string // given when it was registered, or by ConfiguredID
 	Name       string
 	Transport  string // STDIO, SSE or HTTP
 	Origin     []byte // see SetOrigin
@@ -172,10 +173,8 @@ func (l *List) Same(other *List) bool {
 
 // Catalogue keeps servers. It is safe for concurrent use.
 type Catalogue struct {
-	store Store // nil: memory only
-	now   func() time.Time
-	new   func() string // makes ids
-
+	store   Store // nil: memory only
+	now     func() time.Time
 	current atomic.Pointer[Snapshot]
 	mu      sync.Mutex
 	owners  map[string]string // of the next snapshot, by URI
@@ -188,13 +187,12 @@ type Catalogue struct {
 type Options struct {
 	Store  Store            // nil: it is lost at the end
 	Now    func() time.Time // nil: time.Now
-	NewID  func() string    // of servers; required
-	Failed func(err error)  // called when something could not be stored; it will be tried again with the next change
+	Failed func(err error)  // called when something could not be stored; it will be tried again
 }
 
 // Open returns the catalogue of a store. The caller must close it, which closes the store.
 func Open(ctx context.Context, opt Options) (*Catalogue, error) {
-	c := &Catalogue{store: opt.Store, now: opt.Now, new: opt.NewID, owners: map[string]string{}}
+	c := &Catalogue{store: opt.Store, now: opt.Now, owners: map[string]string{}}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -242,9 +240,18 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
 }
 
+// ConfiguredID returns the ID of a server that the configuration has under a name. It is the same for all Dragomans that share a store. It has
+// the form of a UUID of our own making (RFC 9562, version 8).
+func ConfiguredID(name string) string {
+	sum := sha256.Sum256([]byte("dragoman server\x00" + name))
+	b := sum[:16]
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
 // Kept is a server that stays, or is added.
 type Kept struct {
-	ID        string // empty: the one that it has, or a new one
+	ID        string // empty: the one that it has, or ConfiguredID
 	Transport string // STDIO, SSE or HTTP
 }
 
@@ -278,7 +285,7 @@ func (c *Catalogue) Keep(all map[string]Kept) {
 		}
 		s := &Server{ID: all[name].ID, Name: name, Transport: all[name].Transport, Registered: c.now()}
 		if s.ID == "" {
-			s.ID = c.new()
+			s.ID = ConfiguredID(s.Name)
 		}
 		offers, servers = true, append(servers, s)
 		changes = append(changes, Change{Server: s, Parts: Head})
@@ -471,6 +478,15 @@ func stamp(before, next *List, now time.Time) (changed bool) {
 func (c *Catalogue) write(changes ...Change) {
 	if c.writer != nil {
 		c.writer.add(changes)
+	}
+}
+
+// Restore stores the status of all servers again, for a store that may have lost it.
+func (c *Catalogue) Restore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.Snapshot().Servers {
+		c.write(Change{Server: s, Parts: Health})
 	}
 }
 

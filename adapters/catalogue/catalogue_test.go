@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -19,15 +21,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is a catalogue with a clock of its own.
 type rig struct {
 	*Catalogue
-	t   *testing.T
-	at  time.Time
-	ids int
+	t  *testing.T
+	at time.Time
 }
 
 func newRig(t *testing.T, store Store, servers ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, at: time.UnixMilli(1_800_000_000_000)}
-	c, err := Open(t.Context(), Options{Store: store, Now: func() time.Time { return r.at }, NewID: func() string { r.ids++; return fmt.Sprint("id", r.ids) }})
+	c, err := Open(t.Context(), Options{Store: store, Now: func() time.Time { return r.at }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +376,7 @@ func TestOpenLoads(t *testing.T) {
 func TestWriter(t *testing.T) {
 	store := &doubleStore{}
 	var failures []error
-	c, err := Open(t.Context(), Options{Store: store, NewID: func() string { return "id" }, Failed: func(err error) { failures = append(failures, err) }})
+	c, err := Open(t.Context(), Options{Store: store, Failed: func(err error) { failures = append(failures, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -518,5 +519,50 @@ func TestMemoryOnly(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What could not be stored is stored again after a time, without a further change.
+func TestWriterTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &doubleStore{}
+		store.setFails(errors.New("away"))
+		c, err := Open(t.Context(), Options{Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Keep(map[string]Kept{"a": {Transport: "STDIO"}})
+		synctest.Wait()
+		time.Sleep(saveAgain + time.Second)
+		synctest.Wait()
+		store.setFails(nil)
+		if saved := store.take(); len(saved) != 0 {
+			t.Errorf("saved %v while the store failed", saved)
+		}
+		time.Sleep(saveAgain)
+		synctest.Wait()
+		if saved := store.take(); len(saved) != 1 || saved[0].Server.Name != "a" {
+			t.Errorf("saved %v", saved)
+		}
+		time.Sleep(10 * saveAgain)
+		synctest.Wait()
+		if saved := store.take(); len(saved) != 0 {
+			t.Errorf("saved %v again", saved)
+		}
+		c.Restore()
+		synctest.Wait()
+		if saved := store.take(); len(saved) != 1 || saved[0].Parts != Health {
+			t.Errorf("restored %v", saved)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestConfiguredID(t *testing.T) {
+	a, b := ConfiguredID("a"), ConfiguredID("b")
+	if a == b || a != ConfiguredID("a") || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(a) {
+		t.Errorf("ids %s, %s", a, b)
 	}
 }

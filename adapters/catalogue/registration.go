@@ -44,6 +44,25 @@ type Registry interface {
 	Remove(ctx context.Context, id string) error
 }
 
+// Watched is a Registry that others change as well.
+type Watched interface {
+	Registry
+	// Changes returns a channel that receives after registrations may have changed, by whomever.
+	Changes() <-chan struct{}
+}
+
+// InstanceStatus is how a server is for one of the Dragomans that share a store.
+type InstanceStatus struct {
+	Instance string
+	Status
+}
+
+// Instances is a store that several Dragomans share.
+type Instances interface {
+	// Statuses returns how servers are for each Dragoman that runs, by the ID of the server, ordered by instance.
+	Statuses(ctx context.Context) (map[string][]InstanceStatus, error)
+}
+
 // MemoryRegistry is a Registry that is lost at the end. The zero value is ready for use.
 type MemoryRegistry struct {
 	mu  sync.Mutex

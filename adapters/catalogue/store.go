@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Parts are the parts of a Server that a Change concerns: a bit for each Kind, Head and Health.
@@ -44,6 +45,7 @@ type Store interface {
 type writer struct {
 	store  Store
 	failed func(error)
+	late   bool // the last attempt failed; owned by run
 
 	mu      sync.Mutex
 	waiting []Change
@@ -67,8 +69,14 @@ func startWriter(store Store, failed func(error)) *writer {
 func (w *writer) run(ctx context.Context) {
 	defer close(w.done)
 	for {
+		var again <-chan time.Time
+		if w.late {
+			again = time.After(saveAgain)
+		}
 		select {
 		case <-w.wake:
+			w.save()
+		case <-again:
 			w.save()
 		case <-ctx.Done():
 			w.save()
@@ -77,7 +85,10 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// save stores the waiting changes. After a failure they wait for the next change.
+// saveAgain is the time after which changes that could not be stored are stored again.
+const saveAgain = 5 * time.Second
+
+// save stores the waiting changes. After a failure they wait for the next change, or for saveAgain.
 func (w *writer) save() {
 	w.mu.Lock()
 	changes, flushes := w.waiting, w.flushes
@@ -87,6 +98,7 @@ func (w *writer) save() {
 	if len(changes) > 0 {
 		err = w.store.Save(context.Background(), changes)
 	}
+	w.late = err != nil
 	if err != nil {
 		w.mu.Lock()
 		later := w.waiting
@@ -123,6 +135,9 @@ func (w *writer) merge(changes []Change) {
 			continue
 		}
 		one := &w.waiting[i]
+		if one.Removed && !c.Removed { // it is here again, with nothing of what was stored
+			c.Parts |= Head | Health | lists
+		}
 		one.Server, one.Parts, one.Removed = c.Server, one.Parts|c.Parts, c.Removed
 		one.Owned = slices.Concat(one.Owned, c.Owned)
 	}

@@ -80,8 +80,7 @@ func (r *rig) defaults(opt Options, kept map[string]catalogue.Kept) Options {
 
 // keep makes what keeps the lists.
 func (r *rig) keep(opt lists.Options) {
-	ids := 0
-	c, err := catalogue.Open(r.t.Context(), catalogue.Options{NewID: func() string { ids++; return fmt.Sprint(ids) }})
+	c, err := catalogue.Open(r.t.Context(), catalogue.Options{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestRegistry(t *testing.T) {
 func registered(t *testing.T) (*catalogue.Catalogue, *Store) {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "catalogue.db"))
-	c, err := catalogue.Open(t.Context(), catalogue.Options{Store: s, NewID: func() string { return "made" }, Failed: func(err error) { t.Error(err) }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{Store: s, Failed: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestRegistrationOfAKnownName(t *testing.T) {
 	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}})
 	flush(t, c)
 	r, err := s.Put(t.Context(), catalogue.Registration{ID: "7", Name: "a", Transport: "HTTP", Connection: []byte(`{}`)})
-	if err != nil || r.ID != "made" || r.Revision != 1 {
+	if err != nil || r.ID != catalogue.ConfiguredID("a") || r.Revision != 1 {
 		t.Fatalf("registered %+v, %v", r, err)
 	}
 	if err := s.Remove(t.Context(), r.ID); err != nil {

@@ -103,7 +103,7 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 func save(ctx context.Context, tx *sql.Tx, change *catalogue.Change) error {
 	s := change.Server
 	if change.Removed {
-		_, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ?", s.ID)
+		_, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ? AND version IS NULL", s.ID) // a registered one goes by Remove only
 		return err
 	}
 	var other string

@@ -156,7 +156,7 @@ func TestChanged(t *testing.T) {
 
 // An empty list after a full one is believed when it comes twice.
 func TestEmptyLists(t *testing.T) {
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,8 +50,7 @@ func (s *shelf) do(ex *proxy.Exchange) (proxy.Replies, error) {
 // shelved returns a Refresher with a shelf "s", whose callers with a principal have lists of their own. Nobody reads for the catalogue.
 func shelved(t *testing.T) (*Refresher, *shelf) {
 	t.Helper()
-	ids := 0
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { ids++; return fmt.Sprint(ids) }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

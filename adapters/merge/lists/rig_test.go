@@ -201,8 +201,7 @@ func inBubble(t *testing.T, opt Options, run func(b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{T: t, began: time.Now()}
-		ids := 0
-		c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { ids++; return fmt.Sprint(ids) }})
+		c, err := catalogue.Open(t.Context(), catalogue.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 
 // BenchmarkFirstPage makes a view of 50 servers with 200 tools each, and its first page.
 func BenchmarkFirstPage(b *testing.B) {
-	c, err := catalogue.Open(b.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(b.Context(), catalogue.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // opened returns a catalogue with some servers, which are there.
 func opened(t *testing.T, servers ...string) *catalogue.Catalogue {
 	t.Helper()
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

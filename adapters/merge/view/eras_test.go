@@ -16,7 +16,7 @@ import (
 // describedAs returns what is seen of servers with the given capabilities by "name era".
 func describedAs(t *testing.T, caps map[string]string, members ...Member) (*View, *catalogue.Catalogue) {
 	t.Helper()
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

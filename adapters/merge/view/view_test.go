@@ -103,7 +103,7 @@ func TestPattern(t *testing.T) {
 
 // A URI that is not listed goes by template, then by scheme, and never to all.
 func TestUnlistedURIs(t *testing.T) {
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestUnlistedURIs(t *testing.T) {
 
 // Servers of the catalogue that are not behind the endpoint do not exist for it.
 func TestOtherServers(t *testing.T) {
-	c, err := catalogue.Open(t.Context(), catalogue.Options{NewID: func() string { return "id" }})
+	c, err := catalogue.Open(t.Context(), catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

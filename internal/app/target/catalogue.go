@@ -17,7 +17,6 @@ import (
 	"dragoman/adapters/catalogue/sqlite"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
-	"dragoman/proxy/session"
 )
 
 // catalogueComponent is the name of the component of the catalogue.
@@ -30,7 +29,7 @@ const openTime = 10 * time.Second
 func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
 	path := b.Config.Catalogue.Path
 	return component.Get(b.Components, catalogueComponent, path, component.Spec[*catalogue.Catalogue]{Build: func(prometheus.Registerer) (*catalogue.Catalogue, error) {
-		opt := catalogue.Options{NewID: session.NewID, Failed: func(err error) {
+		opt := catalogue.Options{Failed: func(err error) {
 			b.Log.Warn().Err(err).Msg("what servers offer cannot be stored; it will be tried again with the next change")
 		}}
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
