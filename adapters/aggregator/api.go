@@ -49,6 +49,20 @@ type Server struct {
 	Registered  *time.Time     `json:"registered_at"`
 	Connected   *time.Time     `json:"connected_at"`
 	Tools       []Tool         `json:"tools,omitempty"`
+	// Instances is how the server is for each of several Dragomans that share a database; Status is the best of them then.
+	Instances []Instance `json:"instances,omitempty"`
+}
+
+// Instance is how a server is for one of several Dragomans.
+type Instance struct {
+	Name      string     `json:"instance"`
+	Status    string     `json:"status"`
+	Since     *time.Time `json:"status_since"`
+	Connected *time.Time `json:"connected_at"`
+	CheckedAt *time.Time `json:"last_health_check"`
+	Took      int64      `json:"response_time_ms"`
+	Failures  int        `json:"consecutive_failures"`
+	LastError string     `json:"last_error,omitempty"`
 }
 
 // Tool is a tool of a server.

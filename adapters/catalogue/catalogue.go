@@ -186,6 +186,7 @@ type Catalogue struct {
 // Options configure a Catalogue.
 type Options struct {
 	Store  Store            // nil: it is lost at the end
+	Empty  bool             // what the store has is not loaded
 	Now    func() time.Time // nil: time.Now
 	Failed func(err error)  // called when something could not be stored; it will be tried again
 }
@@ -197,13 +198,15 @@ func Open(ctx context.Context, opt Options) (*Catalogue, error) {
 		c.now = time.Now
 	}
 	first := &Snapshot{}
-	if c.store != nil {
+	if c.store != nil && !opt.Empty {
 		stored, err := c.store.Load(ctx)
 		if err != nil {
 			return nil, err
 		}
 		slices.SortFunc(stored.Servers, func(a, b *Server) int { return cmp.Compare(a.Name, b.Name) })
 		first.Servers, c.owners = stored.Servers, stored.Owners
+	}
+	if c.store != nil {
 		c.writer = startWriter(c.store, opt.Failed)
 	}
 	c.publish(first.Servers, true)

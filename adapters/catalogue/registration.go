@@ -30,10 +30,11 @@ var (
 	ErrExists = errors.New("catalogue: a server of that name exists")
 	ErrGone   = errors.New("catalogue: the registration was removed")
 	ErrStale  = errors.New("catalogue: the registration was changed meanwhile")
+	ErrAway   = errors.New("catalogue: the database cannot be reached")
 )
 
-// Registry keeps registrations. Its methods return once a change is stored, which all readers then see. Errors other than those above mean
-// that the store cannot be reached; nothing has changed then. It is safe for concurrent use.
+// Registry keeps registrations. Its methods return once a change is stored, which all readers then see. After an error nothing
+// has changed; one of those above, ErrAway, means that it may succeed later. It is safe for concurrent use.
 type Registry interface {
 	// Registrations returns all, by name.
 	Registrations(ctx context.Context) ([]Registration, error)

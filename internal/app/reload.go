@@ -26,7 +26,7 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 	if trail := before.telemetry.audit; trail != nil {
 		trail.Reopen() // another program may have rotated the file
 	}
-	held, err := a.replace(ctx, srv, before, "")
+	held, err := a.replace(ctx, srv, before, nil)
 	switch {
 	case errors.Is(err, errUnchanged) && len(held) > 0: // which is said below
 		outcome = ReloadUnchanged
@@ -55,7 +55,7 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 
 // register makes the generation of a change of the registered servers.
 func (a *App) register(ctx context.Context, srv *httpserver.Server, c registry.Change) {
-	_, err := a.replace(ctx, srv, a.Current.Load(), c.Cut)
+	_, err := a.replace(ctx, srv, a.Current.Load(), &c)
 	if errors.Is(err, errUnchanged) {
 		err = nil
 	}
@@ -68,8 +68,8 @@ func (a *App) register(ctx context.Context, srv *httpserver.Server, c registry.C
 var errUnchanged = errors.New("nothing has changed")
 
 // replace builds and activates the generation of the configuration as it is now, with the registered servers. held names the changed keys that
-// need a restart. The requests of a server that is cut end at once; empty: those of all may go on.
-func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation, cut string) (held []string, err error) {
+// need a restart. change is the change of a registered server that this is for; nil: it is a reload.
+func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation, change *registry.Change) (held []string, err error) {
 	cfg, err := before.Cfg.Again()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,10 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	held = cfg.Hold(before.Cfg)
 	a.registry.Open(cfg)
 	if cfg, err = a.registry.With(ctx, cfg); err != nil {
-		return held, err
+		if change != nil {
+			return held, err
+		}
+		a.Log.Warn().Err(err).Msg("the registered servers stay as they were read last")
 	}
 	if cfg.Same(before.Cfg) {
 		return held, errUnchanged
@@ -98,7 +101,10 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	srv.SetHandler(handler)
 	warn(cfg, a.Log)
 	g.Probe(ctx, make(chan error, len(g.Targets.Fresh)))
-	moved := g.moved(before)
+	moved, cut := g.moved(before), ""
+	if change != nil {
+		cut = change.Cut
+	}
 	a.Retiring.Go(func() { a.retire(before, left, moved, cut) })
 	return held, nil
 }

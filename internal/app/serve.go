@@ -43,11 +43,11 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	a := newApp(log, out)
 	a.registry.Open(cfg)
 	if cfg, err = a.registry.With(ctx, cfg); err != nil {
-		a.registry.Close()
-		return err
+		log.Error().Err(err).Msg("the servers of the configuration are served alone for now")
 	}
 	g, err := a.open(cfg, cfg.Upstreams)
 	if err != nil {
+		a.registry.Close()
 		return err
 	}
 	defer g.App.Close()

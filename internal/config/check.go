@@ -27,6 +27,7 @@ func (l *loader) check() {
 	l.checkBinding()
 	l.checkAudit()
 	l.cfg.checkAggregator(l.fail, l.reported)
+	l.cfg.checkCatalogue(l.fail)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
 	l.checkRoots(l.cfg.PolicyHook.CAFile, hookCAKey)
 	standard := new(Upstream).keys()

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"time"
+
+	"dragoman/internal/config/value"
 )
 
 // NamesConfig says how clients call the tools and prompts of several servers at one endpoint.
@@ -30,6 +32,10 @@ type ListingConfig struct {
 type CatalogueConfig struct {
 	// Path is a file, "memory" for none, or "" (default): a file in the state directory.
 	Path string
+	// URL is that of a PostgreSQL database that several Dragomans may share, in the place of Path; empty (default): none.
+	URL value.Secret
+	// Instance is the name of this Dragoman among those that share the database; "" (default): the host's name and a random part.
+	Instance string
 }
 
 // Group is a named subset of the servers, and of what they offer. It is served at /groups/NAME/… under the names that

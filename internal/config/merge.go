@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,8 +68,29 @@ func (c *Config) mergeKeys() []setting {
 			field: field.Duration{At: &c.Listing.Grace, Least: time.Second, Most: day, Zero: "it is left out at once"}},
 		{key: cataloguePathKey, std: "", doc: "file in which what several servers offer is kept over a restart, or memory; empty: a file in the state directory",
 			field: field.Text{At: &c.Catalogue.Path, What: "a file, or memory", Empty: true}},
+		{key: catalogueURLKey, std: "", doc: "PostgreSQL database that several Dragomans share, in the place of the file; empty: none", secret: true,
+			field: field.Key{At: &c.Catalogue.URL, Check: checkDatabase, What: `postgres://USER:PASSWORD@HOST:PORT/DATABASE, "env:NAME" or "file:/path"`}},
+		{key: "catalogue.instance", std: "", doc: "name of this Dragoman among those that share the database; empty: the name of the host and a random part",
+			field: field.Text{At: &c.Catalogue.Instance, Pattern: instanceName, What: "at most 64 letters, digits and . _ -", Empty: true}},
 		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict",
 			open: entries[Group]{&c.Groups, func(g *Group) string { return g.Name }, newGroup}.table(groupParts)},
+	}
+}
+
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// checkDatabase checks the URL of a database. Errors do not show it, since it may hold a password.
+func checkDatabase(text string) error {
+	if u, err := url.Parse(text); err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && u.Host != "" {
+		return nil
+	}
+	return &value.Problem{What: "is no URL of a PostgreSQL database (the value is not shown)", Fix: `write postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full, or "env:NAME" if a variable has it`}
+}
+
+// checkCatalogue reports two places for the catalogue.
+func (c *Config) checkCatalogue(fail func(key string, from value.Source, what, fix string)) {
+	if c.Catalogue.Path != "" && c.Catalogue.URL.Reveal() != "" {
+		fail(catalogueURLKey, c.sources[catalogueURLKey], "is set, and "+cataloguePathKey+" as well: the catalogue is in one place", "remove one of them")
 	}
 }
 

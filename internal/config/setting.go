@@ -193,6 +193,7 @@ const (
 	TracingHeadersKey = "tracing.headers"
 	groupsKey         = "groups"
 	cataloguePathKey  = "catalogue.path"
+	catalogueURLKey   = "catalogue.url"
 )
 
 // Values that the code refers to.

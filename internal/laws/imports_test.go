@@ -140,6 +140,7 @@ var owners = map[string]struct {
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/registry", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
+	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres"}, "the catalogue is stored in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},

@@ -36,7 +36,6 @@ type Options struct {
 
 // Times of a Store.
 const (
-	firstTime   = 5 * time.Second  // for which Open waits for the database
 	connectTime = 5 * time.Second  // for a connection
 	saveTime    = 10 * time.Second // for a transaction, as the caller may set no limit
 	beatTime    = 5 * time.Second  // between two signs of life
@@ -49,7 +48,7 @@ const (
 const maxConnections = 4
 
 // Store is a catalogue in a database. It implements [catalogue.Store] and [catalogue.Registry]. While the database cannot be reached its
-// methods fail with [ErrAway]; they work again when it is back.
+// methods fail with [catalogue.ErrAway]; they work again when it is back.
 type Store struct {
 	opt  Options
 	pool *pgxpool.Pool
@@ -58,16 +57,14 @@ type Store struct {
 	stop    context.CancelFunc
 	tended  sync.WaitGroup
 
+	tried chan struct{} // closed after the first attempt to bring the tables up to date
+
 	mu     sync.Mutex
-	ready  chan struct{} // closed once the tables are up to date
-	why    error         // why it is not ready; nil: it is
-	broken bool          // why is for good
+	why    error // why it cannot be used; nil: the tables are up to date
+	broken bool  // why is for good
 }
 
-// ErrAway means that the database cannot be reached.
-var ErrAway = errors.New("the database of the catalogue cannot be reached")
-
-// Open returns the Store of a database, and brings its tables to the newest version. If the database cannot be reached within some seconds,
+// Open returns the Store of a database, and brings its tables to the newest version. If the database cannot be reached,
 // the Store is returned all the same and goes on trying. A wrong URL, or tables of a newer Dragoman, are an error. The caller must close it.
 func Open(ctx context.Context, opt Options) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(opt.URL)
@@ -84,13 +81,11 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 		opt.Note = func(error) {}
 	}
 	life, stop := context.WithCancel(context.Background())
-	s := &Store{opt: opt, pool: pool, stop: stop, changed: make(chan struct{}, 1), ready: make(chan struct{}), why: ErrAway}
+	s := &Store{opt: opt, pool: pool, stop: stop, changed: make(chan struct{}, 1), tried: make(chan struct{}), why: catalogue.ErrAway}
 	s.tended.Go(func() { s.tend(life) })
-	wait, cancel := context.WithTimeout(ctx, firstTime)
-	defer cancel()
 	select {
-	case <-s.ready:
-	case <-wait.Done():
+	case <-s.tried:
+	case <-ctx.Done():
 	}
 	if s.failed() {
 		return nil, errors.Join(s.there(), s.Close())
@@ -129,13 +124,16 @@ func (s *Store) failed() bool {
 func (s *Store) settle(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	select {
+	case <-s.tried:
+	default:
+		defer close(s.tried)
+	}
 	switch {
 	case err == nil:
 		s.why = nil
-		close(s.ready)
 	case errors.Is(err, errNewer):
 		s.why, s.broken = err, true
-		close(s.ready)
 	default:
 		s.why = away(err)
 	}
@@ -145,9 +143,9 @@ func (s *Store) settle(err error) {
 func away(err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code[:2] != "57" && refused.Code[:2] != "08" && refused.Code[:2] != "53" { // shutting down, connection, resources
-		return fmt.Errorf("the database of the catalogue refuses: %w", err)
+		return fmt.Errorf("catalogue: the database refuses: %w", err)
 	}
-	return fmt.Errorf("%w: %w", ErrAway, err)
+	return fmt.Errorf("%w: %w", catalogue.ErrAway, err)
 }
 
 var errNewer = errors.New("the database is of a newer Dragoman; use that one, or another database")

@@ -299,18 +299,18 @@ func TestAway(t *testing.T) {
 	defer s.Close()
 	heard(t, s)
 	p.Stop()
-	if err := testkit.Receive(t, "the loss", noted); !errors.Is(err, ErrAway) {
+	if err := testkit.Receive(t, "the loss", noted); !errors.Is(err, catalogue.ErrAway) {
 		t.Errorf("noted %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := s.Put(ctx, catalogue.Registration{ID: "1", Name: "a", Connection: []byte("{}")}); !errors.Is(err, ErrAway) {
+	if _, err := s.Put(ctx, catalogue.Registration{ID: "1", Name: "a", Connection: []byte("{}")}); !errors.Is(err, catalogue.ErrAway) {
 		t.Errorf("put: %v", err)
 	}
-	if _, err := s.Registrations(ctx); !errors.Is(err, ErrAway) {
+	if _, err := s.Registrations(ctx); !errors.Is(err, catalogue.ErrAway) {
 		t.Errorf("read: %v", err)
 	}
-	if _, err := s.Statuses(ctx); !errors.Is(err, ErrAway) {
+	if _, err := s.Statuses(ctx); !errors.Is(err, catalogue.ErrAway) {
 		t.Errorf("statuses: %v", err)
 	}
 	p.Begin(t)
@@ -329,7 +329,7 @@ func TestNotThereYet(t *testing.T) {
 	url := p.Database(t)
 	p.Stop()
 	s := open(t, url, "a")
-	if _, err := s.Load(t.Context()); !errors.Is(err, ErrAway) {
+	if _, err := s.Load(t.Context()); !errors.Is(err, catalogue.ErrAway) {
 		t.Errorf("load: %v", err)
 	}
 	p.Begin(t)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +13,7 @@ import (
 // Registrations implements catalogue.Registry.
 func (s *Store) Registrations(ctx context.Context) (all []catalogue.Registration, err error) {
 	if err := s.there(); err != nil {
-		return nil, fmt.Errorf("catalogue: %w", err)
+		return nil, err
 	}
 	err = each(ctx, s.pool, `SELECT id, name, transport_type, registered_at, version, description, connection_config, health_check_url, wanted, disabled_tools, updated_at
 		FROM mcp.external_servers WHERE version IS NOT NULL ORDER BY name COLLATE "C"`, func(rows pgx.Rows) error {
@@ -30,7 +29,7 @@ func (s *Store) Registrations(ctx context.Context) (all []catalogue.Registration
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("catalogue: %w", away(err))
+		return nil, away(err)
 	}
 	return all, nil
 }
@@ -58,7 +57,7 @@ func (s *Store) Put(ctx context.Context, r catalogue.Registration) (catalogue.Re
 // change makes a change of the registrations, of which all instances are told.
 func (s *Store) change(ctx context.Context, f func(pgx.Tx) error) error {
 	if err := s.there(); err != nil {
-		return fmt.Errorf("catalogue: %w", err)
+		return err
 	}
 	err := s.write(ctx, func(tx pgx.Tx) error {
 		if err := f(tx); err != nil {
@@ -73,7 +72,7 @@ func (s *Store) change(ctx context.Context, f func(pgx.Tx) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("catalogue: %w", away(err))
+		return away(err)
 	}
 	return nil
 }
@@ -116,7 +115,7 @@ func (s *Store) Remove(ctx context.Context, id string) error {
 // Statuses implements catalogue.Instances.
 func (s *Store) Statuses(ctx context.Context) (map[string][]catalogue.InstanceStatus, error) {
 	if err := s.there(); err != nil {
-		return nil, fmt.Errorf("catalogue: %w", err)
+		return nil, err
 	}
 	all := map[string][]catalogue.InstanceStatus{}
 	err := each(ctx, s.pool, `SELECT t.server_id, t.instance, t.status, t.status_since, t.connected_at, t.last_health_check, t.response_time_ms, t.consecutive_failures, t.last_error
@@ -136,7 +135,7 @@ func (s *Store) Statuses(ctx context.Context) (map[string][]catalogue.InstanceSt
 		return err
 	}, aliveTime.Seconds())
 	if err != nil {
-		return nil, fmt.Errorf("catalogue: %w", away(err))
+		return nil, away(err)
 	}
 	return all, nil
 }

@@ -18,7 +18,7 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
 	if err := s.there(); err != nil {
-		return fmt.Errorf("catalogue: %w", err)
+		return err
 	}
 	err := s.write(ctx, func(tx pgx.Tx) error {
 		for i := range changes {
@@ -29,7 +29,7 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("catalogue: %w", away(err))
+		return away(err)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ var tables = [catalogue.Kinds]string{"tools", "prompts", "resources", "resource_
 // Load implements catalogue.Store. How servers were before is not loaded.
 func (s *Store) Load(ctx context.Context) (stored catalogue.Stored, err error) {
 	if err := s.there(); err != nil {
-		return stored, fmt.Errorf("catalogue: %w", err)
+		return stored, err
 	}
 	stored.Owners = map[string]string{}
 	byID := map[string]*catalogue.Server{}
@@ -165,7 +165,7 @@ func (s *Store) Load(ctx context.Context) (stored catalogue.Stored, err error) {
 		})
 	})
 	if err != nil {
-		return catalogue.Stored{}, fmt.Errorf("catalogue: %w", away(err))
+		return catalogue.Stored{}, away(err)
 	}
 	return stored, nil
 }

@@ -46,9 +46,9 @@ func (r *Registry) change(ctx context.Context, what func(ctx context.Context) (c
 	defer cancel()
 	cut, err := what(ctx)
 	if err != nil {
-		return err
+		return refused(err)
 	}
-	return r.apply(ctx, cut)
+	return refused(r.apply(ctx, cut))
 }
 
 // save stores a registration that the configuration takes.

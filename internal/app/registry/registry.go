@@ -38,6 +38,8 @@ type Registry struct {
 
 	changing sync.Mutex // held during a change
 	store    catalogue.Registry
+	stop     context.CancelFunc // ends the goroutine that follows what others change; nil: there is none
+	followed sync.WaitGroup
 	vault    atomic.Pointer[catalogue.Vault] // nil: nothing is encrypted
 
 	mu   sync.Mutex
@@ -69,16 +71,31 @@ func (r *Registry) Open(cfg *config.Config) {
 	if !cfg.Aggregator.On() || r.store != nil {
 		return
 	}
-	store, err := target.OpenRegistry(cfg)
+	store, err := target.OpenRegistry(cfg, func(err error) {
+		if err != nil {
+			r.opt.Log.Warn().Err(err).Msg("the database of the registered servers is lost; they are served on, and cannot be changed")
+			return
+		}
+		r.opt.Log.Info().Msg("the database of the registered servers is there again")
+	})
 	if err != nil {
 		r.opt.Log.Error().Err(err).Msg("the registered servers cannot be read; none of them is served until a restart")
 		return
 	}
 	r.store = store
+	if w, ok := store.(catalogue.Watched); ok {
+		var ctx context.Context
+		ctx, r.stop = context.WithCancel(context.Background())
+		r.followed.Go(func() { r.follow(ctx, w) })
+	}
 }
 
 // Close closes the store.
 func (r *Registry) Close() {
+	if r.stop != nil {
+		r.stop()
+		r.followed.Wait()
+	}
 	if c, ok := r.store.(io.Closer); ok {
 		_ = c.Close() // each change was stored before it was answered
 	}
@@ -122,7 +139,8 @@ func (r *Registry) put(ctx context.Context, one catalogue.Registration) (catalog
 	return one, err
 }
 
-// With returns the configuration with the registered servers.
+// With returns the configuration with the registered servers. If they cannot be read, the error says why, and the configuration has those
+// that were read last.
 func (r *Registry) With(ctx context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store == nil || !cfg.Aggregator.On() {
 		return cfg, nil
@@ -131,7 +149,9 @@ func (r *Registry) With(ctx context.Context, cfg *config.Config) (*config.Config
 	defer cancel()
 	all, unread, err := r.read(ctx, cfg)
 	if err != nil {
-		return cfg, fmt.Errorf("the registered servers cannot be read: %w", err)
+		last, _ := r.registrations()
+		next, _ := cfg.With(registered(slices.DeleteFunc(slices.Clone(last), func(one catalogue.Registration) bool { return one.Connection == nil })))
+		return next, fmt.Errorf("the registered servers cannot be read: %w", err)
 	}
 	next, left := cfg.With(registered(all))
 	for _, one := range unread {

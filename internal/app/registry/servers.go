@@ -57,6 +57,12 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 	for i := range registered {
 		all = describe(all, &registered[i], left[registered[i].Name])
 	}
+	elsewhere := r.elsewhere()
+	for i := range all {
+		if of := elsewhere[all[i].ID]; len(of) > 0 {
+			addElsewhere(&all[i], of)
+		}
+	}
 	slices.SortFunc(all, func(a, b aggregator.Server) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,11 +10,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/catalogue/postgres"
 	"dragoman/adapters/catalogue/sqlite"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
@@ -27,19 +30,18 @@ const openTime = 10 * time.Second
 
 // openCatalogue opens the catalogue. If its file cannot be used, what servers offer is lost at the end, which the log says.
 func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
-	path := b.Config.Catalogue.Path
-	return component.Get(b.Components, catalogueComponent, path, component.Spec[*catalogue.Catalogue]{Build: func(prometheus.Registerer) (*catalogue.Catalogue, error) {
+	return component.Get(b.Components, catalogueComponent, b.Config.Catalogue, component.Spec[*catalogue.Catalogue]{Build: func(prometheus.Registerer) (*catalogue.Catalogue, error) {
 		opt := catalogue.Options{Failed: func(err error) {
-			b.Log.Warn().Err(err).Msg("what servers offer cannot be stored; it will be tried again with the next change")
+			b.Log.Warn().Err(err).Msg("what servers offer cannot be stored yet; it is tried again")
 		}}
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
 		defer cancel()
-		if path == config.InMemory || b.Rehearsal {
+		if b.Config.Catalogue.Path == config.InMemory || b.Rehearsal {
 			return catalogue.Open(ctx, opt)
 		}
-		c, err := openStored(ctx, b.Config, opt)
+		c, err := b.openStored(ctx, opt)
 		if err != nil {
-			b.Log.Warn().Err(err).Msg("the catalogue is kept in memory: after a restart the first list waits for the servers; set catalogue.path to a file in a directory that can be written")
+			b.Log.Warn().Err(err).Msg("the catalogue is kept in memory: after a restart the first list waits for the servers; set catalogue.path to a file in a directory that can be written, or catalogue.url to a database")
 			return catalogue.Open(ctx, opt)
 		}
 		return c, nil
@@ -50,32 +52,74 @@ func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
 	}})
 }
 
-// OpenRegistry opens the store of the servers that are registered, beside the catalogue. The caller closes it, if it is an io.Closer.
-func OpenRegistry(c *config.Config) (catalogue.Registry, error) {
-	if c.Catalogue.Path == config.InMemory {
-		return &catalogue.MemoryRegistry{}, nil
+// OpenStore opens the store of a configuration: its database, or its file. It is nil if the catalogue is in memory. note is told when the
+// database is lost, and with nil when it is back.
+func OpenStore(ctx context.Context, c *config.Config, instance string, note func(error)) (Stored, error) {
+	switch url := c.Catalogue.URL.Reveal(); {
+	case url != "":
+		return postgres.Open(ctx, postgres.Options{URL: url, Instance: instance, Note: note})
+	case c.Catalogue.Path == config.InMemory:
+		return nil, nil //nolint:nilnil // there is none
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
-	defer cancel()
-	return openStore(ctx, c)
+	return openFile(ctx, c)
 }
 
-// openStored opens the catalogue of a file.
-func openStored(ctx context.Context, c *config.Config, opt catalogue.Options) (*catalogue.Catalogue, error) {
-	store, err := openStore(ctx, c)
+// Stored is a store of all that a catalogue holds.
+type Stored interface {
+	catalogue.Store
+	catalogue.Registry
+}
+
+// instance returns the name of this Dragoman among those that share a database.
+func instance(c *config.Config) string {
+	if c.Catalogue.Instance != "" {
+		return c.Catalogue.Instance
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "dragoman"
+	}
+	return host + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// OpenRegistry opens the store of the servers that are registered, beside the catalogue. The caller closes it, if it is an io.Closer.
+func OpenRegistry(c *config.Config, note func(error)) (catalogue.Registry, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	store, err := OpenStore(ctx, c, "", note)
+	if store == nil && err == nil {
+		return &catalogue.MemoryRegistry{}, nil
+	}
+	return store, err
+}
+
+// openStored opens the catalogue of a file or a database. A database that is away has the catalogue when it comes.
+func (b *Builder) openStored(ctx context.Context, opt catalogue.Options) (*catalogue.Catalogue, error) {
+	var open atomic.Pointer[catalogue.Catalogue]
+	store, err := OpenStore(ctx, b.Config, instance(b.Config), func(err error) {
+		if c := open.Load(); err == nil && c != nil {
+			c.Restore() // others take an instance that was away for long for ended
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	opt.Store = store
-	open, err := catalogue.Open(ctx, opt)
+	c, err := catalogue.Open(ctx, opt)
+	if errors.Is(err, catalogue.ErrAway) {
+		b.Log.Warn().Err(err).Msg("what servers offered before is not known yet")
+		opt.Empty = true
+		c, err = catalogue.Open(ctx, opt)
+	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return open, nil
+	open.Store(c)
+	return c, nil
 }
 
-// openStore opens the file of the catalogue, which it makes if there is none.
-func openStore(ctx context.Context, c *config.Config) (*sqlite.Store, error) {
+// openFile opens the file of the catalogue, which it makes if there is none.
+func openFile(ctx context.Context, c *config.Config) (*sqlite.Store, error) {
 	path := c.Catalogue.Path
 	if path == "" {
 		dir, err := stateDir(os.Getenv)

@@ -38,6 +38,8 @@ func (f SecretText) Notation() Notation {
 type Key struct {
 	At    *value.Secret
 	Least int
+	What  string                   // what it is, if it is no key
+	Check func(value string) error // of one that is not empty; nil: any will do
 }
 
 // Set implements [Field].
@@ -48,6 +50,11 @@ func (f Key) Set(v value.Literal) error {
 		return value.Problemf("must be text, not %s", v.Kind)
 	case text != "" && len(text) < f.Least:
 		return value.Problemf("is %d bytes long; at least %d are needed (the value is not shown)", len(text), f.Least)
+	}
+	if f.Check != nil && text != "" {
+		if err := f.Check(text); err != nil {
+			return err
+		}
 	}
 	*f.At = value.NewSecret(text)
 	return nil
@@ -65,6 +72,9 @@ func (f Key) Text() string {
 func (f Key) Notation() Notation {
 	n := Notation{Kind: "secret", Bounds: `the value, "env:NAME" or "file:/path"`, Shape: Shape{Type: scalarTypes},
 		Allowed: fmt.Sprintf(`at least %d characters, "env:NAME" or "file:/path", or "" for a random key`, f.Least)}
+	if f.What != "" {
+		n.Bounds, n.Allowed = f.What, ""
+	}
 	if f.Least > 0 {
 		n.Bounds, n.Shape.Pattern = n.Allowed, fmt.Sprintf(`^$|^env:.|^file:.|^.{%d,}$`, f.Least)
 	}
