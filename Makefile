@@ -143,6 +143,7 @@ packages:
 	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \
 		echo "make: install Node.js 20 or later (https://nodejs.org); the Go tests alone are: make race" >&2; exit 1; }
 	conformance/setup.sh
+	internal/testkit/database/setup.sh
 
 conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
 	conformance/cells.sh $(ARGS)

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -241,15 +240,6 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 		}
 	}
 	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
-}
-
-// ConfiguredID returns the ID of a server that the configuration has under a name. It is the same for all Dragomans that share a store. It has
-// the form of a UUID of our own making (RFC 9562, version 8).
-func ConfiguredID(name string) string {
-	sum := sha256.Sum256([]byte("dragoman server\x00" + name))
-	b := sum[:16]
-	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // Kept is a server that stays, or is added.

@@ -2,7 +2,9 @@ package catalogue
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +25,15 @@ type Registration struct {
 	Registered  time.Time
 	Updated     time.Time
 	Revision    int64 // of this registration: 1 at first, and one more with each change
+}
+
+// ConfiguredID returns the ID of a server that the configuration has under a name. It is the same for all Dragomans that share a store. It has
+// the form of a UUID of our own making (RFC 9562, version 8).
+func ConfiguredID(name string) string {
+	sum := sha256.Sum256([]byte("dragoman server\x00" + name))
+	b := sum[:16]
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // Errors of a Registry.

@@ -71,3 +71,6 @@ func (v *Vault) Open(name string, stored []byte) (plain []byte, first bool, err 
 	}
 	return nil, false, ErrSealed
 }
+
+// Sealed reports whether something stored is sealed.
+func Sealed(stored []byte) bool { return bytes.HasPrefix(stored, []byte(sealedPrefix)) }

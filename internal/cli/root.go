@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app"
+	"dragoman/internal/config/value"
 )
 
 // Execute runs one command line and returns the exit code. It writes errors to std.Err, each with what fixes it.
@@ -121,7 +123,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
 	}
@@ -139,4 +141,30 @@ func (p *program) versionFlag(root *cobra.Command) {
 		_, err := fmt.Fprintln(p.std.Out, "dragoman", app.ReadVersion().Version)
 		return failed(err)
 	}
+}
+
+func newVersion(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "version [flags]",
+		Short:   "Print the version",
+		Long:    "Print the version and revision of this binary, and what it was built with.",
+		Example: "  dragoman version\n  dragoman version --json",
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usagef("unexpected argument %q; fix: write `dragoman version`", value.Shorten(args[0]))
+		}
+		line := app.ReadVersion().String()
+		if *asJSON {
+			data, err := json.Marshal(app.ReadVersion())
+			if err != nil {
+				return failed(fmt.Errorf("version: %w", err))
+			}
+			line = string(data)
+		}
+		_, err := fmt.Fprintln(p.std.Out, line)
+		return failed(err)
+	}
+	return c
 }

@@ -44,6 +44,8 @@ var layers = map[string]int{
 	"adapters/era/relay":               7,
 	"adapters/era/tasks":               7,
 	"adapters/catalogue":               1, // standard library only
+	"adapters/catalogue/archive":       2,
+	"adapters/catalogue/postgres":      2,
 	"adapters/catalogue/sqlite":        2,
 	"adapters/catalogue/storetest":     2, // of tests
 	"adapters/merge/names":             0, // standard library only
@@ -108,6 +110,7 @@ var layers = map[string]int{
 	"conformance/official":             8,
 	"conformance/intermediary":         9,
 	"internal/testkit":                 0,
+	"internal/testkit/database":        1,
 	"internal/config/value":            2,
 	"internal/config/source":           3,
 	"internal/config/field":            3,
@@ -134,13 +137,13 @@ var owners = map[string]struct {
 }{
 	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "internal/cli/servers", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
-	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit"}, "one folder owns child processes"},
+	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit", "internal/testkit/database"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/hook", "policies/limits", "policies/resilience", "adapters/merge/lists", "adapters/merge/view", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{"internal/app", "internal/app/logging", "internal/app/registry", "internal/app/target", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/registry", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
-	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres"}, "the catalogue is stored in one place"},
+	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres", "internal/testkit/database"}, "the catalogue is stored in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},

@@ -53,9 +53,10 @@ func bare(s *catalogue.Snapshot) (all []catalogue.Server) {
 	return all
 }
 
-func items(all ...string) (list catalogue.List) {
-	for i := 0; i < len(all); i += 2 {
-		list.Items = append(list.Items, catalogue.Item{Key: all[i], Raw: []byte(all[i+1])})
+// items returns a list of items, each a key and its definition.
+func items(all ...[2]string) (list catalogue.List) {
+	for _, one := range all {
+		list.Items = append(list.Items, catalogue.Item{Key: one[0], Raw: []byte(one[1])})
 	}
 	return list
 }
@@ -66,11 +67,11 @@ func storeRoundTrip(t *testing.T, open func() catalogue.Store) {
 	c.SetOrigin("a", []byte{0, 255})
 	c.Describe("a", catalogue.Description{Revision: "r", Info: []byte(`{"name":"x"}`), Capabilities: []byte(`{"tools":{}}`), Instructions: "use x"})
 	for kind := range catalogue.Kinds {
-		c.SetList("a", kind, items("z", `{"name":"z","description":"é\u0000","inputSchema":{"type":"object"}}`, "é", `{}`, "", `{"big":12345678901234567890}`))
+		c.SetList("a", kind, items([2]string{"z", `{"name":"z","description":"é\u0000","inputSchema":{"type":"object"}}`}, [2]string{"é", `{}`}, [2]string{"", `{"big":12345678901234567890}`}))
 	}
-	c.SetList("b", catalogue.Resources, items("z", `{}`, "own", `{}`))
+	c.SetList("b", catalogue.Resources, items([2]string{"z", `{}`}, [2]string{"own", `{}`}))
 	c.SetList("b", catalogue.Tools, catalogue.List{})
-	c.SetList("gone", catalogue.Resources, items("late", `{}`))
+	c.SetList("gone", catalogue.Resources, items([2]string{"late", `{}`}))
 	want := c.Snapshot()
 	end(t, c)
 	again := catalogueOf(t, open())
@@ -102,7 +103,7 @@ func removedAndBack(t *testing.T, open func() catalogue.Store) {
 	c := catalogueOf(t, open())
 	c.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}})
 	c.Describe("a", catalogue.Description{Revision: "r"})
-	c.SetList("a", catalogue.Tools, items("x", `{}`))
+	c.SetList("a", catalogue.Tools, items([2]string{"x", `{}`}))
 	if err := c.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func registeredStays(t *testing.T, open func() catalogue.Store) {
 	one := put(t, r, registration("a"))
 	c := catalogueOf(t, s)
 	c.Keep(map[string]catalogue.Kept{"a": {ID: one.ID, Transport: "STDIO"}})
-	c.SetList("a", catalogue.Tools, items("x", `{}`))
+	c.SetList("a", catalogue.Tools, items([2]string{"x", `{}`}))
 	c.Keep(nil)
 	if err := c.Flush(t.Context()); err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func TestDriveCancelsEarly(t *testing.T) {
 		_, _ = replies.Next(time.Now().Add(slow / 2))
 		r.ex.Cancel(proxy.ErrCancelled)
 		r.close(replies)
-		time.Sleep(slow)
+		time.Sleep(slow) // in a bubble
 	}
 	for name, end := range map[string]func(*rig, proxy.Replies){"read": leave, "closed": closed} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestDriveCancelsEarly(t *testing.T) {
 				r.t.Errorf("%d answers are open and %d cancellations pending, want one of each", r.s.open, r.s.begun)
 			}
 			r.s.mu.Unlock()
-			time.Sleep(requestTime + time.Second)
+			time.Sleep(requestTime + time.Second) // in a bubble
 		},
 	} {
 		t.Run("no task, "+name, func(t *testing.T) {

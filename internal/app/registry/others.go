@@ -39,7 +39,9 @@ func (r *Registry) catchUp(ctx context.Context) error {
 		return err
 	}
 	known, _ := r.registrations()
-	if slices.EqualFunc(known, stored, func(a, b catalogue.Registration) bool { return a.ID == b.ID && a.Name == b.Name && a.Revision == b.Revision }) {
+	if slices.EqualFunc(known, stored, func(a, b catalogue.Registration) bool {
+		return a.ID == b.ID && a.Name == b.Name && a.Revision == b.Revision
+	}) {
 		return nil
 	}
 	return r.apply(ctx, "")

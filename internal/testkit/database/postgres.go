@@ -39,7 +39,7 @@ func Start(t *testing.T) *Postgres {
 	t.Helper()
 	p := &Postgres{bin: binaries()}
 	if p.bin == "" {
-		const missing = "PostgreSQL is missing; conformance/postgres/setup.sh installs it"
+		const missing = "PostgreSQL is missing; internal/testkit/database/setup.sh installs it"
 		if os.Getenv("CI") != "" {
 			t.Fatal(missing)
 		}
@@ -126,7 +126,7 @@ func (p *Postgres) url(database string) string {
 
 // command returns a program of PostgreSQL's as the server's user.
 func (p *Postgres) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...)
+	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:gosec // the programs are named above
 	cmd.Dir = filepath.Dir(p.dir)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PG") }), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as, Setpgid: true} // Ctrl-C is not for it
