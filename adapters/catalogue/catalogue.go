@@ -438,9 +438,7 @@ func Distinct(items []Item) []Item {
 	return kept
 }
 
-func sameKeys(a, b []Item) bool {
-	return slices.EqualFunc(a, b, func(a, b Item) bool { return a.Key == b.Key })
-}
+func sameKeys(a, b []Item) bool { return slices.EqualFunc(a, b, func(a, b Item) bool { return a.Key == b.Key }) }
 
 // stamp sets sums and times of the items of a list that replaces another. It reports whether a definition has changed.
 func stamp(before, next *List, now time.Time) (changed bool) {
