@@ -438,7 +438,9 @@ func Distinct(items []Item) []Item {
 	return kept
 }
 
-func sameKeys(a, b []Item) bool { return slices.EqualFunc(a, b, func(a, b Item) bool { return a.Key == b.Key }) }
+func sameKeys(a, b []Item) bool {
+	return slices.EqualFunc(a, b, func(a, b Item) bool { return a.Key == b.Key })
+}
 
 // stamp sets sums and times of the items of a list that replaces another. It reports whether a definition has changed.
 func stamp(before, next *List, now time.Time) (changed bool) {
@@ -469,15 +471,6 @@ func stamp(before, next *List, now time.Time) (changed bool) {
 func (c *Catalogue) write(changes ...Change) {
 	if c.writer != nil {
 		c.writer.add(changes)
-	}
-}
-
-// Restore stores the status of all servers again, for a store that may have lost it.
-func (c *Catalogue) Restore() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.Snapshot().Servers {
-		c.write(Change{Server: s, Parts: Health})
 	}
 }
 

@@ -163,3 +163,12 @@ func (w *writer) close() {
 	w.stop()
 	<-w.done
 }
+
+// Restore stores the status of all servers again, for a store that may have lost it.
+func (c *Catalogue) Restore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.Snapshot().Servers {
+		c.write(Change{Server: s, Parts: Health})
+	}
+}
