@@ -35,7 +35,7 @@ func (b *suite) several(ctx context.Context, t *targets) error {
 	if _, _, err := t.program(); errors.Is(err, errAbsent) {
 		return nil
 	}
-	for _, part := range []func(context.Context, *targets) error{b.longList, b.restarts, b.chaos, b.manyTools} {
+	for _, part := range []func(context.Context, *targets) error{b.longList, b.restarts, b.administration, b.chaos, b.manyTools} {
 		if err := part(ctx, t); err != nil {
 			return err
 		}

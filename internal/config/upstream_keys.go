@@ -105,7 +105,7 @@ func (u *Upstream) healthKeys() []setting {
 		{key: "health_check_url", std: "", doc: "URL that is requested with GET to check the upstream; empty: the check uses the protocol", needs: UrlKey,
 			field: field.CheckURL(&u.Health.CheckURL)},
 		{key: "health_check_interval", std: "30s", doc: "time between checks of the upstream; a child is not checked",
-			field: field.Duration{At: &u.Health.CheckInterval, Least: 10 * time.Second, Most: day, Zero: "never"}},
+			field: field.Duration{At: &u.Health.CheckInterval, Least: time.Second, Most: day, Zero: "never"}},
 		{key: "health_check_timeout", std: "5s", doc: "timeout of one check, and of the sign of life that a silent process or connection is asked for", field: field.Duration{At: &u.Health.CheckTimeout, Least: 100 * time.Millisecond, Most: time.Minute}},
 		{key: "breaker_failures", std: "20", doc: "failed calls within a minute that, if they are half of all, open the circuit breaker for breaker_pause",
 			field: field.Int{At: &u.Health.BreakerFailures, Least: 1, Most: 1000, Zero: "no breaker"}},
