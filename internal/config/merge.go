@@ -67,6 +67,9 @@ func (c *Config) mergeKeys() []setting {
 			field: field.Duration{At: &c.Listing.Grace, Least: time.Second, Most: day, Zero: "it is left out at once"}},
 		{key: cataloguePathKey, std: "", doc: "file in which what several servers offer is kept over a restart, or memory; empty: a file in the state directory",
 			field: field.Text{At: &c.Catalogue.Path, What: "a file, or memory", Empty: true}},
+		{key: "catalogue.definitions", std: Warn, doc: "when a server changes what a model reads of it: follow; warn, then the log says so; or approve, then it is held until an operator approves it",
+			field: field.Enum{At: &c.Catalogue.Definitions, Values: []string{Follow, Warn, Approve}}},
+		{key: "catalogue.approve_first", std: "false", doc: "under approve, what a server lists first is held as well", field: field.Bool{At: &c.Catalogue.ApproveFirst}},
 		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict",
 			open: entries[Group]{&c.Groups, func(g *Group) string { return g.Name }, newGroup}.table(groupParts)},
 	}

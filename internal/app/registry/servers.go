@@ -24,7 +24,8 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.opt.Targets().Reread(name) },
+		Refresh:     func(name string) { r.opt.Targets().Reread(name) },
+		Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve},
 		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 			who := mcphttp.CallerOf(ctx)
 			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
