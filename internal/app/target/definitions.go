@@ -23,9 +23,12 @@ type pins struct {
 }
 
 // openPins opens the store of approved definitions, beside the catalogue. If its file cannot be used, nothing is approved, which the log says.
-func (b *Builder) openPins() (*pins, error) {
+func (b *Builder) openPins() (_ *pins, err error) {
+	if b.pins != nil {
+		return b.pins, nil
+	}
 	path := b.Config.Catalogue.Path
-	return component.Get(b.Components, "definitions", path, component.Spec[*pins]{Build: func(prometheus.Registerer) (*pins, error) {
+	b.pins, err = component.Get(b.Components, "definitions", path, component.Spec[*pins]{Build: func(prometheus.Registerer) (*pins, error) {
 		var store catalogue.Pins = &catalogue.MemoryPins{}
 		if path != config.InMemory && !b.Rehearsal {
 			ctx, cancel := context.WithTimeout(context.Background(), openTime)
@@ -43,6 +46,7 @@ func (b *Builder) openPins() (*pins, error) {
 			}
 		}
 	}})
+	return b.pins, err
 }
 
 // unusable is a store that could not be opened.

@@ -229,6 +229,7 @@ type Builder struct {
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
 	refreshing *lists.Refresher     // of that
+	pins       *pins                // nil: no definition needs approval
 }
 
 // Build makes the targets of the given upstreams. Errors name the upstream at fault.
@@ -248,11 +249,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 			t.Fresh = append(t.Fresh, one.Upstream)
 		}
 	}
-	if t.Pinned() {
-		if t.pins, err = b.openPins(); err != nil {
-			return nil, err
-		}
-	}
+	t.pins = b.pins
 	t.Table, err = b.table(t)
 	return t, err
 }
