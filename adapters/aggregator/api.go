@@ -46,6 +46,7 @@ type Server struct {
 	LastError   string         `json:"last_error,omitempty"`
 	ToolCount   int            `json:"tool_count"`
 	Disabled    []string       `json:"disabled_tools,omitempty"`
+	Held        int            `json:"held_definitions"` // that somebody has to approve
 	Registered  *time.Time     `json:"registered_at"`
 	Connected   *time.Time     `json:"connected_at"`
 	Tools       []Tool         `json:"tools,omitempty"`

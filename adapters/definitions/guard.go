@@ -175,8 +175,40 @@ func (g *Guard) Held(ctx context.Context) ([]Held, error) {
 	return all, nil
 }
 
-// pending returns the definitions that are held: those that Dragoman was listed, and those that only clients were.
+// Count returns how many definitions are held, as far as is known without reading the store again.
+func (g *Guard) Count() (many int) {
+	if g == nil {
+		return 0
+	}
+	s, a := g.known(context.Background())
+	if s == nil || !a.wasDiscovered() {
+		return 0
+	}
+	counted := map[Thing]bool{}
+	for _, kind := range kinds {
+		for key, hash := range g.sums(s, kind) {
+			if d := (Definition{Thing: Thing{kind.String(), key}, Hash: hash}); !a.is(&d) {
+				counted[d.Thing] = true
+			}
+		}
+	}
+	if d := OfInstructions(s.Instructions); s.Instructions != "" && !a.is(&d) {
+		counted[d.Thing] = true
+	}
+	for _, d := range a.unapproved() {
+		if d.Raw != nil {
+			counted[d.Thing] = true
+		}
+	}
+	return len(counted)
+}
+
+// pending returns the definitions that are held: those that Dragoman was listed, and those that only clients were. Before the first discovery
+// there are none: it may approve them.
 func (g *Guard) pending(s *catalogue.Server, a *approved) (all []Definition) {
+	if !a.wasDiscovered() {
+		return nil
+	}
 	known := map[Thing]bool{}
 	for _, d := range listed(s) {
 		if !a.is(&d) {

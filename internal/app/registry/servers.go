@@ -48,6 +48,7 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 		if report.State == health.Errored {
 			s.Error = report.LastError
 		}
+		s.Held = t.Definitions().Count()
 		s.HealthURL = value.RedactURL(cfg.Upstream(t.Name()).Health.CheckURL)
 		if of := catalogued(targets, t.Name()); of != nil {
 			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)
