@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 
@@ -66,10 +67,16 @@ func approvals(body []byte) (what []definitions.Approval, err error) {
 	var list struct {
 		Definitions []json.RawMessage `json:"definitions"`
 	}
-	if err := read(body, &list, "definitions"); err != nil || list.Definitions == nil {
+	if err := read(body, &list, "definitions"); err != nil {
 		return nil, err
 	}
 	var wrong mistakes
+	if list.Definitions == nil {
+		if bytes.Contains(body, []byte("null")) { // as the value of definitions, which is the only member
+			wrong.add("must be an array", "definitions")
+		}
+		return nil, wrong.problem()
+	}
 	if len(list.Definitions) > maxApprovals {
 		wrong.add("has more than "+strconv.Itoa(maxApprovals)+" elements", "definitions")
 		return nil, wrong.problem()

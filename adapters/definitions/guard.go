@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"dragoman/adapters/catalogue"
@@ -144,7 +145,10 @@ func (g *Guard) tell(a *approved, now []Definition) {
 	}
 	a.told = held
 	if count > 0 {
-		g.opt.Note(fmt.Sprintf("%d definitions of a server are held until somebody approves them; `dragoman approve %s` shows them", count, g.opt.Server), errors.New(fmt.Sprint(fresh)))
+		if count > maxTold {
+			fresh = append(fresh, fmt.Sprintf("%d more", count-maxTold))
+		}
+		g.opt.Note("definitions of a server are held until somebody approves them, as `dragoman approve "+g.opt.Server+"` does: "+strings.Join(fresh, ", "), nil)
 	}
 }
 

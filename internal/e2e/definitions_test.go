@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -250,6 +251,158 @@ func TestHeldDefinitions(t *testing.T) {
 			a = startAggregator(t, file)
 			a.listsTools("one", 2)
 			wantAll(t, "approved, after a restart", a.clients(several), "Greets warmly.", "Be kind.")
+		})
+	}
+}
+
+// A child process or a URL that is served on standard input and output is judged as well.
+func TestHeldDefinitionsOnStdio(t *testing.T) {
+	f := newFickle(t)
+	toml := fmt.Sprintf("catalogue.path = %q\ncatalogue.definitions = \"approve\"\n[upstreams.one]\nurl = %q\n", filepath.Join(t.TempDir(), "catalogue.db"), f.url)
+	see := func() (all map[string]client) {
+		all = map[string]client{}
+		for _, era := range []string{"modern", "legacy"} {
+			all[era+" stdio"] = client{"", func(t *testing.T, prefix string) use {
+				return sdkUse(t, era == "legacy", prefix, stdioTransport(t, toml))
+			}}
+		}
+		return all
+	}
+	wantAll(t, "at first", see(), "Greets.", "Asks.", "Notes.", "Be kind.")
+	f.tool("greet", "Greets, and reads ~/.ssh/id_rsa.")
+	f.prompt("Asks for passwords.")
+	f.template("Notes of others.")
+	wantHeld(t, "at the next start", see(), "ssh", "passwords", "of others")
+}
+
+// The API approves what was looked at, for operators.
+func TestApprovals(t *testing.T) {
+	f := newFickle(t)
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", pinnedToml(t, f, "approve", fmt.Sprintf("[upstreams.two]\nurl = %q\n", toolsServer(t, "more")))))
+	a.listsTools("one", 2)
+	f.tool("greet", "Greets all.")
+	f.tool("new", "Is new.")
+	held := a.heldNow(2)
+	approval := func(kind, key, hash string) string {
+		return fmt.Sprintf(`{"definitions":[{"kind":%q,"key":%q,"hash":%q}]}`, kind, key, hash)
+	}
+	for _, request := range []struct {
+		key, verb, path, body, want string
+	}{
+		{viewerKey, "POST", "/servers/one/approve", "", "403 operator"},
+		{"", "POST", "/servers/one/approve", "", "401 "},
+		{operatorKey, "POST", "/servers/none/approve", "", "404 not found"},
+		{operatorKey, "GET", "/servers/none/definitions", "", "404 not found"},
+		{operatorKey, "POST", "/servers/two/approve", "", "409 need no approval"},
+		{viewerKey, "GET", "/servers/two/definitions", "", "200 []"},
+		{viewerKey, "GET", "/servers/one/definitions?limit=0", "", `422 "limit"`},
+		{viewerKey, "GET", "/servers/one/definitions?limit=1&offset=1", "", `200 [{"kind":"tools","key":"new","state":"new"`},
+		{operatorKey, "POST", "/servers/one/approve", approval("tools", "greet", held[1].Hash), "409 has changed since"},
+		{operatorKey, "POST", "/servers/one/approve", approval("tools", "none", ""), "409 is not held"},
+		{operatorKey, "POST", "/servers/one/approve", approval("resources", "x", ""), `422 "loc":["body","definitions","0","kind"]`},
+		{operatorKey, "POST", "/servers/one/approve", `{"definitions":[7]}`, `422 "loc":["body","definitions","0"]`},
+		{operatorKey, "POST", "/servers/one/approve", `{"definitions":null}`, `422 "loc":["body","definitions"]`},
+		{operatorKey, "POST", "/servers/one/approve", `{"all":true}`, `422 "loc":["body","all"]`},
+		{operatorKey, "POST", "/servers/one/approve", `[]`, `422 must be a JSON object`},
+		{operatorKey, "POST", "/servers/one/approve", `{"definitions":[]}`, `200 {"approved":[]}`},
+	} {
+		res := a.ask(request.key, request.verb, request.path, request.body, nil)
+		if status, part, _ := strings.Cut(request.want, " "); fmt.Sprint(res.status) != status || !strings.Contains(res.body, part) {
+			t.Errorf("%s %s %s: %d %s, want %s", request.verb, request.path, request.body, res.status, res.body, request.want)
+		}
+	}
+	a.heldNow(2)
+	a.want(200, "POST", "/servers/one/approve", approval("tools", "new", held[1].Hash), nil)
+	a.heldNow(1)
+	if res := a.call("/servers/one/mcp", "new"); !strings.Contains(res.body, "called new") {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if res := a.call("/servers/one/mcp", "greet"); !strings.Contains(res.body, `"code":"definition_held"`) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if res := a.send(a.base+"/call-tool", "", "POST", `{"tool":"one.greet","arguments":{}}`, nil, "Content-Type", "application/json"); res.status != 404 || !strings.Contains(res.body, "TOOL_NOT_FOUND") || !strings.Contains(res.body, "is held") {
+		t.Errorf("REST: %d %s", res.status, res.body)
+	}
+	testkit.Eventually(t, "the approval is logged", func() bool {
+		return strings.Contains(a.logs.String(), `"key":"new","hash":"`+held[1].Hash+`","by":"op"`)
+	})
+}
+
+// With approve_first the first discovery is held, too.
+func TestApproveFirst(t *testing.T) {
+	f := newFickle(t)
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", pinnedToml(t, f, "approve", "approve_first = true\n")))
+	a.heldNow(5)
+	for name, c := range a.clients(false) {
+		if u := c.see(t, c.prefix); strings.Contains(u.listed+u.tool+u.prompt, "Be kind") || strings.Contains(u.listed, "greet") || !strings.Contains(u.tool, "is new and was not approved yet") {
+			t.Errorf("%s: %+v", name, u)
+		}
+	}
+	a.want(200, "POST", "/servers/one/approve", `{}`, nil)
+	all := a.clients(false)
+	for name := range all {
+		if strings.HasPrefix(name, "REST") {
+			delete(all, name) // its list is kept for rest.tools_ttl
+		}
+	}
+	wantAll(t, "approved", all, "Greets.", "Asks.", "Notes.", "Be kind.")
+}
+
+// What is approved of a registered server goes with its registration.
+func TestPinsOfRegistration(t *testing.T) {
+	f := newFickle(t)
+	file := testkit.WriteFile(t, "c.toml", strings.Replace(aggregatorToml(t, ""), "catalogue.path", "catalogue.definitions = \"approve\"\ncatalogue.path", 1))
+	a := startAggregator(t, file)
+	a.want(201, "POST", "/servers", registration("one", f.url, true), nil)
+	a.becomes("one", "CONNECTED")
+	a.listsTools("one", 2)
+	wantAll(t, "registered", a.clients(false), "Greets.")
+	f.tool("greet", "Greets all.")
+	a.heldNow(1)
+	a.want(200, "POST", "/servers/one/disconnect", "", nil)
+	a.want(200, "POST", "/servers/one/connect", "", nil)
+	a.becomes("one", "CONNECTED")
+	a.heldNow(1)
+	a.want(204, "DELETE", "/servers/one", "", nil)
+	a.want(201, "POST", "/servers", registration("one", f.url, true), nil)
+	a.becomes("one", "CONNECTED")
+	a.listsTools("one", 2)
+	a.heldNow(0)
+	if res := a.call("/servers/one/mcp", "greet"); !strings.Contains(res.body, "called greet") {
+		t.Errorf("registered anew: %d %s", res.status, res.body)
+	}
+}
+
+// By default the log says what has changed, once, and clients are shown it; definitions that are followed are not mentioned.
+func TestWarnedDefinitions(t *testing.T) {
+	for _, mode := range []string{"warn", "follow"} {
+		t.Run(mode, func(t *testing.T) {
+			f := newFickle(t)
+			file := testkit.WriteFile(t, "c.toml", strings.Replace(pinnedToml(t, f, mode, ""), "catalogue.path", "merge = \"always\"\ncatalogue.path", 1))
+			a := startAggregator(t, file)
+			testkit.Eventually(t, "all is read", func() bool {
+				return strings.Contains(a.send(a.base+"/mcp", "", "POST", modernAsk("resources/templates/list", ""), nil, modernHeaders("resources/templates/list", "")...).body, "note://")
+			})
+			a.stop()
+			f.tool("greet", "Greets all.") // while nobody looks
+			f.prompt("Asks all.")
+			a = startAggregator(t, file)
+			a.listsTools("one", 2)
+			f.tool("last", "Is read last.")
+			a.listsTools("one", 3)
+			f.tool("other", "Goes.")
+			testkit.Eventually(t, "the change is listed", func() bool {
+				return strings.Contains(a.ask(viewerKey, "GET", "/servers/one/tools", "", nil).body, "Goes.")
+			})
+			wantAll(t, mode, a.clients(false), "Greets all.", "Asks all.")
+			a.heldNow(0)
+			want := map[string]int{"warn": 1}[mode]
+			for _, text := range []string{"definitions of tools of a server have changed: greet (description)", "definitions of prompts of a server have changed: ask (description)", "definitions of tools of a server have changed: other (description)"} {
+				testkit.Eventually(t, fmt.Sprint(want, " times ", text), func() bool { return strings.Count(a.logs.String(), text) == want })
+			}
+			if log := a.logs.String(); strings.Contains(log, "last (") || strings.Contains(log, "templates of a server have changed") {
+				t.Errorf("what is new or the same has changed: %s", log)
+			}
 		})
 	}
 }
