@@ -263,7 +263,7 @@ func (g *Guard) Approve(ctx context.Context, by string, what []Approval) ([]Appr
 	}
 	s := g.opt.Known()
 	if s == nil {
-		return nil, nil
+		return []Approval{}, nil
 	}
 	a := g.opt.Keeper.of(s.ID)
 	a.changing.Lock()
