@@ -80,14 +80,9 @@ func (t *Target) known() *catalogue.Server {
 	return t.lists.Catalogue().Snapshot().Server(t.Name())
 }
 
-// awaitRead waits until what the server lists is known as it is now. Nobody waits for a server that is down.
+// awaitRead waits until what the server lists is known as it is now. Of a server that is down, which no request reaches, the last counts.
 func (t *Target) awaitRead(ctx context.Context) error {
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if t.Monitor.Now().State == health.Errored {
-		cancel()
-	}
-	if t.lists != nil && t.lists.AwaitRead(within, t.Name()) {
+	if t.Monitor.Now().State == health.Errored || t.lists != nil && t.lists.AwaitRead(ctx, t.Name()) {
 		return nil
 	}
 	return proxy.Errf(proxy.Unreachable, "it is not known what the server %q lists now, and only what is approved of it is served; try again, or see why in `dragoman status`", t.Name())

@@ -191,7 +191,7 @@ func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 	}
 	m := merge.Member{Notice: notice, Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
 	if t.guard != nil {
-		m.Instructions = t.guard.Instructions
+		m.Instructions, m.Pinned = t.guard.Instructions, true
 	}
 	m.Do = proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) { return b.Router.DoAt(name, ex) }, rules...)
 	if shown = slices.DeleteFunc(shown, func(p proxy.Policy) bool { return p == nil }); len(shown) > 0 {
