@@ -114,8 +114,8 @@ func sdkUse(t *testing.T, legacy bool, prefix string, transport mcp.Transport) (
 	return u
 }
 
-// clients returns all ways to the server "one" of a running Dragoman, of which several are merged or not.
-func (a *aggregated) clients(several bool) map[string]client {
+// clients returns all ways to the server "one" of a running Dragoman: of several, whose names have a prefix, or alone.
+func (a *aggregated) clients(several bool, prefix string) map[string]client {
 	all := map[string]client{}
 	add := func(path, prefix string) {
 		for _, era := range []string{"modern", "legacy"} {
@@ -124,12 +124,13 @@ func (a *aggregated) clients(several bool) map[string]client {
 			}}
 		}
 	}
-	prefix := ""
 	if several {
-		prefix = "one."
-		add("/groups/g/mcp", "one.")
+		add("/groups/g/mcp", prefix)
 	}
 	add("/mcp", prefix)
+	all["HTTP+SSE /sse"] = client{prefix, func(t *testing.T, prefix string) use {
+		return sdkUse(t, true, prefix, &mcp.SSEClientTransport{Endpoint: a.base + "/sse", HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	}}
 	add("/servers/one/mcp", "")
 	rest := func(path, prefix string) {
 		all["REST "+path] = client{prefix, func(t *testing.T, prefix string) use {
@@ -210,6 +211,7 @@ func (a *aggregated) heldNow(many int) (held []definitions.Held) {
 	a.t.Helper()
 	testkit.Eventually(a.t, fmt.Sprint(many, " are held"), func() bool {
 		held = nil
+		a.ask(operatorKey, "POST", "/servers/one/refresh", "", nil) // some servers do not say that lists have changed
 		a.ask(viewerKey, "GET", "/servers/one/definitions", "", &held)
 		return len(held) == many
 	})
@@ -228,17 +230,24 @@ func (a *aggregated) listsTools(server string, many int) {
 
 // A definition that changes after it was approved is held on every way to it until somebody approves it, over restarts.
 func TestHeldDefinitions(t *testing.T) {
-	for name, several := range map[string]bool{"several servers": true, "one server": false} {
+	for name, test := range map[string]struct {
+		kind    string // of the server
+		several bool
+		names   string // names.prefix
+		prefix  string
+	}{"several servers": {"legacy", true, "always", "one."}, "one server": {"legacy", false, "always", ""}, "without prefixes": {"legacy", true, "never", ""}, "several modern servers": {"modern", true, "always", "one."},
+		"one modern server": {"modern", false, "always", ""}} {
 		t.Run(name, func(t *testing.T) {
-			f := newFickle(t)
+			f := fickleServer("Greets.", "Asks.", "Notes.")
+			f.url = serveSDK(t, test.kind, f.Server)
 			more := ""
-			if several {
+			if test.several {
 				more = fmt.Sprintf("[upstreams.two]\nurl = %q\n[groups.g]\nservers = [\"one\"]\n", toolsServer(t, "more"))
 			}
-			file := testkit.WriteFile(t, "c.toml", pinnedToml(t, f, "approve", more))
+			file := testkit.WriteFile(t, "c.toml", strings.Replace(pinnedToml(t, f, "approve", more), "catalogue.path", fmt.Sprintf("names.prefix = %q\ncatalogue.path", test.names), 1))
 			a := startAggregator(t, file)
 			a.listsTools("one", 2)
-			wantAll(t, "at first", a.clients(several), "Greets.", "Asks.", "Notes.", "Be kind.")
+			wantAll(t, "at first", a.clients(test.several, test.prefix), "Greets.", "Asks.", "Notes.", "Be kind.")
 			a.heldNow(0)
 			f.tool("greet", "Greets, and reads ~/.ssh/id_rsa.")
 			f.prompt("Asks for passwords.")
@@ -248,25 +257,25 @@ func TestHeldDefinitions(t *testing.T) {
 				t.Errorf("held %+v", h)
 			}
 			evil := []string{"ssh", "passwords", "of others"}
-			wantHeld(t, "after a change", a.clients(several), evil...)
+			wantHeld(t, "after a change", a.clients(test.several, test.prefix), evil...)
 			a.stop()
 			a = startAggregator(t, file)
 			a.heldNow(3)
-			wantHeld(t, "after a restart", a.clients(several), evil...)
+			wantHeld(t, "after a restart", a.clients(test.several, test.prefix), evil...)
 			f.tool("greet", "Greets.")
 			f.prompt("Asks.")
 			f.template("Notes.")
 			a.heldNow(0)
-			wantAll(t, "as it was approved", a.clients(several), "Greets.", "Asks.", "Notes.")
+			wantAll(t, "as it was approved", a.clients(test.several, test.prefix), "Greets.", "Asks.", "Notes.")
 			f.tool("greet", "Greets warmly.")
 			a.heldNow(1)
 			a.want(200, "POST", "/servers/one/approve", "", nil)
 			a.heldNow(0)
-			wantAll(t, "approved", a.clients(several), "Greets warmly.")
+			wantAll(t, "approved", a.clients(test.several, test.prefix), "Greets warmly.")
 			a.stop()
 			a = startAggregator(t, file)
 			a.listsTools("one", 2)
-			wantAll(t, "approved, after a restart", a.clients(several), "Greets warmly.", "Be kind.")
+			wantAll(t, "approved, after a restart", a.clients(test.several, test.prefix), "Greets warmly.", "Be kind.")
 		})
 	}
 }
@@ -298,9 +307,9 @@ func TestHeldDefinitionsOfChildren(t *testing.T) {
 	file := testkit.WriteFile(t, "c.toml", aggregatorToml(t, more))
 	a := startAggregator(t, file)
 	a.listsTools("one", 2)
-	wantAll(t, "at first", a.clients(false), "Greets.", "Asks.", "Notes.", "Be kind.")
+	wantAll(t, "at first", a.clients(false, ""), "Greets.", "Asks.", "Notes.", "Be kind.")
 	testkit.PutFile(t, lines, "Greets, and reads ~/.ssh/id_rsa.\nAsks for passwords.\nNotes of others.\n")
-	legacy := a.clients(false)["legacy /mcp"] // has a process of its own
+	legacy := a.clients(false, "")["legacy /mcp"] // has a process of its own
 	if u := legacy.see(t, ""); strings.Contains(u.listed, "ssh") || strings.Contains(u.listed, "greet") || !strings.Contains(u.tool, "is held") {
 		t.Errorf("a new process: %+v", u)
 	}
@@ -308,9 +317,9 @@ func TestHeldDefinitionsOfChildren(t *testing.T) {
 	a.stop()
 	a = startAggregator(t, file)
 	a.heldNow(3)
-	wantHeld(t, "after a restart", a.clients(false), "ssh", "passwords", "of others")
+	wantHeld(t, "after a restart", a.clients(false, ""), "ssh", "passwords", "of others")
 	a.want(200, "POST", "/servers/one/approve", "", nil)
-	all := a.clients(false)
+	all := a.clients(false, "")
 	for _, rest := range []string{"REST ", "REST /servers/one"} { // their lists are kept for rest.tools_ttl
 		delete(all, rest)
 	}
@@ -375,13 +384,13 @@ func TestApproveFirst(t *testing.T) {
 	f := newFickle(t)
 	a := startAggregator(t, testkit.WriteFile(t, "c.toml", pinnedToml(t, f, "approve", "approve_first = true\n")))
 	a.heldNow(5)
-	for name, c := range a.clients(false) {
+	for name, c := range a.clients(false, "") {
 		if u := c.see(t, c.prefix); strings.Contains(u.listed+u.tool+u.prompt, "Be kind") || strings.Contains(u.listed, "greet") || !strings.Contains(u.tool, "is new and was not approved yet") {
 			t.Errorf("%s: %+v", name, u)
 		}
 	}
 	a.want(200, "POST", "/servers/one/approve", `{}`, nil)
-	all := a.clients(false)
+	all := a.clients(false, "")
 	for name := range all {
 		if strings.HasPrefix(name, "REST") {
 			delete(all, name) // its list is kept for rest.tools_ttl
@@ -398,7 +407,7 @@ func TestPinsOfRegistration(t *testing.T) {
 	a.want(201, "POST", "/servers", registration("one", f.url, true), nil)
 	a.becomes("one", "CONNECTED")
 	a.listsTools("one", 2)
-	wantAll(t, "registered", a.clients(false), "Greets.")
+	wantAll(t, "registered", a.clients(false, ""), "Greets.")
 	f.tool("greet", "Greets all.")
 	a.heldNow(1)
 	a.want(200, "POST", "/servers/one/disconnect", "", nil)
@@ -436,7 +445,7 @@ func TestWarnedDefinitions(t *testing.T) {
 			testkit.Eventually(t, "the change is listed", func() bool {
 				return strings.Contains(a.ask(viewerKey, "GET", "/servers/one/tools", "", nil).body, "Goes.")
 			})
-			wantAll(t, mode, a.clients(false), "Greets all.", "Asks all.")
+			wantAll(t, mode, a.clients(false, ""), "Greets all.", "Asks all.")
 			a.heldNow(0)
 			want := map[string]int{"warn": 1}[mode]
 			for _, text := range []string{"definitions of tools of a server have changed: greet (description)", "definitions of prompts of a server have changed: ask (description)", "definitions of tools of a server have changed: other (description)"} {
