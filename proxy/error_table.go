@@ -76,6 +76,7 @@ var (
 	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream", TimedOut}
 	NoToken          = Fault{"upstream_token_unavailable", CodeInternal, 0, true, "upstream", Unavailable}
 	ResultInvalid    = Fault{"result_invalid", CodeInternal, 0, false, "upstream", Failed}
+	DefinitionHeld   = Fault{"definition_held", CodeInternal, 0, false, "upstream", NoSuchTool}
 
 	NoKeys            = Fault{"issuer_unavailable", CodeInternal, 503, true, "dragoman", Unavailable}
 	PolicyUnavailable = Fault{"policy_unavailable", CodeInternal, 0, true, "dragoman", Unavailable}
@@ -94,7 +95,7 @@ func Faults() []Fault {
 		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
 		Unauthenticated, BadCredentials, InsufficientScope, PolicyDenied,
 		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
-		UpstreamTimeout, NoToken, ResultInvalid,
+		UpstreamTimeout, NoToken, ResultInvalid, DefinitionHeld,
 		NoKeys, PolicyUnavailable, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
 }
 

@@ -46,6 +46,7 @@ type Server struct {
 	LastError   string         `json:"last_error,omitempty"`
 	ToolCount   int            `json:"tool_count"`
 	Disabled    []string       `json:"disabled_tools,omitempty"`
+	Held        int            `json:"held_definitions"` // that somebody has to approve
 	Registered  *time.Time     `json:"registered_at"`
 	Connected   *time.Time     `json:"connected_at"`
 	Tools       []Tool         `json:"tools,omitempty"`
@@ -122,6 +123,8 @@ type Options struct {
 	Disconnect func(ctx context.Context, id string, force bool) error
 	// Refresh begins to read the lists of a server again, by its name.
 	Refresh func(name string)
+	// Definitions shows and approves definitions that are held.
+	Definitions Definitions
 	// Did is told of each request that is answered, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
@@ -138,7 +141,7 @@ type Update struct {
 
 // Action is a request to the API, for the audit trail.
 type Action struct {
-	Name   string // register, update, remove, connect, disconnect; empty: it changes nothing
+	Name   string // register, update, remove, connect, disconnect, refresh, approve; empty: it changes nothing
 	Server string // its name, or id
 	Status int
 }
@@ -188,6 +191,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"POST", "/servers/{id}/connect", "connect", Operate, a.connect}, {"POST", "/servers/{id}/disconnect", "disconnect", Operate, a.disconnect},
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
+		{"GET", "/servers/{id}/definitions", "", View, a.held}, {"POST", "/servers/{id}/approve", "approve", Operate, a.approve},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
 	}

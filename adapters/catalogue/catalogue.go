@@ -242,6 +242,13 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
 }
 
+// Renew makes a new version of the present state: clients are shown something else of it than before.
+func (c *Catalogue) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.publish(c.Snapshot().Servers, true)
+}
+
 // Kept is a server that stays, or is added.
 type Kept struct {
 	ID        string // empty: the one that it has, or ConfiguredID

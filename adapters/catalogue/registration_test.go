@@ -12,3 +12,9 @@ func TestMemoryRegistry(t *testing.T) {
 		return &catalogue.MemoryRegistry{}, nil
 	})
 }
+
+func TestMemoryPins(t *testing.T) {
+	storetest.PinStore(t, func(*testing.T) (catalogue.Pins, func() catalogue.Pins) {
+		return &catalogue.MemoryPins{}, nil
+	})
+}

@@ -22,7 +22,7 @@ done
 port=$(free_port)
 KEY=$("$DRAGOMAN" key new op 2>/dev/null) || die "no key can be made"
 hash=$(printf %s "$KEY" | "$DRAGOMAN" key hash)
-printf 'listen = "127.0.0.1:0"\ncatalogue.path = "%s"\ndrain_timeout = "1s"\n[admin]\nlisten = "127.0.0.1:%s"\n[aggregator]\ncommands = ["%s"]\nkeys.op = { hashes = ["%s"], role = "operator" }\n' \
+printf 'listen = "127.0.0.1:0"\ncatalogue.path = "%s"\ncatalogue.definitions = "approve"\ndrain_timeout = "1s"\n[admin]\nlisten = "127.0.0.1:%s"\n[aggregator]\ncommands = ["%s"]\nkeys.op = { hashes = ["%s"], role = "operator" }\n' \
   "$RUN/catalogue.db" "$port" "$DRAGOMAN" "$hash" >"$RUN/registered.toml"
 # Addresses of registered servers are random: a proxy that is not there, and that may not be used, keeps each of them from being looked up.
 start "$RUN/registered.dragoman.log" env HTTP_PROXY=http://127.0.0.1:1 HTTPS_PROXY=http://127.0.0.1:1 NO_PROXY= "$DRAGOMAN" serve --config "$RUN/registered.toml"

@@ -55,7 +55,7 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	metrics := prometheus.NewRegistry()
 	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
-	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: func() *target.Set { return a.Current.Load().Targets }})
+	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: a.targets})
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
 		a.logDropped = out.Out.Dropped
@@ -64,6 +64,14 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 		}
 	}
 	return a
+}
+
+// targets returns the targets of the current generation.
+func (a *App) targets() *target.Set {
+	if g := a.Current.Load(); g != nil {
+		return g.Targets
+	}
+	return &target.Set{} // what follows the registered servers may be quicker than the first generation
 }
 
 // target returns the target of a name in the current generation, or nil.

@@ -50,6 +50,8 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 	}
 	quiet := *cfg
 	quiet.Attended = true
+	follows := *up // what it lists now is what is asked for
+	follows.Definitions, up = config.Follow, &follows
 	quiet.Audit.Enabled = false              // there are no calls to audit, and the file may be another user's
 	if log.GetLevel() == zerolog.InfoLevel { // the default; what the probe finds out is printed, or is its error
 		log = log.Level(zerolog.ErrorLevel)

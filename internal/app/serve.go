@@ -328,6 +328,8 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 		g.Probe(ctx, fatal)
 	} else if err := child.Prepare(ctx); errors.Is(err, transport.ErrFatal) { // the client's first message shows which era it needs
 		return userError(err)
+	} else if g.Targets.Pinned() {
+		g.Targets.ReadLists()
 	}
 	go g.watchState(ctx)
 	done := make(chan error, 1)

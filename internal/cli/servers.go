@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/aggregator"
+	"dragoman/adapters/definitions"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/cli/servers"
 	"dragoman/internal/config"
@@ -56,6 +59,12 @@ type serversFlags struct {
 	key   string
 }
 
+func addServersFlags(p *program, f *pflag.FlagSet) *serversFlags {
+	s := &serversFlags{p: p, admin: addAdminFlags(f, serversTime, mostServersTime)}
+	f.StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
+	return s
+}
+
 func newServers(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "servers",
@@ -64,8 +73,7 @@ func newServers(p *program) *cobra.Command {
 		Example: serversExample,
 	}
 	parent(c)
-	s := &serversFlags{p: p, admin: addAdminFlags(c.PersistentFlags(), serversTime, mostServersTime)}
-	c.PersistentFlags().StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
+	s := addServersFlags(p, c.PersistentFlags())
 	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh())
 	return c
 }
@@ -239,4 +247,125 @@ at /mcp, its server, whether clients see it, and the first line of its descripti
 		})
 	}
 	return c
+}
+
+const approveLong = `Show which definitions of servers are held until somebody approves them, and approve
+them. A definition is what a model reads: that of a tool, a prompt or a resource
+template, or the instructions of a server. It is held if it is new or has changed and
+the running dragoman has definitions = "approve" for the server.
+
+Without a NAME, what is held is listed. With one, what has changed is shown, and approved
+if the answer is yes: all of the server, or the KEYs, which are the server's own names of
+tools and prompts, templates, or the word instructions.
+
+It uses the same API as ` + "`dragoman servers`" + `; ` + "`dragoman servers --help`" + ` tells about
+its key, whose role must be operator to approve.
+
+Exit codes: 0 done, or nothing is held; 1 refused, nobody answers, or not approved; 2
+wrong usage.`
+
+func newApprove(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "approve [NAME [KEY...]] [flags]",
+		Short:   "See what servers have changed, and approve it",
+		Long:    approveLong,
+		Example: "  dragoman approve\n  dragoman approve github\n  dragoman approve github create_issue --yes",
+	}
+	s := addServersFlags(p, c.Flags())
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it: what is held, or with --yes what is approved")
+	c.ValidArgsFunction = s.complete(func(one *aggregator.Server) bool { return one.Held > 0 })
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return s.run(c, func(ctx context.Context, api *servers.Client) error { return s.holding(ctx, api, *asJSON) })
+		}
+		return s.approve(c, args[0], args[1:], *yes, *asJSON)
+	}
+	return c
+}
+
+// holding prints what is held at all servers.
+func (s *serversFlags) holding(ctx context.Context, api *servers.Client, asJSON bool) error {
+	all, err := api.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	var names []string
+	var held [][]definitions.Held
+	byName := map[string]json.RawMessage{}
+	for i := range all.Is {
+		one := &all.Is[i]
+		if one.Held == 0 {
+			continue
+		}
+		of, err := api.Held(ctx, one.ID)
+		if err != nil {
+			return err
+		}
+		if len(of.Is) == 0 { // it was approved meanwhile
+			continue
+		}
+		names, held, byName[one.Name] = append(names, one.Name), append(held, of.Is), of.Raw
+	}
+	switch {
+	case asJSON:
+		raw, err := json.Marshal(byName)
+		if err != nil {
+			return err
+		}
+		return servers.JSON(s.p.std.Out, raw)
+	case names == nil:
+		return s.say("nothing is held")
+	}
+	return servers.Holding(s.p.std.Out, names, held, s.colourful())
+}
+
+// approve shows what is held of a server, and approves it if that is wanted.
+func (s *serversFlags) approve(c *cobra.Command, name string, keys []string, yes, asJSON bool) error {
+	var held []definitions.Held
+	err := s.run(c, func(ctx context.Context, api *servers.Client) error {
+		all, err := api.Held(ctx, name)
+		if err != nil {
+			return err
+		}
+		if held, err = servers.Chosen(name, all.Is, keys); err != nil {
+			return err
+		}
+		return s.differences(held, name, yes, asJSON)
+	})
+	switch {
+	case err != nil || !yes && asJSON || !asJSON && len(held) == 0:
+		return err
+	case !yes && !s.asks():
+		return usagef("nothing was approved, as nobody can be asked: standard input is no terminal; fix: write --yes")
+	case !yes && !s.ask(c.Context(), fmt.Sprintf("Approve %s of %s? [y/N] ", servers.Definitions(len(held)), name)):
+		return failed(errors.New("servers: nothing was approved"))
+	}
+	return s.run(c, func(ctx context.Context, api *servers.Client) error {
+		done, err := api.Approve(ctx, name, held)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return servers.JSON(s.p.std.Out, done.Raw)
+		}
+		return s.say(servers.Definitions(len(done.Is.Definitions)) + " of " + name + " approved")
+	})
+}
+
+// differences shows what is held of a server.
+func (s *serversFlags) differences(held []definitions.Held, name string, yes, asJSON bool) error {
+	switch {
+	case asJSON && yes:
+		return nil // the answer is printed
+	case asJSON:
+		raw, err := json.Marshal(append([]definitions.Held{}, held...))
+		if err != nil {
+			return err
+		}
+		return servers.JSON(s.p.std.Out, raw)
+	case len(held) == 0:
+		return s.say("nothing is held of " + name)
+	}
+	return servers.Differences(s.p.std.Out, held, s.colourful())
 }

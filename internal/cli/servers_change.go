@@ -260,7 +260,7 @@ with its tools. It asks first, on a terminal.`,
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
 	s.named(c, changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if in, ok := s.p.std.In.(io.Writer); !*yes && (!ok || !logging.Terminal(in)) {
+		if !*yes && !s.asks() {
 			return usagef("nobody can be asked whether %s is to be removed: standard input is no terminal; fix: write --yes", value.Shorten(args[0]))
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -269,8 +269,8 @@ with its tools. It asks first, on a terminal.`,
 				return err
 			}
 			if !*yes {
-				if err := s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount))); err != nil {
-					return err
+				if !s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount))) {
+					return errors.New("nothing was removed")
 				}
 			}
 			if err := api.Remove(ctx, args[0]); err != nil {
@@ -282,8 +282,14 @@ with its tools. It asks first, on a terminal.`,
 	return c
 }
 
-// ask asks a question on the terminal, and fails unless the answer is yes.
-func (s *serversFlags) ask(ctx context.Context, question string) error {
+// asks reports whether somebody can be asked.
+func (s *serversFlags) asks() bool {
+	in, ok := s.p.std.In.(io.Writer)
+	return ok && logging.Terminal(in)
+}
+
+// ask asks a question on the terminal, and reports whether the answer is yes.
+func (s *serversFlags) ask(ctx context.Context, question string) bool {
 	_, _ = fmt.Fprint(s.p.std.Err, question)
 	line := make(chan string, 1)
 	go func() { // ends with the answer, or with the process: a terminal cannot be read with a deadline
@@ -292,13 +298,11 @@ func (s *serversFlags) ask(ctx context.Context, question string) error {
 	}()
 	select {
 	case answer := <-line:
-		if answer == "y" || answer == "yes" {
-			return nil
-		}
+		return answer == "y" || answer == "yes"
 	case <-ctx.Done():
 		_, _ = fmt.Fprintln(s.p.std.Err)
 	}
-	return errors.New("nothing was removed")
+	return false
 }
 
 func (s *serversFlags) connect() *cobra.Command {

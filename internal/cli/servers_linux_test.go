@@ -75,3 +75,34 @@ func TestServersOnTerminal(t *testing.T) {
 	}
 	s.want(ExitFailed, "Server not found: one", "show", "one")
 }
+
+// On a terminal it asks.
+func TestApproveOnTerminal(t *testing.T) {
+	s, server, _ := approving(t)
+	setTool(server, "a", "Changed.")
+	s.holds(1)
+	person, tty := terminal(t)
+	shown := bufio.NewReader(person)
+	for _, test := range []struct {
+		answer string
+		code   int
+	}{{"\n", ExitFailed}, {"y\n", ExitOK}} {
+		if _, err := person.WriteString(test.answer); err != nil {
+			t.Fatal(err)
+		}
+		errs := &testkit.LockedBuffer{}
+		code := Execute(t.Context(), []string{"approve", "one"}, append(s.environ, "TERM=xterm"), app.Streams{In: tty, Out: tty, Err: errs}, Runners{})
+		if code != test.code || !strings.HasPrefix(errs.String(), "Approve 1 definition of one? [y/N] ") || code != ExitOK && !strings.Contains(errs.String(), "nothing was approved") {
+			t.Errorf("%q: %d %q", test.answer, code, errs)
+		}
+	}
+	var lines string
+	for range 4 { // the terminal shows the answers, too
+		line, _ := shown.ReadString('\n')
+		lines += line
+	}
+	if want := "tool a \x1b[33mhas changed\x1b[0m"; !strings.Contains(lines, want) {
+		t.Errorf("shown %q, want %q", lines, want)
+	}
+	s.holds(0)
+}

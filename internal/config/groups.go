@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -36,6 +37,23 @@ type CatalogueConfig struct {
 	URL value.Secret
 	// Instance is the name of this Dragoman among those that share the database; "" (default): the host's name and a random part.
 	Instance string
+	// Definitions is what happens when a server without a setting of its own changes a definition that a model reads: [Follow],
+	// [Warn] (default) or [Approve].
+	Definitions string
+	// ApproveFirst means that under Approve what a server lists first is held as well; default false.
+	ApproveFirst bool
+}
+
+// Values of [CatalogueConfig.Definitions] and [PolicyConfig.Definitions].
+const (
+	Follow  = "follow"  // clients are shown it
+	Warn    = "warn"    // so they are, and the log says what has changed
+	Approve = "approve" // it is held until an operator has approved it
+)
+
+// DefinitionsOf returns the value of definitions that holds for an upstream, and whether what it lists first is held under Approve.
+func (c *Config) DefinitionsOf(u *Upstream) (mode string, holdFirst bool) {
+	return cmp.Or(u.Definitions, c.Catalogue.Definitions), u.ApproveFirst || c.Catalogue.ApproveFirst
 }
 
 // Group is a named subset of the servers, and of what they offer. It is served at /groups/NAME/… under the names that

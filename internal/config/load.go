@@ -243,7 +243,7 @@ func (c *Config) fixedKeys() []fixedKey {
 		{"limits.answer_rate", &c.Limits.AnswerRate},
 		{"questions", &c.Questions},
 		{"resume", &c.Resume},
-		{"catalogue", &c.Catalogue},
+		{cataloguePathKey, &c.Catalogue.Path},
 		{"monitoring.metrics_enabled", &c.Monitoring.MetricsEnabled},
 	}
 }

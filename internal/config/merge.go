@@ -72,6 +72,9 @@ func (c *Config) mergeKeys() []setting {
 			field: field.Key{At: &c.Catalogue.URL, Check: checkDatabase, What: `postgres://USER:PASSWORD@HOST:PORT/DATABASE, "env:NAME" or "file:/path"`}},
 		{key: "catalogue.instance", std: "", doc: "name of this Dragoman among those that share the database; empty: the name of the host and a random part",
 			field: field.Text{At: &c.Catalogue.Instance, Pattern: instanceName, What: "at most 64 letters, digits and . _ -", Empty: true}},
+		{key: "catalogue.definitions", std: Warn, doc: "when a server changes what a model reads of it: follow; warn, then the log says so; or approve, then it is held until an operator approves it",
+			field: field.Enum{At: &c.Catalogue.Definitions, Values: []string{Follow, Warn, Approve}}},
+		{key: "catalogue.approve_first", std: "false", doc: "under approve, what a server lists first is held as well", field: field.Bool{At: &c.Catalogue.ApproveFirst}},
 		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict",
 			open: entries[Group]{&c.Groups, func(g *Group) string { return g.Name }, newGroup}.table(groupParts)},
 	}

@@ -147,6 +147,9 @@ type PolicyConfig struct {
 	Prompts, Resources []*ThingConfig
 	// Access lists the rights of each principal.
 	Access []*GrantConfig
+	// Definitions and ApproveFirst are as in [CatalogueConfig]; "" (default) and false: as there.
+	Definitions  string
+	ApproveFirst bool
 }
 
 // ProbeWait returns the bound on one probe: ProbeTimeout, or if that is 0, 5 s for an http URL and 10 s for a command

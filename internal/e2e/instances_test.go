@@ -18,10 +18,10 @@ import (
 )
 
 // sharing starts Dragomans that share a database, named a, b, ….
-func sharing(t *testing.T, url string, n int) (all []*aggregated) {
+func sharing(t *testing.T, url string, n int, more ...string) (all []*aggregated) {
 	t.Helper()
 	for i := range n {
-		toml := strings.Replace(aggregatorToml(t, ""), "catalogue.path", "#", 1)
+		toml := strings.Replace(aggregatorToml(t, strings.Join(more, "")), "catalogue.path", "#", 1)
 		toml = fmt.Sprintf("catalogue.url = \"env:DATABASE\"\ncatalogue.instance = \"%c\"\n", 'a'+i) + toml
 		all = append(all, startAggregator(t, testkit.WriteFile(t, "c.toml", toml), "DATABASE="+url))
 	}
@@ -216,4 +216,22 @@ func TestStartWithoutDatabase(t *testing.T) {
 	}
 	p.Begin(t)
 	testkit.Eventually(t, "the registered server is served", func() bool { return strings.Contains(a.call("/mcp", "hello").body, "called") })
+}
+
+// What is approved at one Dragoman is approved at all that share its database.
+func TestApprovalOfInstances(t *testing.T) {
+	url, server := database.Start(t).Database(t), newFickle(t)
+	all := sharing(t, url, 2, "[upstreams.one]\nurl = \""+server.url+"\"\ndefinitions = \"approve\"\n")
+	works := func(a *aggregated) bool { return strings.Contains(a.call("/servers/one/mcp", "greet").body, "called") }
+	for _, a := range all {
+		testkit.Eventually(t, "the first definition is approved", func() bool { return works(a) })
+	}
+	server.tool("greet", "Greets otherwise.")
+	for _, a := range all {
+		testkit.Eventually(t, "the second one is held", func() bool { return !works(a) })
+	}
+	all[0].want(200, "POST", "/servers/one/approve", "", nil)
+	for _, a := range all {
+		testkit.Eventually(t, "it is approved", func() bool { return works(a) })
+	}
 }

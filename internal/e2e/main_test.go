@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		gossipMain()
 	case "count":
 		countMain()
+	case "fickle":
+		fickleMain()
 	}
 	testkit.Run(m)
 }

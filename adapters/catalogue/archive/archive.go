@@ -1,7 +1,8 @@
 // Package archive writes what a store of a catalogue holds to a stream, and reads it into another store, of any kind: for backups, and to
 // move from a file to a database.
 //
-// An archive is lines of JSON: one that names the format, one for each registration, and one for each server with what it has listed.
+// An archive is lines of JSON: one that names the format, one for each registration, and one for each server with what it has listed, and what
+// of that was approved.
 // Secrets are in it as the store has them: as references, or sealed.
 package archive
 
@@ -26,6 +27,7 @@ import (
 type Store interface {
 	catalogue.Store
 	catalogue.Registry
+	catalogue.Pins
 }
 
 // version is the version of the format. Archives of newer versions are not read.
@@ -50,6 +52,7 @@ type server struct {
 	Info, Capabilities     []byte
 	Lists                  map[string]list // by the name of the kind
 	Owns                   []string        // the URIs that belong to it
+	Approved               []catalogue.Pin // its definitions that were approved
 }
 
 type list struct {
@@ -94,6 +97,9 @@ func Write(ctx context.Context, to io.Writer, from Store) (n Counts, err error) 
 	slices.SortFunc(stored.Servers, func(a, b *catalogue.Server) int { return cmp.Compare(a.Name, b.Name) })
 	for _, s := range stored.Servers {
 		made := archived(s, stored.Owners)
+		if made.Approved, err = from.Pins(ctx, s.ID); err != nil {
+			return n, err
+		}
 		for _, l := range made.Lists {
 			n.Definitions += len(l.Items)
 		}
@@ -180,7 +186,11 @@ func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts
 			n.Registrations++
 		case l.Server != nil && !skipped[l.Server.ID]:
 			change := l.Server.restored()
-			if err := to.Save(ctx, []catalogue.Change{change}); err != nil {
+			err := to.Save(ctx, []catalogue.Change{change})
+			if err == nil && len(l.Server.Approved) > 0 {
+				err = to.PutPins(ctx, l.Server.ID, l.Server.Approved)
+			}
+			if err != nil {
 				return n, fmt.Errorf("line %d: %q: %w", number, l.Server.Name, err)
 			}
 			n.Servers++

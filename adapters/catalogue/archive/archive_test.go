@@ -65,6 +65,9 @@ func fill(t *testing.T, s Store) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.PutPins(t.Context(), "1", []catalogue.Pin{{Kind: "tools", Key: "t\\u0000", Hash: [32]byte{1}, Definition: []byte(`{"name":"t"}`), By: "me", At: at}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // kept is a store that a catalogue does not close.

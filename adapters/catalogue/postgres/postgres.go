@@ -19,10 +19,13 @@ import (
 )
 
 // migrations bring the tables from one version to the next. Versions only rise; mcp.schema_version has that of a database.
-var migrations = []string{first}
+var migrations = []string{first, second}
 
 //go:embed first.sql
 var first string
+
+//go:embed second.sql
+var second string
 
 // Options configure a Store.
 type Options struct {
@@ -204,4 +207,5 @@ func (s *Store) write(ctx context.Context, f func(pgx.Tx) error) error {
 var (
 	_ catalogue.Store    = (*Store)(nil)
 	_ catalogue.Registry = (*Store)(nil)
+	_ catalogue.Pins     = (*Store)(nil)
 )

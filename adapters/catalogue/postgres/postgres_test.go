@@ -46,6 +46,35 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
+func TestPins(t *testing.T) {
+	p := database.Start(t)
+	storetest.PinStore(t, func(t *testing.T) (catalogue.Pins, func() catalogue.Pins) {
+		url := p.Database(t)
+		s := open(t, url, "")
+		return s, func() catalogue.Pins {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			return open(t, url, "")
+		}
+	})
+}
+
+// Keys of pins may be of any bytes and length.
+func TestHostilePins(t *testing.T) {
+	s := open(t, database.Start(t).Database(t), "")
+	for _, key := range []string{"\x00\xff", strings.Repeat("x", 100_000)} {
+		for range 2 {
+			if err := s.PutPins(t.Context(), "1", []catalogue.Pin{{Kind: "tools", Key: key, Definition: []byte("{}"), At: time.UnixMilli(1)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if all, err := s.Pins(t.Context(), "1"); err != nil || len(all) != 2 || all[0].Key != "\x00\xff" || len(all[1].Key) != 100_000 {
+		t.Errorf("%d pins, %v", len(all), err)
+	}
+}
+
 func TestStore(t *testing.T) {
 	p := database.Start(t)
 	storetest.Store(t, func(t *testing.T) func() catalogue.Store {

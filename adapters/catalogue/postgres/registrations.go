@@ -105,9 +105,13 @@ func admit(ctx context.Context, tx pgx.Tx, r *catalogue.Registration) error {
 func (s *Store) Remove(ctx context.Context, id string) error {
 	return s.change(ctx, func(tx pgx.Tx) error {
 		done, err := tx.Exec(ctx, "DELETE FROM mcp.external_servers WHERE id = $1 AND version IS NOT NULL", id)
-		if err == nil && done.RowsAffected() == 0 {
+		switch {
+		case err != nil:
+			return err
+		case done.RowsAffected() == 0:
 			return catalogue.ErrGone
 		}
+		_, err = tx.Exec(ctx, removePins, id)
 		return err
 	})
 }

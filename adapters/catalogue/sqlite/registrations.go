@@ -88,12 +88,22 @@ func admit(ctx context.Context, tx *sql.Tx, r *catalogue.Registration) error {
 
 // Remove implements catalogue.Registry.
 func (s *Store) Remove(ctx context.Context, id string) error {
-	done, err := s.db.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ? AND version IS NOT NULL", id)
+	err := s.transaction(ctx, func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ? AND version IS NOT NULL", id)
+		if err != nil {
+			return err
+		}
+		switch n, err := done.RowsAffected(); {
+		case err != nil:
+			return err
+		case n == 0:
+			return catalogue.ErrGone
+		}
+		_, err = tx.ExecContext(ctx, removePins, id)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("catalogue: %w", err)
 	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return catalogue.ErrGone
+	return nil
 }

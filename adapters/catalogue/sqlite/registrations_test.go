@@ -20,6 +20,17 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
+func TestPins(t *testing.T) {
+	storetest.PinStore(t, func(t *testing.T) (catalogue.Pins, func() catalogue.Pins) {
+		path := filepath.Join(t.TempDir(), "catalogue.db")
+		s := open(t, path)
+		return s, func() catalogue.Pins {
+			_ = s.Close()
+			return open(t, path)
+		}
+	})
+}
+
 // registered returns a catalogue and the registry of one file.
 func registered(t *testing.T) (*catalogue.Catalogue, *Store) {
 	t.Helper()

@@ -18,13 +18,16 @@ import (
 )
 
 // migrations bring the tables from one version to the next. Versions only rise; PRAGMA user_version is that of a file.
-var migrations = []string{first, second}
+var migrations = []string{first, second, third}
 
 //go:embed first.sql
 var first string
 
 //go:embed second.sql
 var second string
+
+//go:embed third.sql
+var third string
 
 // busyTime is how long a write waits for another process.
 const busyTime = 5 * time.Second
@@ -202,8 +205,8 @@ func (s *Store) Load(ctx context.Context) (stored catalogue.Stored, err error) {
 }
 
 // each calls f for each row of a query.
-func (s *Store) each(ctx context.Context, query string, f func(*sql.Rows) error) error {
-	rows, err := s.db.QueryContext(ctx, query)
+func (s *Store) each(ctx context.Context, query string, f func(*sql.Rows) error, args ...any) error {
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("catalogue: %w", err)
 	}

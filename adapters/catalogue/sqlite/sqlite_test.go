@@ -148,7 +148,8 @@ func TestMigrations(t *testing.T) {
 			t.Fatal(err)
 		}
 		statements := append(slices.Clone(migrations[:version]), fmt.Sprintf("PRAGMA user_version = %d", version),
-			`INSERT INTO external_servers VALUES ('7', 'a', 'HTTP', NULL, 1, 'r', NULL, NULL, 'i', 'CONNECTED', 2, 3, 4, 5, 6, 'e', 1, 7, NULL, NULL, NULL)`,
+			`INSERT INTO external_servers(id, name, transport_type, origin, registered_at, revision, server_info, capabilities, instructions, status, status_since, connected_at,
+				last_health_check, response_time_ms, consecutive_failures, last_error, tool_count, tools_at, prompts_at, resources_at, templates_at) VALUES ('7', 'a', 'HTTP', NULL, 1, 'r', NULL, NULL, 'i', 'CONNECTED', 2, 3, 4, 5, 6, 'e', 1, 7, NULL, NULL, NULL)`,
 			`INSERT INTO tools(source_server_id, position, original_name, definition, hash, created_at, updated_at) VALUES ('7', 0, 't', '{}', zeroblob(32), 1, 2)`,
 			`INSERT INTO resource_owners VALUES ('u', '7')`)
 		for _, statement := range statements {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/definitions"
 	"dragoman/adapters/merge/deceptive"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -45,13 +47,14 @@ type reader struct {
 
 	mu      sync.Mutex
 	changed [catalogue.Kinds]bool // lists that the server says have changed
+	settled chan struct{}         // closed while the lists are known as the server has them, as far as it has said
 
 	unsided bool // it is modern, and nobody knows whether it has a legacy side; guarded by of.sidesMu, as is look
 	look    look
 }
 
 func (r *Refresher) newReader(s *Server) *reader {
-	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{}), own: newOwn()}
+	one := &reader{of: r, name: s.Name, tried: make(chan struct{}), wake: make(chan struct{}, 1), lost: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{}), own: newOwn(), settled: make(chan struct{})}
 	one.server.Store(s)
 	r.untried.Add(1)
 	return one
@@ -63,6 +66,32 @@ func (r *reader) asked() {
 		r.of.untried.Add(-1)
 		close(r.tried)
 	})
+}
+
+// unsettle notes that lists are to be read. The caller holds mu.
+func (r *reader) unsettle() {
+	select {
+	case <-r.settled:
+		r.settled = make(chan struct{})
+	default:
+	}
+}
+
+// settle notes that all lists were read that the server has said have changed, but for those of which it has said so since.
+func (r *reader) settle(ctx context.Context) {
+	if read := r.server.Load().Read; read != nil {
+		read(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed != [catalogue.Kinds]bool{} {
+		return
+	}
+	select {
+	case <-r.settled:
+	default:
+		close(r.settled)
+	}
 }
 
 // know notes which lists of the server the catalogue has, and reports whether it has all.
@@ -156,6 +185,9 @@ func (r *reader) sleep(ctx context.Context, d time.Duration) bool {
 
 // away marks the server's lists as last known.
 func (r *reader) away() {
+	r.mu.Lock()
+	r.unsettle()
+	r.mu.Unlock()
 	if r.gone.IsZero() {
 		r.gone = time.Now()
 	}
@@ -172,7 +204,7 @@ func (r *reader) attend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.of.opt.Catalogue.Describe(r.name, described)
+	r.describe(&described)
 	defer own.close()
 	defer drain(r.back)
 	if err := r.refresh(ctx, own, true); err != nil {
@@ -190,6 +222,15 @@ func (r *reader) attend(ctx context.Context) error {
 		r.compare(ctx, own)
 	}
 	return nil
+}
+
+// describe notes what the server says of itself, and warns of instructions that have changed.
+func (r *reader) describe(now *catalogue.Description) {
+	before := r.of.opt.Catalogue.Snapshot().Server(r.name)
+	r.of.opt.Catalogue.Describe(r.name, *now)
+	if before != nil && before.Revision != "" && before.Instructions != now.Instructions && !r.server.Load().Quiet {
+		r.of.opt.Note("warn", r.name, "the instructions of a server have changed", nil)
+	}
 }
 
 // await waits until a list is to be read again; false if the session is lost, or ctx has ended.
@@ -213,6 +254,11 @@ func (r *reader) await(ctx context.Context, own *connection) bool {
 // whose changes the server does not announce.
 func (r *reader) due(own *connection) time.Time {
 	due := time.Now().Add(r.of.opt.Poll)
+	r.mu.Lock()
+	if r.changed != [catalogue.Kinds]bool{} { // one did not come in time
+		due = time.Now().Add(pauseSoon)
+	}
+	r.mu.Unlock()
 	for kind, since := range r.empty {
 		switch {
 		case !since.IsZero():
@@ -271,15 +317,28 @@ func (r *reader) refresh(ctx context.Context, own *connection, all bool) error {
 			r.of.opt.Note("warn", r.name, "a list of a server cannot be read; it stays as it was", err)
 		case late:
 			unread = err
+			r.overdue(kind)
 			r.of.opt.Note("warn", r.name, "a list of a server does not come in time; it stays as it was", err)
 		default:
 			return err
 		}
 	}
-	if !read {
+	if !read && unread != nil {
 		return unread
 	}
+	r.settle(ctx)
 	return nil
+}
+
+// overdue notes that a list did not come in time. Somebody who waits for lists waits on.
+func (r *reader) overdue(kind catalogue.Kind) {
+	if r.server.Load().Read == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed[kind] = true
+	r.unsettle()
 }
 
 // isDue reports whether a list is to be read although the server has not said that it has changed.
@@ -315,21 +374,25 @@ func (r *reader) set(kind catalogue.Kind, l catalogue.List) {
 	}
 }
 
-// warn notes definitions that are new, or have changed, and have text that a model reads and people do not see.
+// warn notes definitions that have changed, and those that are new, or have changed, and have text that a model reads and people do not see.
 func (r *reader) warn(kind catalogue.Kind, before []catalogue.Item) {
 	s := r.of.opt.Catalogue.Snapshot().Server(r.name)
 	if s == nil || s.Lists[kind] == nil {
 		return
 	}
-	known := make(map[[sha256.Size]byte]bool, len(before))
+	known, was := make(map[[sha256.Size]byte]bool, len(before)), make(map[string][]byte, len(before))
 	for i := range before {
-		known[before[i].Sum] = true
+		known[before[i].Sum], was[before[i].Key] = true, before[i].Raw
 	}
 	count, first := 0, error(nil)
+	var changed []string
 	for i := range s.Lists[kind].Items {
 		item := &s.Lists[kind].Items[i]
 		if known[item.Sum] {
 			continue
+		}
+		if fields := definitions.Changed(kind, was[item.Key], item.Raw); was[item.Key] != nil && fields != nil {
+			changed = append(changed, wire.Shown(item.Key)+" ("+strings.Join(fields, ", ")+")")
 		}
 		if found := deceptive.Find(item.Raw); found != nil {
 			if count++; first == nil {
@@ -337,9 +400,24 @@ func (r *reader) warn(kind catalogue.Kind, before []catalogue.Item) {
 			}
 		}
 	}
+	if changed != nil && !r.server.Load().Quiet {
+		r.of.opt.Note("warn", r.name, "definitions of "+kind.String()+" of a server have changed: "+named(changed), nil)
+	}
 	if first != nil {
 		r.of.opt.Note("warn", r.name, fmt.Sprintf("%d new or changed %s of a server have text that people do not see", count, kind), first)
 	}
+}
+
+// maxNamed bounds what a line of the log names.
+const maxNamed = 10
+
+// named joins names for the log.
+func named(all []string) string {
+	text := strings.Join(all[:min(len(all), maxNamed)], ", ")
+	if more := len(all) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // heard notes a notification of the server.
@@ -347,6 +425,7 @@ func (r *reader) heard(m *wire.Message) {
 	r.mu.Lock()
 	for _, kind := range Changed(m) {
 		r.changed[kind] = true
+		r.unsettle()
 	}
 	r.mu.Unlock()
 	select {

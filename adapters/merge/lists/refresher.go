@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/work"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Bounds of seed 004, BR-002, BR-003 and EC-001.
@@ -47,6 +48,10 @@ type Server struct {
 	// Contextual reports whether requests of a caller carry something of the caller there, such as forwarded headers. The server's lists for
 	// such a caller belong to it alone. Nil: no request does.
 	Contextual func(proxy.Caller) bool
+	// Read is called after lists were read, before anybody who waits for them goes on; nil: nothing is.
+	Read func(ctx context.Context)
+	// Quiet means that nobody is warned of definitions that change.
+	Quiet bool
 	// Dual finds out whether a modern server shows legacy clients another side of it, in sessions of theirs; nil: it does not.
 	Dual func(ctx context.Context) (bool, error)
 }
@@ -134,7 +139,9 @@ func (r *Refresher) SetServers(servers []Server) {
 			continue
 		}
 		if former != nil && former.server.Load().Instance == s.Instance {
-			former.server.Store(s)
+			if was := former.server.Swap(s); was.Read == nil && s.Read != nil {
+				former.again() // it is to be told of what was read before
+			}
 			r.readers[s.Name] = former
 			delete(before, s.Name)
 			continue
@@ -208,13 +215,60 @@ func (r *Refresher) Reread(server string) {
 	if one == nil {
 		return
 	}
-	one.mu.Lock()
-	for kind := range one.changed {
-		one.changed[kind] = true
-	}
-	one.mu.Unlock()
-	work.Signal(one.wake)
+	one.again()
 	work.Signal(one.back)
+}
+
+// again has all lists read again.
+func (r *reader) again() {
+	r.mu.Lock()
+	for kind := range r.changed {
+		r.changed[kind] = true
+	}
+	r.unsettle()
+	r.mu.Unlock()
+	work.Signal(r.wake)
+}
+
+// Heard takes note of a notification that a server has sent to somebody else.
+func (r *Refresher) Heard(server string, m *wire.Message) {
+	if Changed(m) == nil {
+		return
+	}
+	r.mu.Lock()
+	one := r.readers[server]
+	r.mu.Unlock()
+	if one != nil {
+		one.heard(m)
+	}
+}
+
+// AwaitRead waits until the lists of a server are known as the server has them now, as far as it has said, for 5 s at most. It reports whether
+// they are.
+func (r *Refresher) AwaitRead(ctx context.Context, server string) bool {
+	r.mu.Lock()
+	one := r.readers[server]
+	r.mu.Unlock()
+	if one == nil {
+		return false
+	}
+	one.mu.Lock()
+	settled := one.settled
+	one.mu.Unlock()
+	select {
+	case <-settled:
+		return true
+	default:
+	}
+	timer := time.NewTimer(firstTime)
+	defer timer.Stop()
+	select {
+	case <-settled:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Uniform reports whether every server shows all clients the same.

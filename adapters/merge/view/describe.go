@@ -103,13 +103,17 @@ const maxChanges = 64
 func (v *View) Instructions() string {
 	var b strings.Builder
 	for _, s := range v.snap.Servers {
-		if v.members()[s.Name] == nil || s.Instructions == "" {
+		m, text := v.members()[s.Name], s.Instructions
+		if m != nil && m.Instructions != nil {
+			text = m.Instructions(text)
+		}
+		if m == nil || text == "" {
 			continue
 		}
 		if b.Len() > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString("# " + s.Name + "\n\n" + s.Instructions)
+		b.WriteString("# " + s.Name + "\n\n" + text)
 	}
 	return b.String()
 }

@@ -56,10 +56,30 @@ func (v *View) named(kind catalogue.Kind, name []byte, server string) (names.Nam
 		return table.At(server, string(name)), nil
 	}
 	at, err := table.Find(name)
-	if err != nil {
-		return at, unknown(kind, string(name), err)
+	if err == nil {
+		return at, nil
 	}
-	return at, nil
+	if errors.Is(err, names.ErrUnknown) {
+		if server := v.held(kind, func(key string) bool { return key == string(name) }); server != "" {
+			return names.Name{Server: server, Original: string(name)}, nil
+		}
+	}
+	return at, unknown(kind, string(name), err)
+}
+
+// held returns the only server that lists something to Dragoman that may be held; empty: there is none.
+func (v *View) held(kind catalogue.Kind, is func(key string) bool) (server string) {
+	for _, s := range v.snap.Servers {
+		m, l := v.members()[s.Name], s.Lists[kind]
+		if m == nil || !m.Pinned || l == nil || !slices.ContainsFunc(l.Items, func(item catalogue.Item) bool { return is(item.Key) }) {
+			continue
+		}
+		if server != "" {
+			return ""
+		}
+		server = s.Name
+	}
+	return server
 }
 
 // maxCandidates bounds the names in an error.
@@ -88,6 +108,7 @@ func candidates(all []string) string {
 // resolver finds the server of a URI that is not listed.
 type resolver struct {
 	templates []template
+	held      []template          // of servers that are Pinned: those that may be held, too
 	schemes   map[string][]string // servers by the schemes of what they list
 	unowned   map[string][]string // servers by the URIs and templates that they list and that belong to none
 }
@@ -135,6 +156,11 @@ func (v *View) server(uri string) (string, *proxy.Error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		for _, t := range v.uris.held {
+			if t.matches.MatchString(uri) {
+				return t.server, nil // which says why it is refused
+			}
+		}
 		return "", proxy.Errf(proxy.InvalidParams, "Resource not found: %s", uri)
 	}
 	all := make([]string, len(found))
@@ -164,6 +190,11 @@ func (v *View) candidates(uri string) (found []string) {
 // resolve makes the resolver.
 func (v *View) resolve() {
 	v.uris.schemes, v.uris.unowned = map[string][]string{}, map[string][]string{}
+	for _, s := range v.snap.Servers {
+		if m := v.members()[s.Name]; m != nil && m.Pinned {
+			v.uris.held = append(v.uris.held, mayBeHeld(s)...)
+		}
+	}
 	for _, kind := range [...]catalogue.Kind{catalogue.Resources, catalogue.Templates} {
 		for _, e := range v.entriesOf(kind) {
 			if at := names.Scheme(e.Original); at != "" && !slices.Contains(v.uris.schemes[at], e.Server) {
@@ -175,11 +206,23 @@ func (v *View) resolve() {
 			if kind != catalogue.Templates {
 				continue
 			}
-			if matches := pattern(e.Original); matches != nil {
+			if matches := names.Pattern(e.Original); matches != nil {
 				v.uris.templates = append(v.uris.templates, template{e.Server, matches})
 			}
 		}
 	}
+}
+
+// mayBeHeld returns the templates of a server that is Pinned, with those that are held.
+func mayBeHeld(s *catalogue.Server) (all []template) {
+	if l := s.Lists[catalogue.Templates]; l != nil {
+		for i := range l.Items {
+			if matches := names.Pattern(l.Items[i].Key); matches != nil {
+				all = append(all, template{s.Name, matches})
+			}
+		}
+	}
+	return all
 }
 
 // entriesOf returns the entries of a list that the caller may see. Unlike list it does not need URIs to be resolved.
@@ -190,42 +233,6 @@ func (v *View) entriesOf(kind catalogue.Kind) (all []entry) {
 		}
 	}
 	return all
-}
-
-// maxTemplate bounds a template that is matched, in bytes.
-const maxTemplate = 4 << 10
-
-// expressions matches the expressions of a URI template (RFC 6570 §2.2).
-var expressions = regexp.MustCompile(`\{([+#./;?&]?)[^{}]*\}`)
-
-// expansions are what expressions with an operator may become (RFC 6570 §3.2): more than that is not needed to tell servers apart.
-var expansions = map[string]string{"": `[^/?#]*`, "+": `.*`, "#": `(?:#.*)?`, ".": `(?:\.[^/?#]*)?`, "/": `(?:/[^?#]*)?`,
-	";": `(?:;[^/?#]*)?`, "?": `(?:\?[^#]*)?`, "&": `(?:&[^#]*)?`}
-
-// pattern returns an expression for all expansions of a template; nil if it is none.
-func pattern(of string) *regexp.Regexp {
-	if len(of) > maxTemplate {
-		return nil
-	}
-	var b strings.Builder
-	b.WriteString(`^(?s:`)
-	rest := of
-	for {
-		at := expressions.FindStringSubmatchIndex(rest)
-		if at == nil {
-			break
-		}
-		b.WriteString(regexp.QuoteMeta(rest[:at[0]]))
-		b.WriteString(expansions[rest[at[2]:at[3]]])
-		rest = rest[at[1]:]
-	}
-	b.WriteString(regexp.QuoteMeta(rest))
-	b.WriteString(`)$`)
-	r, err := regexp.Compile(b.String())
-	if err != nil {
-		return nil
-	}
-	return r
 }
 
 // located returns the server that a URI means, and its own URI there.

@@ -31,6 +31,11 @@ type Member struct {
 	Shown proxy.Policy
 	// Apart means that Shown does not show all callers the same.
 	Apart bool
+	// Instructions returns what is shown in the place of the server's instructions; nil: they are.
+	Instructions func(text string) string
+	// Pinned means that Shown leaves out what was not approved. A request for that goes to the server, whose own policies say why it is
+	// refused.
+	Pinned bool
 	// Drives means that the server's tasks are driven for clients of the other era: what runs only as a task is shown to all.
 	Drives bool
 }

@@ -201,6 +201,12 @@ func (r *Registry) remove(ctx context.Context, id string) error {
 		if errors.Is(err, catalogue.ErrGone) {
 			err = aggregator.NotFound(id)
 		}
-		return "", err
+		if err != nil {
+			return "", err
+		}
+		if err := r.opt.Targets().ForgetDefinitions(ctx, id); err != nil { // nobody gets that id again
+			r.opt.Log.Warn().Err(err).Msg("what was approved of a removed server stays in the catalogue")
+		}
+		return "", nil
 	})
 }

@@ -25,6 +25,9 @@ func (r *Registry) follow(ctx context.Context, w catalogue.Watched) {
 		if err := r.catchUp(ctx); err != nil && ctx.Err() == nil {
 			r.opt.Log.Warn().Err(err).Msg("a change of the registered servers by another Dragoman is not in force here yet")
 		}
+		for _, t := range r.opt.Targets().All {
+			t.Definitions().Learn(ctx) // another Dragoman may have approved some
+		}
 	}
 }
 

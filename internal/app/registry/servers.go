@@ -24,7 +24,8 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.opt.Targets().Reread(name) },
+		Refresh:     func(name string) { r.opt.Targets().Reread(name) },
+		Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve},
 		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 			who := mcphttp.CallerOf(ctx)
 			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
@@ -47,6 +48,7 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 		if report.State == health.Errored {
 			s.Error = report.LastError
 		}
+		s.Held = t.Definitions().Count()
 		s.HealthURL = value.RedactURL(cfg.Upstream(t.Name()).Health.CheckURL)
 		if of := catalogued(targets, t.Name()); of != nil {
 			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)

@@ -30,7 +30,7 @@ const openTime = 10 * time.Second
 
 // openCatalogue opens the catalogue. If its file cannot be used, what servers offer is lost at the end, which the log says.
 func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
-	return component.Get(b.Components, catalogueComponent, b.Config.Catalogue, component.Spec[*catalogue.Catalogue]{Build: func(prometheus.Registerer) (*catalogue.Catalogue, error) {
+	return component.Get(b.Components, catalogueComponent, placeOf(b.Config), component.Spec[*catalogue.Catalogue]{Build: func(prometheus.Registerer) (*catalogue.Catalogue, error) {
 		opt := catalogue.Options{Failed: func(err error) {
 			b.Log.Warn().Err(err).Msg("what servers offer cannot be stored yet; it is tried again")
 		}}
@@ -64,10 +64,18 @@ func OpenStore(ctx context.Context, c *config.Config, instance string, note func
 	return openFile(ctx, c)
 }
 
+// place says where a catalogue is kept.
+type place struct{ path, url, instance string }
+
+func placeOf(c *config.Config) place {
+	return place{c.Catalogue.Path, c.Catalogue.URL.Reveal(), c.Catalogue.Instance}
+}
+
 // Stored is a store of all that a catalogue holds.
 type Stored interface {
 	catalogue.Store
 	catalogue.Registry
+	catalogue.Pins
 }
 
 // instance returns the name of this Dragoman among those that share a database.

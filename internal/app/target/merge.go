@@ -65,7 +65,7 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 		routes = append(routes, t.route(one.Name()))
 	}
 	all := endpoints(b.Config)
-	if len(all) == 0 && !b.Config.Aggregator.On() {
+	if len(all) == 0 && !b.Config.Aggregator.On() && !t.Pinned() {
 		return proxy.NewTable(unnamed, routes...), nil
 	}
 	if err := b.refresher(t, all); err != nil {
@@ -128,9 +128,14 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
 	var servers []lists.Server
 	for _, one := range t.All {
-		if b.Config.Aggregator.On() || slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
+		if b.Config.Aggregator.On() || one.guard != nil || slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
 			one.lists = b.refreshing
-			servers = append(servers, one.listed(b.Components.Number(upstreamComponent(one.Name()))))
+			server := one.listed(b.Components.Number(upstreamComponent(one.Name())))
+			mode, _ := b.Config.DefinitionsOf(one.settings)
+			if server.Quiet = mode != config.Warn; one.guard != nil {
+				server.Read = one.guard.Learn
+			}
+			servers = append(servers, server)
 		}
 	}
 	t.Catalogue = b.catalogue
@@ -177,7 +182,7 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 	name := t.Name()
 	scopes := b.Scopes.At(name)
-	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{b.Scopes.Shown(name), t.filter.Policy()}
+	rules, shown := []proxy.Policy{scopes}, []proxy.Policy{b.Scopes.Shown(name), t.filter.Policy(), t.guard.Shown()}
 	var notice func(proxy.Caller, *wire.Message) bool
 	if group != nil {
 		grant := group.At(name)
@@ -185,6 +190,9 @@ func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 		rules, shown, notice = append(rules, narrow.Policy()), append([]proxy.Policy{narrow.Policy()}, shown...), narrow.Notice
 	}
 	m := merge.Member{Notice: notice, Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
+	if t.guard != nil {
+		m.Instructions, m.Pinned = t.guard.Instructions, true
+	}
 	m.Do = proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) { return b.Router.DoAt(name, ex) }, rules...)
 	if shown = slices.DeleteFunc(shown, func(p proxy.Policy) bool { return p == nil }); len(shown) > 0 {
 		m.Shown = func(next proxy.Handler) proxy.Handler { return proxy.Chain(next, shown...) }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/merge/lists"
@@ -44,8 +45,9 @@ type Target struct {
 	guarded  proxy.Upstream // the upstream with its policies
 	plain    proxy.Handler  // the upstream with those that say nothing about callers
 	settings *config.Upstream
-	lists    *lists.Refresher // reads the lists of the server; nil: nothing does
-	filter   *access.Filter   // of guarded; nil: everybody may use everything
+	lists    *lists.Refresher   // reads the lists of the server; nil: nothing does
+	filter   *access.Filter     // of guarded; nil: everybody may use everything
+	guard    *definitions.Guard // nil: definitions need no approval
 	scopes   *access.ScopePolicy
 	cache    *cache.Cache // nil: nothing is cached
 }
@@ -68,19 +70,27 @@ func (t *Target) Trying() {
 	}
 }
 
-// changed drops what the cache holds of the list or resource that a notification of the upstream names.
+// changed drops what the cache holds of the list or resource that a notification of the upstream names. If definitions need approval, a list is
+// read again.
 func (t *Target) changed(m *wire.Message) {
-	if t != nil {
-		t.cache.Changed(t.Name(), m)
+	if t == nil {
+		return
+	}
+	t.cache.Changed(t.Name(), m)
+	if t.guard != nil && t.lists != nil {
+		t.lists.Heard(t.Name(), m)
 	}
 }
 
-// Refuse returns the error by which the access rules of the target refuse a request, recorded; nil if they do not.
+// Refuse returns the error by which the access rules of the target, or a definition that is held, refuse a request, recorded; nil if they do not.
 func (t *Target) Refuse(ex *proxy.Exchange) error {
 	if t == nil {
 		return nil
 	}
-	return t.filter.Refuse(ex)
+	if err := t.filter.Refuse(ex); err != nil {
+		return err
+	}
+	return t.guard.Refuse(ex)
 }
 
 // notice reports whether the caller may receive a notification that is no reply to a call, and writes the client's names into it. A target
@@ -155,6 +165,7 @@ type Set struct {
 	// Serves says what serves each name under which several servers, or the only one, can be reached: a name for that, which is
 	// another one when something else does.
 	Serves map[string]string
+	pins   *pins               // approved definitions; nil: none need approval
 	behind map[string][]string // servers by such a name
 	byName map[string]*Target
 }
@@ -218,6 +229,7 @@ type Builder struct {
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
 	refreshing *lists.Refresher     // of that
+	pins       *pins                // nil: no definition needs approval
 }
 
 // Build makes the targets of the given upstreams. Errors name the upstream at fault.
@@ -237,6 +249,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 			t.Fresh = append(t.Fresh, one.Upstream)
 		}
 	}
+	t.pins = b.pins
 	t.Table, err = b.table(t)
 	return t, err
 }
@@ -255,13 +268,17 @@ func (b *Builder) target(up *config.Upstream) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter := access.NewFilter(up.AccessOptions(), b.Filtered)
-	around, err := b.policies(up, u, monitor, filter)
+	t := &Target{Upstream: u, Check: check, Monitor: monitor, filter: access.NewFilter(up.AccessOptions(), b.Filtered), scopes: b.Scopes, cache: b.Cache,
+		plain: proxy.Chain(u.Do, disconnected(up), monitor.Policy, u.Hide.Policy), settings: up}
+	if t.guard, err = b.guard(up, t); err != nil {
+		return nil, err
+	}
+	around, err := b.policies(up, t)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), filter: filter, scopes: b.Scopes, cache: b.Cache,
-		plain: proxy.Chain(u.Do, disconnected(up), monitor.Policy, u.Hide.Policy), settings: up}, nil
+	t.guarded = proxy.Around(u.Upstream, around...)
+	return t, nil
 }
 
 // disconnected returns the policy that sends nothing to a registered server that is not to be connected; nil for any other.
@@ -276,7 +293,8 @@ func disconnected(up *config.Upstream) proxy.Policy {
 }
 
 // policies returns the policies of one upstream, the outermost first.
-func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Monitor, filter *access.Filter) ([]proxy.Policy, error) {
+func (b *Builder) policies(up *config.Upstream, t *Target) ([]proxy.Policy, error) {
+	u := t.Upstream
 	rated := config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 })
 	rates, err := component.GetPolicy(b.Components, "rates "+up.Name, []any{rated, b.Components.Number("rates")}, func() proxy.Policy { return b.Rate.Tools(up.Name, rated) })
 	if err != nil {
@@ -288,7 +306,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 	if err != nil {
 		return nil, err
 	}
-	failures, err := b.failurePolicies(up, u, monitor)
+	failures, err := b.failurePolicies(up, u, t.Monitor)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +318,7 @@ func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Mon
 		reauthorize = resilience.Reauthorize(u.client.Dropped)
 	}
 	asks := b.Hook.Policy(up.Name, func(tool []byte) []byte { return b.Current(up.Name).annotations(tool) })
-	all := append([]proxy.Policy{filter.Policy(), disconnected(up), rates, asks, b.Cache.Policy(up.Name)}, failures...)
+	all := append([]proxy.Policy{t.filter.Policy(), disconnected(up), t.guard.Policy(), rates, asks, b.Cache.Policy(up.Name)}, failures...)
 	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision), u.Hide.Policy), nil
 }
 
