@@ -95,9 +95,10 @@ func TestApprove(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	s.holds(0)
-	if log := s.logs.String(); !strings.Contains(log, `"kind":"tools","key":"a"`) || !strings.Contains(log, `"by":"op"`) || !strings.Contains(log, "definitions of a server are held") {
-		t.Error(log)
-	}
+	testkit.Eventually(t, "the log has it", func() bool {
+		log := s.logs.String()
+		return strings.Contains(log, `"kind":"tools","key":"a"`) && strings.Contains(log, `"by":"op"`) && strings.Contains(log, "definitions of a server are held")
+	})
 }
 
 // Nothing that a server says in a definition reaches the terminal as it is, and no line of it looks like one of ours.
