@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"dragoman/bench/measure"
 	"dragoman/bench/reference"
 	"dragoman/bench/reference/special"
+	"dragoman/bench/registered"
+	"dragoman/policies"
 )
 
 // The targets of several servers as one.
@@ -28,6 +31,21 @@ const (
 	mostRSS      = float64(1 << 30) // with so many tools
 	someTools    = 1000             // of as many servers, for comparison
 	seatedAtOnce = 500              // sessions of one client, one at each server
+)
+
+// The targets of servers that are registered at run time: a tenth of the times of seed 004 (Performance SLAs), and ten times its numbers.
+const (
+	mostRegister   = 200.0 // milliseconds, of 95 in 100
+	mostDiscover   = 500.0 // milliseconds from the registration to all tools, connecting included, of 95 in 100
+	leastRegister  = 100.0 // a minute
+	leastCalls     = 1000.0
+	leastChecks    = 100.0 // a second
+	registrations  = 100
+	toolsOfEach    = 100 // so that all have the 10,000 tools that the seed allows
+	sessionsAtOnce = 200
+	checkedServers = 150 // each once a second
+	checkTime      = 5 * time.Second
+	callTime       = 3 * time.Second
 )
 
 // several measures several servers as one.
@@ -293,4 +311,86 @@ func at(call drive.Call, name string) drive.Call {
 	call.Params, call.Header = strings.Replace(call.Params, `"name":"echo"`, `"name":"`+name+`"`, 1), name
 	call.Name = name
 	return call
+}
+
+// administration measures servers that are registered while Dragoman runs, and the checks of many.
+func (b *suite) administration(ctx context.Context, t *targets) error {
+	upstream, err := t.listing(ctx, reference.Legacy, toolsOfEach)
+	if err != nil {
+		return err
+	}
+	key := policies.NewKey()
+	lines := []string{fmt.Sprintf("catalogue.path = %q\n[aggregator]\nnetworks = [\"127.0.0.1\"]\nkeys.bench = { hashes = [%q], role = \"operator\" }\n", filepath.Join(t.dir, "registered.db"), policies.HashKey(key))}
+	for i := range checkedServers {
+		lines = append(lines, fmt.Sprintf("[upstreams.checked%d]\nurl = %q\nhealth_check_interval = \"1s\"\naccess.\"*\".tools = []\n", i, upstream.url()))
+	}
+	under, err := t.configured(ctx, "dragoman-registered", true, strings.Join(lines, ""))
+	if err != nil {
+		return err
+	}
+	defer under.process.Stop()
+	admin := registered.Admin{Addr: under.admin, Key: key}
+	var took, found []float64
+	begun := time.Now()
+	for i := range registrations {
+		answered, listed, err := admin.Register(ctx, fmt.Sprintf("r%d", i), upstream.url(), toolsOfEach)
+		if err != nil {
+			return err
+		}
+		took, found = append(took, milli(answered)), append(found, milli(listed))
+	}
+	each := time.Since(begun).Minutes() / registrations
+	b.found(verdict{What: fmt.Sprintf("registering a server, %d one after the other: 95 in 100 within", registrations), Limit: mostRegister, Unit: " ms", Figure: measure.Sum([]float64{at95(took)}), Beside: "seed 004: 2 s; median " + short(measure.Sum(took).Median) + " ms"})
+	b.found(verdict{What: fmt.Sprintf("from the registration of a server until its %d tools are listed: 95 in 100 within", toolsOfEach), Limit: mostDiscover, Unit: " ms", Figure: measure.Sum([]float64{at95(found)}), Beside: "seed 004: 10 s to connect and 5 s to list; median " + short(measure.Sum(found).Median) + " ms"})
+	b.found(verdict{What: "registrations a minute, each until its tools are listed", Limit: leastRegister, AtLeast: true, Figure: measure.Sum([]float64{1 / each}), Beside: "seed 004: 10"})
+	if err := b.checks(ctx, admin); err != nil {
+		return err
+	}
+	return b.sessions(ctx, &under)
+}
+
+// at95 returns the value that 95 in 100 do not exceed.
+func at95(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[(len(sorted)*95+99)/100-1]
+}
+
+// sessions measures calls of many sessions at once at the servers that were registered.
+func (b *suite) sessions(ctx context.Context, under *target) error {
+	plan := under.plan(drive.LegacyHTTP, smallSize, false)
+	echo := plan.Calls[0]
+	plan.Calls = nil
+	for i := range min(registrations, drive.MaxCalls) {
+		plan.Calls = append(plan.Calls, at(echo, fmt.Sprintf("r%d.echo", i)))
+	}
+	plan.Connections, plan.Warmup, plan.Duration = sessionsAtOnce, time.Second, callTime
+	runner, err := drive.Open(ctx, plan)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	result := runner.Run()
+	if result.Errors > 0 {
+		return fmt.Errorf("bench: calls at registered servers: %s", firstOf(result))
+	}
+	b.found(verdict{What: fmt.Sprintf("calls a second of %d sessions at %d registered servers", sessionsAtOnce, len(plan.Calls)), Limit: leastCalls, AtLeast: true,
+		Figure: measure.Sum([]float64{float64(result.Right) / callTime.Seconds()}), Beside: "seed 004: 100 calls a second, 20 sessions"})
+	return nil
+}
+
+// checks counts the checks of servers for a while.
+func (b *suite) checks(ctx context.Context, admin registered.Admin) error {
+	before, err := admin.Checked(ctx)
+	if err != nil {
+		return err
+	}
+	if err := measure.Pause(ctx, checkTime); err != nil {
+		return err
+	}
+	after, err := admin.Checked(ctx)
+	if err != nil {
+		return err
+	}
+	b.found(verdict{What: fmt.Sprintf("checks a second of %d servers, each due once a second", checkedServers), Limit: leastChecks, AtLeast: true, Figure: measure.Sum([]float64{(after - before) / checkTime.Seconds()}), Beside: "seed 004: 10"})
+	return nil
 }
