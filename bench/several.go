@@ -330,6 +330,9 @@ func (b *suite) administration(ctx context.Context, t *targets) error {
 	}
 	defer under.process.Stop()
 	admin := registered.Admin{Addr: under.admin, Key: key}
+	if err := admin.Await(ctx); err != nil {
+		return err
+	}
 	var took, found []float64
 	begun := time.Now()
 	for i := range registrations {

@@ -56,6 +56,18 @@ func (a Admin) Register(ctx context.Context, name, url string, tools int) (regis
 	}
 }
 
+// Await waits until the listener answers.
+func (a Admin) Await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		_, err := a.fetch(ctx, http.MethodGet, "/healthz", "", http.StatusOK)
+		if err == nil || measure.Pause(ctx, time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
 var goodChecks = regexp.MustCompile(`(?m)^dragoman_upstream_checks_total\{[^}]*outcome="ok"[^}]*\} (\S+)$`)
 
 // Checked returns how many checks of servers have succeeded.
