@@ -187,7 +187,7 @@ type Options struct {
 	Store  Store            // nil: it is lost at the end
 	Empty  bool             // what the store has is not loaded
 	Now    func() time.Time // nil: time.Now
-	Failed func(err error)  // called when something could not be stored; it will be tried again
+	Failed func(err error)  // called when something cannot be stored, once until something was; it is tried again
 }
 
 // Open returns the catalogue of a store. The caller must close it, which closes the store.

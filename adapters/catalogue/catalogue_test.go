@@ -527,7 +527,8 @@ func TestWriterTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &doubleStore{}
 		store.setFails(errors.New("away"))
-		c, err := Open(t.Context(), Options{Store: store})
+		failures := 0
+		c, err := Open(t.Context(), Options{Store: store, Failed: func(error) { failures++ }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,6 +549,9 @@ func TestWriterTriesAgain(t *testing.T) {
 		synctest.Wait()
 		if saved := store.take(); len(saved) != 0 {
 			t.Errorf("saved %v again", saved)
+		}
+		if failures != 1 {
+			t.Errorf("told %d times of one failure", failures)
 		}
 		c.Restore()
 		synctest.Wait()

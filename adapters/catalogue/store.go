@@ -98,6 +98,7 @@ func (w *writer) save() {
 	if len(changes) > 0 {
 		err = w.store.Save(context.Background(), changes)
 	}
+	again := w.late
 	w.late = err != nil
 	if err != nil {
 		w.mu.Lock()
@@ -105,7 +106,9 @@ func (w *writer) save() {
 		w.waiting = changes
 		w.merge(later)
 		w.mu.Unlock()
-		w.failed(err)
+		if !again {
+			w.failed(err)
+		}
 	}
 	for _, f := range flushes {
 		f <- err

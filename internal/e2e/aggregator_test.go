@@ -290,6 +290,71 @@ func TestAggregatorCallers(t *testing.T) {
 	}
 }
 
+// The examples of seed 004 (API Contracts), as they are written there, and answers with all that is in theirs.
+func TestExamplesOfTheSeed(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // which is not there, so that nobody is asked for the address
+	t.Setenv("NO_PROXY", "")
+	toml := strings.Replace(aggregatorToml(t, ""), `"env:AGG_*"`, `"env:TOKEN"`, 1)
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", toml), "TOKEN=secret")
+	has := func(raw string, want ...string) {
+		t.Helper()
+		var all map[string]any
+		if err := json.Unmarshal([]byte(raw), &all); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		for _, key := range want {
+			if _, ok := all[key]; !ok {
+				t.Errorf("%s has no %s", raw, key)
+			}
+		}
+	}
+	var s aggregator.Server
+	res := a.want(201, "POST", "/servers", `{
+  "name": "github-mcp",
+  "description": "GitHub MCP Server",
+  "transport_type": "SSE",
+  "connection_config": {
+    "url": "https://github-mcp.example.com/sse",
+    "headers": {"Authorization": "Bearer ${TOKEN}"}
+  },
+  "health_check_url": "https://github-mcp.example.com/health",
+  "auto_connect": true
+}`, &s)
+	has(res.body, "id", "name", "status", "transport_type", "tool_count", "registered_at")
+	if s.Name != "github-mcp" || s.Status != "CONNECTING" || s.Transport != "SSE" || s.ToolCount != 0 || s.Registered == nil {
+		t.Errorf("registered %s", res.body)
+	}
+	var all []json.RawMessage
+	a.want(200, "GET", "/servers?status=ERROR&include_tools=true", "", nil)
+	a.want(200, "GET", "/servers", "", &all)
+	if len(all) != 1 {
+		t.Fatalf("%d servers", len(all))
+	}
+	has(string(all[0]), "id", "name", "status", "tool_count", "last_health_check")
+	has(a.want(200, "GET", "/servers/"+s.ID, "", nil).body, "id", "name", "description", "transport_type", "status", "health_check_url", "last_health_check", "tool_count", "registered_at", "connected_at")
+	if res := a.want(200, "POST", "/servers/"+s.ID+"/disconnect", `{
+  "force": false
+}`, nil); res.body != `{"status":"DISCONNECTED","pending_requests":0}` {
+		t.Errorf("disconnected: %s", res.body)
+	}
+	if res := a.want(200, "POST", "/servers/"+s.ID+"/connect", "", nil); res.body != `{"status":"CONNECTING","message":"Connection initiated"}` {
+		t.Errorf("connected: %s", res.body)
+	}
+	has(a.want(200, "GET", "/state", "", nil).body, "total_servers", "connected_servers", "disconnected_servers", "error_servers", "total_tools", "classified_tools", "unclassified_tools", "last_sync")
+	if res := a.want(200, "GET", "/servers/"+s.ID+"/tools", "", nil); res.body != "[]" {
+		t.Errorf("tools %s", res.body)
+	}
+	if res := a.want(204, "DELETE", "/servers/"+s.ID, "", nil); res.body != "" {
+		t.Errorf("removed: %s", res.body)
+	}
+	a.want(404, "GET", "/servers/"+s.ID, "", nil)
+	a.want(201, "POST", "/servers", registration("a", toolsServer(t, "create_issue"), true), &s)
+	a.becomes("a", "CONNECTED")
+	var tools []json.RawMessage
+	testkit.Eventually(t, "the tool is listed", func() bool { a.want(200, "GET", "/servers/a/tools", "", &tools); return len(tools) == 1 })
+	has(string(tools[0]), "id", "name", "original_name", "description", "skill_ids", "is_classified")
+}
+
 // Wrong registrations are refused with all mistakes, and taken names (BR-001, EC-004, EC-008).
 func TestWrongRegistrations(t *testing.T) {
 	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "[upstreams.own]\nurl = \"http://127.0.0.1:9/mcp\"\n")))

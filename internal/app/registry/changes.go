@@ -12,6 +12,7 @@ import (
 	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
 	"dragoman/internal/config/value"
+	"dragoman/policies/health"
 )
 
 // conflict returns the answer for a name that is taken.
@@ -86,7 +87,10 @@ func (r *Registry) add(ctx context.Context, what *aggregator.Registration) (s ag
 	if err != nil {
 		return s, err
 	}
-	return r.server(one.ID)
+	if s, err = r.server(one.ID); one.Wanted {
+		s.Status, s.Error = string(health.Connecting), "" // whatever may have come of it by now
+	}
+	return s, err
 }
 
 // server returns a server as the API shows it.
