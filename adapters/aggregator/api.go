@@ -77,6 +77,7 @@ type Tool struct {
 	Skills      []string        `json:"skill_ids"`
 	Classified  bool            `json:"is_classified"`
 	Enabled     bool            `json:"enabled"`
+	Held        bool            `json:"held"` // somebody has to approve its definition; clients do not see it
 	// Hidden is text of its definition that a model reads and people do not see.
 	Hidden []deceptive.Finding `json:"hidden_text"`
 	// Definition is as the server sent it. It is not shown as a whole.

@@ -179,6 +179,20 @@ func (g *Guard) Held(ctx context.Context) ([]Held, error) {
 	return all, nil
 }
 
+// Holds reports whether a definition that the server has listed to Dragoman is held.
+func (g *Guard) Holds(kind catalogue.Kind, key string) bool {
+	if g == nil {
+		return false
+	}
+	s, a := g.known(context.Background())
+	if s == nil || !a.wasDiscovered() {
+		return false
+	}
+	hash, listed := g.sums(s, kind)[key]
+	d := Definition{Thing: Thing{kind.String(), key}, Hash: hash}
+	return listed && !a.is(&d)
+}
+
 // Count returns how many definitions are held, as far as is known without reading the store again.
 func (g *Guard) Count() (many int) {
 	if g == nil {

@@ -29,6 +29,7 @@ func (g *Guard) Policy() proxy.Policy {
 				return next(ex)
 			}
 			if err := g.ready(ex); err != nil {
+				ex.RefusedBy = refuses
 				return nil, err
 			}
 			return g.filtered(next, ex, kind)
@@ -87,6 +88,13 @@ func (g *Guard) unread() *proxy.Error {
 	return proxy.Errf(proxy.Unreachable, "it cannot be read what is approved of the server %q, and nothing else is served; the log says why", g.opt.Server)
 }
 
+// Load reads what is approved from the store, if that was not done, so that no request has to wait for it.
+func (g *Guard) Load(ctx context.Context) {
+	if g != nil {
+		g.known(ctx)
+	}
+}
+
 // known returns what the server has listed to Dragoman, and what is approved of it, which is read once if the store was not read; nil: nothing is
 // known.
 func (g *Guard) known(ctx context.Context) (*catalogue.Server, *approved) {
@@ -96,6 +104,9 @@ func (g *Guard) known(ctx context.Context) (*catalogue.Server, *approved) {
 	}
 	a := g.opt.Keeper.of(s.ID)
 	a.once.Do(func() {
+		if a.wasRead() {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 		defer cancel()
 		a.changing.Lock()
@@ -117,9 +128,12 @@ func (g *Guard) Refuse(ex *proxy.Exchange) error {
 	if err == nil {
 		return nil // without a typed nil
 	}
-	ex.RefusedBy = "definitions"
+	ex.RefusedBy = refuses
 	return err
 }
+
+// refuses is the name of the policy in the audit trail.
+const refuses = "definitions"
 
 // about returns where a request has the name of what it uses, and of which kind that is; false: it uses nothing that is pinned.
 func about(m *wire.Message) (at wire.Span, kind catalogue.Kind, pinned bool) {

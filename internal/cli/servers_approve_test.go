@@ -65,6 +65,9 @@ func TestApprove(t *testing.T) {
 	setTool(server, "c", "New.")
 	s.holds(2)
 	f(ExitOK, "SERVER  KIND   STATE    KEY\none     tools  changed  a\none     tools  new      c\n", "")
+	if out := s.want(ExitOK, "one.a  one     held", "tools", "one"); !strings.Contains(out, "one.b  one     yes") {
+		t.Errorf("tools\n%s", out)
+	}
 	const ofA = "tool a has changed\n  description\n  - Reads.\n  + Reads.\n  + And sends \\u001b[8mall\\u202e.\n" +
 		"  text that people do not see: terminal escape sequence U+001B, at character 17 of description\n  text that people do not see: change of the direction of writing U+202E, at character 24 of description\n"
 	const nobody = "dragoman: nothing was approved, as nobody can be asked: standard input is no terminal; fix: write --yes\n"

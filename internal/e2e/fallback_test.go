@@ -11,14 +11,14 @@ import (
 )
 
 // fallbacks is a server that can be killed and another that takes over.
-func fallbacks(t *testing.T, kind string) (m *restartable, other *upstream, r *rig) {
+func fallbacks(t *testing.T, kind string, more ...string) (m *restartable, other *upstream, r *rig) {
 	t.Helper()
 	m, other = newRestartable(t, kind), newUpstream(t, "modern")
 	other.on("tools/list", func(c *call) {
 		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"ok","inputSchema":{"type":"object"}}]}`)
 	})
 	other.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[],"by":"other"}`) })
-	return m, other, startRig(t, m.toml("fallback = \"other\"")+strings.Replace(other.toml(""), "default", "other", 1), true)
+	return m, other, startRig(t, m.toml("fallback = \"other\"\n"+strings.Join(more, "\n"))+strings.Replace(other.toml(""), "default", "other", 1), true)
 }
 
 // on returns the path of a server.
@@ -64,6 +64,34 @@ func TestFallback(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The fallback serves also for a server whose definitions need approval, and what is approved is served when that is back.
+func TestFallbackOfApprovedDefinitions(t *testing.T) {
+	for _, server := range []string{"modern", "legacy"} {
+		t.Run(server, func(t *testing.T) {
+			m, other, r := fallbacks(t, server, `definitions = "approve"`)
+			ask := on("default", clientKinds["modern"])
+			if _, body := ask(r, "ok"); !strings.Contains(body, "content") || len(other.all("tools/call")) != 0 {
+				t.Fatal(body)
+			}
+			m.kill()
+			testkit.Eventually(t, "the fallback serves", func() bool {
+				_, body := ask(r, "ok")
+				return strings.Contains(body, "content") && len(other.all("tools/call")) > 0
+			})
+			if _, body := ask(r, "none"); !strings.Contains(body, "Tool not found") {
+				t.Error(body)
+			}
+			m.restart()
+			r.becomes(health.Connected)
+			other.forget()
+			testkit.Eventually(t, "the server serves again", func() bool {
+				_, body := ask(r, "ok")
+				return strings.Contains(body, "content") && len(other.all("tools/call")) == 0
+			})
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
+	"dragoman/adapters/definitions"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/merge/names"
@@ -52,7 +53,7 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 		s.HealthURL = value.RedactURL(cfg.Upstream(t.Name()).Health.CheckURL)
 		if of := catalogued(targets, t.Name()); of != nil {
 			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)
-			fill(&s, of, public[t.Name()], tools)
+			fill(&s, of, public[t.Name()], tools, t.Definitions())
 		}
 		all = append(all, s)
 	}
@@ -142,7 +143,7 @@ func catalogued(targets *target.Set, name string) *catalogue.Server {
 }
 
 // fill adds the tools of a server. public has their names for clients.
-func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool) {
+func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool, guard *definitions.Guard) {
 	l := of.Lists[catalogue.Tools]
 	if l == nil {
 		return
@@ -159,7 +160,8 @@ func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, 
 		}
 		_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
 		s.Tools = append(s.Tools, aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public[item.Key], Original: item.Key, Server: of.Name, Description: definition.Description,
-			InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public[item.Key] != ""})
+			InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public[item.Key] != "",
+			Held: guard.Holds(catalogue.Tools, item.Key)})
 	}
 }
 

@@ -139,7 +139,12 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 		}
 	}
 	t.Catalogue = b.catalogue
-	t.ReadLists, t.Reread = func() { refreshing.SetServers(servers) }, refreshing.Reread
+	t.ReadLists, t.Reread = func() {
+		refreshing.SetServers(servers)
+		for _, one := range t.All {
+			one.guard.Load(context.Background())
+		}
+	}, refreshing.Reread
 	return nil
 }
 

@@ -162,8 +162,11 @@ func Tools(w io.Writer, all []aggregator.Tool, colourful bool) error {
 		for i := range all {
 			tool := &all[i]
 			enabled, colour := "yes", usual
-			if !tool.Enabled {
+			switch {
+			case !tool.Enabled:
 				enabled, colour = "no", yellow
+			case tool.Held:
+				enabled, colour = "held", yellow
 			}
 			first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), wire.Shown(first))
