@@ -108,7 +108,7 @@ type Options struct {
 	Disconnect func(ctx context.Context, id string, force bool) error
 	// Refresh begins to read the lists of a server again, by its name.
 	Refresh func(name string)
-	// Did is told of each request that is answered, for the audit trail.
+	// Did is told of each request for a change that its caller may ask for, when it is over, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
 
@@ -124,9 +124,11 @@ type Update struct {
 
 // Action is a request to the API, for the audit trail.
 type Action struct {
-	Name   string // register, update, remove, connect, disconnect; empty: it changes nothing
-	Server string // its name, or id
+	Name   string // such as register; empty: it changes nothing
+	Server string // its name, or id; empty: none could be read
 	Status int
+	Why    string // it was not done; empty: it was
+	Began  time.Time
 }
 
 // Problem is an answer to a request that was wrong.
@@ -183,6 +185,8 @@ func Register(s httpserver.Registrar, opt Options) {
 func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (int, any, error)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
+		did := Action{Name: action, Began: time.Now()}
+		ctx.SetUserValue(actionValue, action)
 		if !a.opt.Open() {
 			Refuse(ctx, proxy.Errf(proxy.PathUnknown, "servers cannot be registered: the configuration has no aggregator.keys"))
 			return
@@ -195,12 +199,23 @@ func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (in
 		status, body, err := serve(ctx)
 		if err != nil {
 			status, body = problem(err)
+			did.Why = err.Error()
 		}
 		if action != "" {
-			a.opt.Did(ctx, Action{action, idOf(ctx), status})
+			did.Server, did.Status = idOf(ctx), status
+			a.opt.Did(ctx, did)
 		}
 		answer(ctx, status, body)
 	}
+}
+
+// actionValue is the key of a request's action among its user values.
+const actionValue = "action"
+
+// ActionOf returns the action of a request to the API that got as far as its path, and the server that it names.
+func ActionOf(ctx *fasthttp.RequestCtx) Action {
+	name, _ := ctx.UserValue(actionValue).(string)
+	return Action{Name: name, Server: idOf(ctx)}
 }
 
 // description is the OpenAPI document of the API.

@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/modern"
 	"dragoman/adapters/sse"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
@@ -142,6 +143,7 @@ func (g *Generation) recordRefusal(ctx *fasthttp.RequestCtx) {
 	if len(httpserver.FieldsOf(ctx).Raw()) > 0 {
 		r.Verb, r.Path = ctx.Method(), ctx.Path()
 	}
+	r.Action, r.Server, r.Role = registry.Asked(ctx)
 	g.telemetry.refused.Record(r, err)
 }
 

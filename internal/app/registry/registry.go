@@ -22,6 +22,7 @@ import (
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
 )
 
 // Options configure a Registry. Its functions return what holds now.
@@ -29,6 +30,8 @@ type Options struct {
 	Log     zerolog.Logger
 	Config  func() *config.Config
 	Targets func() *target.Set
+	// Audit returns the audit trail; nil: there is none.
+	Audit func() *telemetry.AuditLog
 }
 
 // Registry holds the registered servers. It is safe for concurrent use.

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
-	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/httpd/httpserver"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/merge/names"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
@@ -24,11 +22,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.opt.Targets().Reread(name) },
-		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
-			who := mcphttp.CallerOf(ctx)
-			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
-		}})
+		Refresh: func(name string) { r.opt.Targets().Reread(name) }, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
