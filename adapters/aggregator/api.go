@@ -70,12 +70,12 @@ type Tool struct {
 
 // Registration is a server that is to be registered (seed 004, BR-001).
 type Registration struct {
-	Name        string          `json:"name"`
+	Name        string          `json:"name,omitempty"`
 	Description string          `json:"description"`
 	Transport   string          `json:"transport_type"`
 	Connection  json.RawMessage `json:"connection_config"`
 	HealthURL   string          `json:"health_check_url"`
-	AutoConnect bool            `json:"auto_connect"`
+	AutoConnect bool            `json:"auto_connect,omitempty"`
 }
 
 // State is the state of all servers (seed 004, GET /api/v1/aggregator/state).
@@ -108,6 +108,8 @@ type Options struct {
 	Disconnect func(ctx context.Context, id string, force bool) error
 	// Refresh begins to read the lists of a server again, by its name.
 	Refresh func(name string)
+	// Test connects to a server that is not registered, once, until ctx is done, and leaves nothing of it behind.
+	Test func(ctx context.Context, r *Registration) (Tested, error)
 	// Did is told of each request for a change that its caller may ask for, when it is over, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
@@ -162,11 +164,14 @@ func Wrong(text string, where ...string) *Problem {
 }
 
 // api serves requests.
-type api struct{ opt Options }
+type api struct {
+	opt   Options
+	tests chan struct{} // has an element for each test that runs
+}
 
 // Register adds the API to a server.
 func Register(s httpserver.Registrar, opt Options) {
-	a := &api{opt}
+	a := &api{opt: opt, tests: make(chan struct{}, maxTests)}
 	for _, route := range []struct {
 		method, path, action, scope string
 		serve                       func(ctx *fasthttp.RequestCtx) (status int, body any, err error)
@@ -176,6 +181,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"POST", "/servers/{id}/connect", "connect", Operate, a.connect}, {"POST", "/servers/{id}/disconnect", "disconnect", Operate, a.disconnect},
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
+		{"POST", "/test", "test", Operate, a.test},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
 	}

@@ -56,7 +56,7 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
 	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: func() *target.Set { return a.Current.Load().Targets },
-		Audit: func() *telemetry.AuditLog { return a.Current.Load().telemetry.audit }})
+		Audit: func() *telemetry.AuditLog { return a.Current.Load().telemetry.audit }, Test: a.testServer})
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
 		a.logDropped = out.Out.Dropped

@@ -66,7 +66,7 @@ func newServers(p *program) *cobra.Command {
 	parent(c)
 	s := &serversFlags{p: p, admin: addAdminFlags(c.PersistentFlags(), serversTime, mostServersTime)}
 	c.PersistentFlags().StringVar(&s.key, "key", "", "key of the API, `KEY|env:NAME|file:/path`; default: $"+config.KeyVariable)
-	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh())
+	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh(), s.test())
 	return c
 }
 
@@ -239,4 +239,63 @@ at /mcp, its server, whether clients see it, and the first line of its descripti
 		})
 	}
 	return c
+}
+
+func (s *serversFlags) test() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "test URL [flags] | [flags] -- COMMAND [ARG...]",
+		Short: "Connect to a server without registering it",
+		Long: `Have the running dragoman connect to a server once, and print what it says: what it is,
+what it speaks, how much it offers, and text that models read and people do not see.
+Nothing is registered, and nothing stays. The server must be one that could be added.
+
+The exit code is 0 if the server can be used, 1 if it is refused or cannot, 2 for wrong usage.`,
+		Example: `  dragoman servers test https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
+  dragoman servers test -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv`,
+	}
+	var g given
+	g.connection(c)
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	c.ValidArgsFunction = cobra.NoFileCompletions
+	c.RunE = func(c *cobra.Command, args []string) error {
+		of, err := g.tested(c, args)
+		if err != nil {
+			return err
+		}
+		r, err := of.Registration("", false)
+		if err != nil {
+			return err
+		}
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			got, err := api.Test(ctx, r)
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				err = servers.JSON(s.p.std.Out, got.Raw)
+				if err == nil && !got.Is.OK {
+					err = errors.New(wire.ShownText(got.Is.Error))
+				}
+				return err
+			}
+			return servers.Tested(s.p.std.Out, &got.Is)
+		})
+	}
+	return c
+}
+
+// tested returns what was given to test: URL, or -- COMMAND.
+func (g *given) tested(c *cobra.Command, args []string) (*servers.Given, error) {
+	var command []string
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		args, command = args[:at], args[at:]
+	}
+	if len(args) > 1 {
+		return nil, usagef("unexpected argument %q; fix: write `%s URL` or `%s -- COMMAND`", value.Shorten(args[1]), c.CommandPath(), c.CommandPath())
+	}
+	of, err := g.read(c, command)
+	if err == nil && len(args) == 1 {
+		of.URL = &args[0]
+	}
+	return of, err
 }

@@ -28,12 +28,17 @@ type given struct {
 }
 
 func (g *given) flags(c *cobra.Command) {
+	c.Flags().StringVar(&g.url, "url", "", "`URL` of the server")
+	c.Flags().StringVar(&g.description, "description", "", "`TEXT` for people")
+	g.connection(c)
+}
+
+// connection adds the flags that say how a server is reached, but for its URL.
+func (g *given) connection(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&g.url, "url", "", "`URL` of the server")
 	f.BoolVar(&g.sse, "sse", false, "the server speaks HTTP+SSE (2024-11-05) at that URL")
 	f.StringArrayVar(&g.headers, "header", nil, "header of each request, `'NAME: VALUE'`, or @FILE with such lines; repeatable")
 	f.StringArrayVar(&g.env, "env", nil, "variable of the command, `NAME=VALUE`; repeatable")
-	f.StringVar(&g.description, "description", "", "`TEXT` for people")
 	f.StringVar(&g.healthURL, "health-url", "", "`URL` that answers 200 while the server is well")
 }
 

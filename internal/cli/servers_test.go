@@ -212,6 +212,30 @@ func TestServersPages(t *testing.T) {
 	}
 }
 
+// A connection is tested, and nothing is registered.
+func TestServersTest(t *testing.T) {
+	s := serveAggregator(t, "")
+	url := toolsServer(t, "a", "b")
+	out := s.want(ExitOK, "server       sdk 1\n", "test", url)
+	if !regexp.MustCompile(`(?s)^server .*speaks       .*revision     20\d\d-\d\d-\d\d\noffers       2 tools, 0 prompts, 0 resources\ntook         \d+ ms\nhidden text  tool a: description has .*U\+001B`).MatchString(out) {
+		t.Errorf("printed\n%q", out)
+	}
+	s.want(ExitOK, `"tool_count": 2`, "test", url, "--json")
+	s.want(ExitFailed, "dragoman: servers: ", "test", "http://127.0.0.1:1/mcp")
+	s.want(ExitFailed, `"ok": false`, "test", "http://127.0.0.1:1/mcp", "--json")
+	s.want(ExitFailed, "COMMAND: \"bash\" may not be registered", "test", "--", "bash")
+	s.want(ExitFailed, "--header A: refers to env:HOME", "test", url, "--header", "A: env:HOME")
+	s.want(ExitUsage, "a URL or a COMMAND is missing", "test")
+	s.want(ExitUsage, `unexpected argument "x"`, "test", url, "x")
+	s.want(ExitUsage, "both --url and a COMMAND are given", "test", url, "--", "npx")
+	s.want(ExitUsage, "--env only concerns", "test", url, "--env", "A=env:AGG_A")
+	if out := s.want(ExitOK, "", "list", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("there are %s", out)
+	}
+	s.environ[1] = "DRAGOMAN_AGGREGATOR_KEY=" + viewerKey
+	s.want(ExitFailed, "this needs the role operator", "test", url)
+}
+
 // Where the key comes from, and what is said without a good one.
 func TestServersKey(t *testing.T) {
 	s := serveAggregator(t, "")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
 
@@ -69,6 +70,28 @@ func (c *Config) With(all []Registered) (_ *Config, left map[string]error) {
 		}
 	}
 	return &next, left
+}
+
+// Alone returns a configuration whose only server is a registered one, for a test of its connection. It has the limits and times of c, and what
+// c lets be registered. The error is as in [Config.With].
+func (c *Config) Alone(r Registered) (*Config, error) {
+	if c.base != nil {
+		c = c.base
+	}
+	bare := *c
+	bare.Upstreams, bare.Groups, bare.Dependencies, bare.Merge, bare.Attended = nil, nil, nil, never, true
+	r.ID = "test" // addresses of servers with an id are judged
+	next, left := bare.With([]Registered{r})
+	if err := left[r.Name]; err != nil {
+		return nil, err
+	}
+	next.base = nil
+	next.Aggregator.Keys, next.Aggregator.ViewerScope, next.Aggregator.OperatorScope = nil, "", ""
+	next.Audit.Enabled, next.Security.APIKeysEnabled, next.Security.Auth = false, false, AuthConfig{}
+	next.TLS, next.Tracing, next.PolicyHook, next.RateLimit = TLSConfig{ClientAuth: ClientAuthNone}, TracingConfig{}, PolicyHookConfig{}, RateLimitConfig{Mode: field.Off}
+	up := next.Upstreams[0]
+	up.Health.CheckInterval, up.Spares, up.Disconnected = 0, 0, false
+	return next, nil
 }
 
 // register adds a registered server.

@@ -185,6 +185,10 @@ func withPort(u *url.URL) string {
 // Authority returns the value of the Host field: the host, and the port if the URL has one.
 func (h *Host) Authority() string { return h.origin.Authority }
 
+// Quotes reports whether errors may quote what the server answers besides the protocol. Those of a server whose address came from outside the
+// configuration may not: it could be a service that only Dragoman reaches.
+func (h *Host) Quotes() bool { return h.opts.Refuse == nil }
+
 // Hides reports whether Hide can hide anything in texts for ctx.
 func (h *Host) Hides(ctx context.Context) bool {
 	return h.opts.Secrets != nil || h.opts.Credentials != nil || len(h.opts.Forward) > 0 && proxy.ForwardedFrom(ctx) != nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
@@ -32,6 +33,8 @@ type Options struct {
 	Targets func() *target.Set
 	// Audit returns the audit trail; nil: there is none.
 	Audit func() *telemetry.AuditLog
+	// Test connects the only server of a configuration, which [config.Config.Alone] returned, and leaves nothing behind.
+	Test func(ctx context.Context, cfg *config.Config) aggregator.Tested
 }
 
 // Registry holds the registered servers. It is safe for concurrent use.
@@ -215,6 +218,9 @@ func (r *Registry) Listens(listeners ...net.Listener) {
 	}
 	r.listening.Store(&all)
 }
+
+// ListensAs says that Dragoman listens where another Registry says it does.
+func (r *Registry) ListensAs(other *Registry) { r.listening.Store(other.listening.Load()) }
 
 // Refuse returns why a registered server may not be reached at an address; nil if it may.
 func (r *Registry) Refuse(to netip.AddrPort) error {

@@ -66,6 +66,15 @@ func (c *Client) Add(ctx context.Context, r *aggregator.Registration) (a Answer[
 	return decoded[aggregator.Server](resp.Body())
 }
 
+// Test connects to a server that is not registered.
+func (c *Client) Test(ctx context.Context, r *aggregator.Registration) (a Answer[aggregator.Tested], err error) {
+	resp, err := c.ask(ctx, "POST", "/test", r)
+	if err != nil {
+		return a, err
+	}
+	return decoded[aggregator.Tested](resp.Body())
+}
+
 // Edit changes a server.
 func (c *Client) Edit(ctx context.Context, name string, u *aggregator.Update) (Answer[aggregator.Server], error) {
 	return one(ctx, c, "PATCH", name, "", u)

@@ -43,9 +43,13 @@ type connectionConfig struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Registration returns the request to register a server. The error is a *Misuse.
+// Registration returns the request to register a server, or to test one that has no name. The error is a *Misuse.
 func (g *Given) Registration(name string, connect bool) (*aggregator.Registration, error) {
-	if g.URL == nil && len(g.Command) == 0 {
+	switch {
+	case g.URL != nil || len(g.Command) > 0:
+	case name == "":
+		return nil, misuse("a URL or a COMMAND is missing; fix: write `dragoman servers test URL` or `dragoman servers test -- COMMAND`")
+	default:
 		return nil, misuse("a --url or a COMMAND is missing; fix: write `dragoman servers add NAME --url URL` or `dragoman servers add NAME -- COMMAND`")
 	}
 	transport, connection, err := g.connect("", connectionConfig{})

@@ -3,6 +3,7 @@ package servers
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -116,6 +117,32 @@ func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
 			}
 		}
 	})
+}
+
+// Tested writes the result of a test, a line for each fact. The error says why a connection is of no use.
+func Tested(w io.Writer, t *aggregator.Tested) error {
+	var facts [][2]string
+	if t.Server != nil {
+		facts = append(facts, [2]string{"server", wire.Shown(t.Server.Name + " " + t.Server.Version)})
+	}
+	if t.Eras != "" {
+		facts = append(facts, [][2]string{{"speaks", wire.Shown(t.Eras)}, {"revision", wire.Shown(t.Revision)},
+			{"offers", fmt.Sprintf("%s, %d prompts, %d resources", Counted(t.Tools), t.Prompts, t.Resources)}}...)
+	}
+	facts = append(facts, [2]string{"took", fmt.Sprintf("%d ms", t.Took)})
+	for i := range t.Warnings {
+		f := &t.Warnings[i]
+		facts = append(facts, [2]string{"hidden text", wire.ShownText(fmt.Sprintf("%s %s: %s has %s", strings.TrimSuffix(f.List, "s"), f.Name, f.Place, f.What))})
+	}
+	err := aligned(w, func(out io.Writer) {
+		for _, fact := range facts {
+			fmt.Fprintf(out, "%s\t%s\n", fact[0], fact[1])
+		}
+	})
+	if err == nil && !t.OK {
+		err = errors.New(wire.ShownText(cmp.Or(t.Error, "the server cannot be used")))
+	}
+	return err
 }
 
 func instant(at *time.Time) string {
