@@ -110,6 +110,8 @@ type Options struct {
 	Refresh func(name string)
 	// Test connects to a server that is not registered, once, until ctx is done, and leaves nothing of it behind.
 	Test func(ctx context.Context, r *Registration) (Tested, error)
+	// Events tells of changes of servers.
+	Events *Events
 	// Did is told of each request for a change that its caller may ask for, when it is over, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
@@ -181,7 +183,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"POST", "/servers/{id}/connect", "connect", Operate, a.connect}, {"POST", "/servers/{id}/disconnect", "disconnect", Operate, a.disconnect},
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
-		{"POST", "/test", "test", Operate, a.test},
+		{"POST", "/test", "test", Operate, a.test}, {"GET", "/events", "", View, a.events},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
 	}
@@ -203,6 +205,9 @@ func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (in
 			return
 		}
 		status, body, err := serve(ctx)
+		if err == errStream { //nolint:errorlint // it is never wrapped
+			return
+		}
 		if err != nil {
 			status, body = problem(err)
 			did.Why = err.Error()

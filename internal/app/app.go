@@ -166,7 +166,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse, Touch: a.registry.Touch}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}
@@ -176,6 +176,9 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	g.pipeline = g.buildPipeline()
+	if before != nil {
+		set.OnActivation(func() { a.registry.Activated(before.Cfg, cfg) })
+	}
 	if before != nil && before.Cfg.Log.Level != cfg.Log.Level {
 		set.OnActivation(func() { a.level.Set(logging.Levels[cfg.Log.Level]) })
 	}

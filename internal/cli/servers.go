@@ -94,7 +94,10 @@ func (s *serversFlags) api() (*servers.Client, error) {
 	send := func(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error {
 		return sendAdmin(ctx, address, req, resp, maxServers)
 	}
-	return &servers.Client{Send: send, Key: value.NewSecret(key)}, nil
+	stream := func(ctx context.Context, req *fasthttp.Request, read func(*fasthttp.Response) error) error {
+		return streamAdmin(ctx, address, req, read)
+	}
+	return &servers.Client{Send: send, Stream: stream, Key: value.NewSecret(key)}, nil
 }
 
 // run makes requests to the API, within --timeout.
@@ -163,11 +166,15 @@ func (s *serversFlags) list() *cobra.Command {
 		Use:   "list [flags]",
 		Short: "Print all servers",
 		Long: `Print a line for each server, those of the configuration file too: its name, its
-state, the number of its tools, its transport, who has named it, and if it is down why.`,
-		Example: "  dragoman servers list\n  dragoman servers list --status ERROR\n  dragoman servers list --json",
+state, the number of its tools, its transport, who has named it, and if it is down why.
+
+With --watch the table is drawn again when something changes, until it is interrupted.
+If standard output is no terminal, each change is a line; with --json it is JSON.`,
+		Example: "  dragoman servers list\n  dragoman servers list --status ERROR\n  dragoman servers list --json\n  dragoman servers list --watch",
 	}
 	status := c.Flags().String("status", "", "only those of this `STATUS`: "+strings.Join(aggregator.Statuses, ", "))
 	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	watch := c.Flags().BoolP("watch", "w", false, "go on, and show each change")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(aggregator.Statuses, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		wanted := strings.ToUpper(*status)
@@ -176,6 +183,9 @@ state, the number of its tools, its transport, who has named it, and if it is do
 			return usagef("unexpected argument %q; fix: write `%s`, or `dragoman servers show NAME`", value.Shorten(args[0]), c.CommandPath())
 		case wanted != "" && !slices.Contains(aggregator.Statuses, wanted):
 			return usagef("%s", value.WithFix(fmt.Sprintf("--status: %q is not known", value.Shorten(*status)), "write "+value.OneOf(aggregator.Statuses)))
+		}
+		if *watch {
+			return s.watch(c, &servers.Watcher{Out: s.p.std.Out, JSON: *asJSON, Redraw: logging.Terminal(s.p.std.Out), Colourful: s.colourful(), Status: wanted})
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
 			all, err := api.List(ctx, wanted)
@@ -189,6 +199,18 @@ state, the number of its tools, its transport, who has named it, and if it is do
 		})
 	}
 	return c
+}
+
+// watch shows changes of servers until it is interrupted.
+func (s *serversFlags) watch(c *cobra.Command, w *servers.Watcher) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	if err := api.Watch(c.Context(), w.Told); err != nil {
+		return failed(fmt.Errorf("servers: %w", err))
+	}
+	return nil
 }
 
 func (s *serversFlags) show() *cobra.Command {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -74,4 +76,38 @@ func TestServersOnTerminal(t *testing.T) {
 		}
 	}
 	s.want(ExitFailed, "Server not found: one", "show", "one")
+}
+
+// On a terminal --watch draws the table again with each change.
+func TestServersWatchOnTerminal(t *testing.T) {
+	s := serveAggregator(t, "")
+	s.register("one", toolsServer(t, "a"), false)
+	person, tty := terminal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Execute(ctx, []string{"servers", "list", "--watch"}, append(s.environ, "NO_COLOR=1"), app.Streams{In: tty, Out: tty, Err: io.Discard}, Runners{})
+	}()
+	shown := bufio.NewReader(person)
+	table := func(want string) {
+		t.Helper()
+		for {
+			head, err := shown.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, _ := shown.ReadString('\n'); !strings.HasPrefix(head, "\x1b[H\x1b[2JNAME  STATUS") {
+				t.Fatalf("drawn %q %q", head, row)
+			} else if strings.HasPrefix(row, want) {
+				return
+			}
+		}
+	}
+	table("one   DISCONNECTED  0      HTTP")
+	s.want(ExitOK, "one is connected", "connect", "one")
+	table("one   CONNECTED  1      HTTP")
+	cancel()
+	if code := testkit.Receive(t, "its end", ended); code != ExitOK {
+		t.Errorf("code %d", code)
+	}
 }

@@ -212,6 +212,39 @@ func TestServersPages(t *testing.T) {
 	}
 }
 
+// With --watch each change is shown until the command is interrupted: a line, or one of JSON.
+func TestServersWatch(t *testing.T) {
+	s := serveAggregator(t, "")
+	s.register("old", "http://127.0.0.1:9/mcp", false)
+	watch := func(want string, args ...string) (out *testkit.LockedBuffer, stop func()) {
+		out = &testkit.LockedBuffer{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int, 1)
+		go func() {
+			ended <- Execute(ctx, append([]string{"servers", "list", "--watch"}, args...), s.environ, app.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard}, Runners{})
+		}()
+		testkit.Eventually(t, "it follows", func() bool { return strings.Contains(out.String(), "old") })
+		return out, func() {
+			t.Helper()
+			testkit.Eventually(t, "it shows "+want, func() bool { return regexp.MustCompile(want).MatchString(out.String()) })
+			cancel()
+			if code := testkit.Receive(t, "its end", ended); code != ExitOK || strings.Contains(out.String(), "drg_") {
+				t.Errorf("%q: code %d\n%s", args, code, out.String())
+			}
+		}
+	}
+	shown, lines := watch(`(?m)^old snapshot DISCONNECTED, no tools\n(.*\n)*one registered DISCONNECTED, no tools\n(.*\n)*one tools CONNECTED, 2 tools$`)
+	_, asJSON := watch(`(?m)^\{"event":"snapshot","server":\{.*"name":"old".*\}\}\n(\{"event".*\}\}\n)*\{"event":"removed","server":\{.*"name":"old"`, "--json")
+	s.register("one", toolsServer(t, "a", "b"), false)
+	testkit.Eventually(t, "it shows the registration", func() bool { return strings.Contains(shown.String(), "one registered") })
+	s.want(ExitOK, "one is connected", "connect", "one")
+	s.want(ExitOK, "old is removed", "remove", "old", "--yes")
+	lines()
+	asJSON()
+	s.environ[1] = "DRAGOMAN_AGGREGATOR_KEY=drg_wrong"
+	s.want(ExitFailed, "fix: give another key", "list", "--watch")
+}
+
 // A connection is tested, and nothing is registered.
 func TestServersTest(t *testing.T) {
 	s := serveAggregator(t, "")

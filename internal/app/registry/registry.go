@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type Options struct {
 type Registry struct {
 	opt     Options
 	changes chan Change
+	events  *aggregator.Events
 
 	changing sync.Mutex // held during a change
 	store    catalogue.Registry
@@ -63,7 +65,28 @@ type Change struct {
 func New(opt Options) *Registry {
 	r := &Registry{opt: opt, changes: make(chan Change)}
 	r.listening.Store(new([]netip.AddrPort))
+	r.events = aggregator.NewEvents(func() []aggregator.Server { return r.servers(false) }, r.offers)
 	return r
+}
+
+// offers returns a channel that is closed when what servers offer changes after the call; nil if nobody tells.
+func (r *Registry) offers() <-chan struct{} {
+	c := r.opt.Targets().Catalogue
+	if c == nil {
+		return nil
+	}
+	return c.Changed(c.Snapshot().Version)
+}
+
+// Touch says that the state of a server may have changed.
+func (r *Registry) Touch() { r.events.Touch() }
+
+// Activated says that another configuration is in force than before.
+func (r *Registry) Activated(before, now *config.Config) {
+	if !reflect.DeepEqual(before.Aggregator, now.Aggregator) {
+		r.events.EndAll("who may read has changed")
+	}
+	r.events.Touch()
 }
 
 // Changes has each change, for the goroutine that makes generations.
@@ -83,8 +106,9 @@ func (r *Registry) Open(cfg *config.Config) {
 	r.store = store
 }
 
-// Close closes the store.
+// Close closes the store, after the listeners.
 func (r *Registry) Close() {
+	r.events.Close()
 	if c, ok := r.store.(io.Closer); ok {
 		_ = c.Close() // each change was stored before it was answered
 	}

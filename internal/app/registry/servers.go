@@ -22,7 +22,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.opt.Targets().Reread(name) }, Test: r.test, Did: r.did})
+		Refresh: func(name string) { r.opt.Targets().Reread(name) }, Test: r.test, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.

@@ -214,6 +214,8 @@ type Builder struct {
 	Rehearsal bool
 	// Refuse judges the addresses of registered servers, see httpclient.HostOptions.
 	Refuse func(to netip.AddrPort) error
+	// Touch is called when the state of a server may have changed. It must not wait, nor call back.
+	Touch func()
 
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none

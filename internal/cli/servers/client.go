@@ -20,6 +20,8 @@ import (
 type Client struct {
 	// Send sends a request, whose URI is a path, and reads the answer.
 	Send func(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error
+	// Stream sends a request, and has read read the answer while it comes.
+	Stream func(ctx context.Context, req *fasthttp.Request, read func(resp *fasthttp.Response) error) error
 	// Key is the caller's. It goes into requests only.
 	Key value.Secret
 }
@@ -211,9 +213,7 @@ func decoded[T any](raw []byte) (a Answer[T], err error) {
 func (c *Client) ask(ctx context.Context, method, path string, body any) (*fasthttp.Response, error) {
 	var req fasthttp.Request
 	var resp fasthttp.Response
-	req.Header.SetMethod(method)
-	req.SetRequestURI(aggregator.Path + path)
-	req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
+	c.prepare(&req, method, path)
 	if body != nil {
 		raw, err := json.MarshalWithOption(body, json.DisableHTMLEscape())
 		if err != nil {
@@ -229,4 +229,11 @@ func (c *Client) ask(ctx context.Context, method, path string, body any) (*fasth
 		return nil, refusal(resp.StatusCode(), resp.Body())
 	}
 	return &resp, nil
+}
+
+// prepare fills in a request without a body.
+func (c *Client) prepare(req *fasthttp.Request, method, path string) {
+	req.Header.SetMethod(method)
+	req.SetRequestURI(aggregator.Path + path)
+	req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
 }
