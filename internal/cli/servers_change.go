@@ -96,6 +96,10 @@ func nameAndCommand(c *cobra.Command, args []string) (name string, command []str
 // waitTime is how long a command waits for a server to be connected.
 const waitTime = 10 * time.Second
 
+func yesFlag(c *cobra.Command) *bool {
+	return c.Flags().BoolP("yes", "y", false, "do not ask")
+}
+
 func waitFlag(c *cobra.Command) *time.Duration {
 	return c.Flags().Duration("wait", waitTime, "how long to wait until the server is connected, `DURATION`; 0s: not at all")
 }
@@ -139,8 +143,9 @@ NAME.TOOL at once. The server is kept over restarts.
 
 Headers and variables may be, or contain, references to secrets that the running
 dragoman resolves: env:NAME, file:/path or ${NAME}, as its aggregator.secrets allows.
-A COMMAND must be one of its aggregator.commands, an address outside of the public
-networks in its aggregator.networks.
+A COMMAND must be one of its aggregator.commands, and the packages that it fetches must
+have fixed versions. What it starts is shown, and asked about on a terminal. An address
+outside of the public networks must be in its aggregator.networks.
 
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
 is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
@@ -152,6 +157,7 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 	g.flags(c)
 	idle := c.Flags().Bool("no-connect", false, "register it only, for a later connect")
 	wait := waitFlag(c)
+	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -165,6 +171,9 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 		}
 		r, err := of.Registration(name, !*idle)
 		if err != nil {
+			return err
+		}
+		if err := s.confirm(c.Context(), of, *yes); err != nil {
 			return err
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -202,6 +211,7 @@ in time; 1 if the change is refused or the server not connected, 2 for wrong usa
 	c.Flags().StringArrayVar(&g.disable, "disable", nil, "`TOOL` that clients shall not see; a * at its end stands for any ending; repeatable")
 	c.Flags().StringArrayVar(&g.enable, "enable", nil, "`TOOL` that is disabled no longer; repeatable")
 	wait := waitFlag(c)
+	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = s.complete(changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -215,6 +225,9 @@ in time; 1 if the change is refused or the server not connected, 2 for wrong usa
 		}
 		if of.Nothing() {
 			return usagef("nothing is to be changed; fix: write a flag, `%s --help` lists them", c.CommandPath())
+		}
+		if err := s.confirm(c.Context(), of, *yes); err != nil {
+			return err
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
 			before, after, err := edited(ctx, api, name, of)
@@ -262,10 +275,10 @@ func (s *serversFlags) remove() *cobra.Command {
 with its tools. It asks first, on a terminal.`,
 		Example: "  dragoman servers remove github\n  dragoman servers remove github --yes",
 	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	yes := yesFlag(c)
 	s.named(c, changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if in, ok := s.p.std.In.(io.Writer); !*yes && (!ok || !logging.Terminal(in)) {
+		if !*yes && !s.attended() {
 			return usagef("nobody can be asked whether %s is to be removed: standard input is no terminal; fix: write --yes", value.Shorten(args[0]))
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -274,7 +287,7 @@ with its tools. It asks first, on a terminal.`,
 				return err
 			}
 			if !*yes {
-				if err := s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount))); err != nil {
+				if err := s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount)), "removed"); err != nil {
 					return err
 				}
 			}
@@ -287,8 +300,26 @@ with its tools. It asks first, on a terminal.`,
 	return c
 }
 
-// ask asks a question on the terminal, and fails unless the answer is yes.
-func (s *serversFlags) ask(ctx context.Context, question string) error {
+// attended reports whether somebody can be asked.
+func (s *serversFlags) attended() bool {
+	in, ok := s.p.std.In.(io.Writer)
+	return ok && logging.Terminal(in)
+}
+
+// confirm shows what a COMMAND starts, and asks on a terminal whether it may.
+func (s *serversFlags) confirm(ctx context.Context, of *servers.Given, yes bool) error {
+	lines := of.Starts()
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(s.p.std.Err, line)
+	}
+	if yes || len(lines) == 0 || !s.attended() {
+		return nil
+	}
+	return failed(s.ask(ctx, "Start it on the machine of dragoman? [y/N] ", "sent"))
+}
+
+// ask asks a question on the terminal, and fails unless the answer is yes: nothing was done then.
+func (s *serversFlags) ask(ctx context.Context, question, done string) error {
 	_, _ = fmt.Fprint(s.p.std.Err, question)
 	line := make(chan string, 1)
 	go func() { // ends with the answer, or with the process: a terminal cannot be read with a deadline
@@ -303,7 +334,7 @@ func (s *serversFlags) ask(ctx context.Context, question string) error {
 	case <-ctx.Done():
 		_, _ = fmt.Fprintln(s.p.std.Err)
 	}
-	return errors.New("nothing was removed")
+	return errors.New("nothing was " + done)
 }
 
 func (s *serversFlags) connect() *cobra.Command {

@@ -44,7 +44,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 
 // On a terminal a removal is asked about, and tables have colours unless NO_COLOR is set.
 func TestServersOnTerminal(t *testing.T) {
-	s := serveAggregator(t, "")
+	s := serveAggregator(t, "commands = [\"npx\"]\n")
 	s.register("one", toolsServer(t, "a"), true)
 	s.becomes("one", "CONNECTED", 1)
 	person, tty := terminal(t)
@@ -76,6 +76,21 @@ func TestServersOnTerminal(t *testing.T) {
 		}
 	}
 	s.want(ExitFailed, "Server not found: one", "show", "one")
+	for _, test := range []struct {
+		answer string
+		code   int
+	}{{"n\n", ExitFailed}, {"y\n", ExitOK}} {
+		if _, err := person.WriteString(test.answer); err != nil {
+			t.Fatal(err)
+		}
+		code, errs := run(nil, "add", "two", "--no-connect", "--", "npx", "-y", "server@1.2.3")
+		if code != test.code || !strings.HasPrefix(errs, "starts   npx -y server@1.2.3\npackage  server, version 1.2.3\nStart it on the machine of dragoman? [y/N] ") || code != ExitOK && !strings.Contains(errs, "nothing was sent") {
+			t.Errorf("%q: %d %q", test.answer, code, errs)
+		}
+	}
+	if code, errs := run(nil, "edit", "two", "--yes", "--", "npx", "server@1.2.4"); code != ExitOK || strings.Contains(errs, "[y/N]") {
+		t.Errorf("with --yes: %d %q", code, errs)
+	}
 }
 
 // On a terminal --watch draws the table again with each change.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/internal/config/command"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
@@ -238,12 +239,23 @@ func (c *connection) command(fields map[string]json.RawMessage) {
 		c.fail(connectionField+".command", fmt.Sprintf("%q may not be registered", value.Shorten(program)), "name the program in "+aggregatorTable+"commands of the configuration; none is allowed by default")
 	}
 	c.take(fields, "args", &args, "a list of texts")
+	c.judge(program, args)
 	list := value.Literal{Kind: value.ListLiteral, Items: []value.Literal{{Text: program}}}
 	for _, arg := range args {
 		list.Items = append(list.Items, value.Literal{Text: arg})
 	}
 	c.set(list, CommandKey)
 	c.named(fields, envKey)
+}
+
+// judge refuses a command that fetches packages without fixed versions, or that holds secrets.
+func (c *connection) judge(program string, args []string) {
+	if _, err := command.Packages(append([]string{program}, args...)); err != nil && !c.l.cfg.Aggregator.Unpinned {
+		c.l.failWith(err, connectionField+".args", value.Source{})
+	}
+	for _, s := range command.Secrets(args) {
+		c.fail(fmt.Sprintf("%s.args.%d", connectionField, s.At), "holds a secret, "+s.What+": everybody on the machine can see arguments", "put it into env as env:NAME, file:/path or ${NAME}, and let the program read the variable")
+	}
 }
 
 // named writes the headers or variables.

@@ -109,6 +109,7 @@ var layers = map[string]int{
 	"conformance/intermediary":         9,
 	"internal/testkit":                 0,
 	"internal/config/value":            2,
+	"internal/config/command":          3,
 	"internal/config/source":           3,
 	"internal/config/field":            3,
 	"internal/config":                  6,

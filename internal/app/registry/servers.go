@@ -14,6 +14,7 @@ import (
 	"dragoman/adapters/merge/names"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
+	"dragoman/internal/config/command"
 	"dragoman/internal/config/value"
 	"dragoman/policies/health"
 )
@@ -77,8 +78,8 @@ func describe(all []aggregator.Server, r *catalogue.Registration, left error) []
 	return all
 }
 
-// shown returns a connection without what may be secret: values of headers and variables that are no references, and what the query of an
-// address holds.
+// shown returns a connection without what may be secret: values of headers and variables that are no references, what the query of an
+// address holds, and arguments that have either.
 func shown(connection []byte) (c map[string]any) {
 	if json.Unmarshal(connection, &c) != nil {
 		return nil
@@ -91,6 +92,8 @@ func shown(connection []byte) (c map[string]any) {
 					of[name] = value.Hidden
 				}
 			}
+		case []any:
+			c[key] = command.Shown(arguments(c))
 		case string:
 			if key == "url" || key == "base_url" {
 				c[key] = value.RedactURL(of)

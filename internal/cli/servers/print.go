@@ -152,6 +152,17 @@ func instant(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// commandLine returns a command as a shell would take it.
+func commandLine(words []string) string {
+	words = slices.Clone(words)
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'") {
+			words[i] = value.Quote(word)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // connection returns the facts of a connection, in the words of the flags.
 func connection(fields map[string]any) (facts [][2]string) {
 	for _, key := range []string{"base_url", "url"} {
@@ -165,12 +176,7 @@ func connection(fields map[string]any) (facts [][2]string) {
 		for _, arg := range args {
 			words = append(words, fmt.Sprint(arg))
 		}
-		for i, word := range words {
-			if word == "" || strings.ContainsAny(word, " \t\n\"'") {
-				words[i] = value.Quote(word)
-			}
-		}
-		facts = append(facts, [2]string{"command", strings.Join(words, " ")})
+		facts = append(facts, [2]string{"command", commandLine(words)})
 	}
 	for _, kind := range []struct{ key, name, between string }{{"headers", "header", ": "}, {"env", "env", "="}} {
 		all, _ := fields[kind.key].(map[string]any)
