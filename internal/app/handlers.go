@@ -107,6 +107,7 @@ func (g *Generation) gates() []proxy.Gate {
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
 		telemetry.Correlate(g.telemetry.tracing != nil),
+		g.mark.Gate(),
 		access.TrustProxies(trusted, g.Cfg.PublicPrefix),
 		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: slices.Concat(origins, publicOrigin(c.Auth.JWT.Resource))}),
 		access.CORS(origins, forwardedHeaders(g.Cfg)...),

@@ -268,6 +268,7 @@ func (a *App) testServer(ctx context.Context, cfg *config.Config) (got aggregato
 	got.Warnings = []aggregator.TestWarning{}
 	apart := newApp(a.Log.Level(zerolog.ErrorLevel), nil)
 	apart.registry.ListensAs(a.registry)
+	apart.mark = a.mark
 	g, err := apart.open(cfg, cfg.Upstreams)
 	if err == nil {
 		defer g.Close()

@@ -214,6 +214,8 @@ type Builder struct {
 	Rehearsal bool
 	// Refuse judges the addresses of registered servers, see httpclient.HostOptions.
 	Refuse func(to netip.AddrPort) error
+	// Via is what requests to servers name Dragoman in their Via field.
+	Via string
 	// Touch is called when the state of a server may have changed. It must not wait, nor call back.
 	Touch func()
 
