@@ -63,7 +63,7 @@ func (c *Config) With(all []Registered) (_ *Config, left map[string]error) {
 			continue
 		}
 		before, sources := next.Upstreams, maps.Clone(next.sources)
-		l := &loader{cfg: &next, environ: c.Loaded.Environ}
+		l := &loader{cfg: &next, environ: c.Loaded.Environ, mostName: maxRegisteredName}
 		l.beginLayer()
 		if l.register(&r); len(l.errs) > 0 {
 			next.Upstreams, next.sources = before, sources
@@ -136,8 +136,8 @@ func (c *connection) rekey() {
 	}
 }
 
-// maxRegisteredName is the greatest length of a name in bytes.
-const maxRegisteredName = maxName
+// maxRegisteredName is the greatest length of a name in bytes (seed 004, BR-001).
+const maxRegisteredName = 255
 
 // Transports of registered servers (seed 004, BR-001).
 const (

@@ -564,6 +564,43 @@ func catalogueDir(t *testing.T, toml string) string {
 	return filepath.Dir(m[1])
 }
 
+// A server may have the longest name of BR-001: it is used as any other, and the names of its tools are shortened.
+func TestServerWithALongName(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
+	name := "n" + strings.Repeat("-a", 127)
+	if len(name) != 255 {
+		t.Fatal(len(name))
+	}
+	a.want(422, "POST", "/servers", registration(name+"a", toolsServer(t, "greet"), true), nil)
+	a.want(201, "POST", "/servers", registration(name, toolsServer(t, "greet", "bye"), true), nil)
+	a.want(201, "POST", "/servers", registration("two", toolsServer(t, "greet"), true), nil)
+	a.becomes("two", "CONNECTED")
+	if s := a.becomes(name, "CONNECTED"); s.Name != name {
+		t.Errorf("%+v", s)
+	}
+	var tools []aggregator.Tool
+	testkit.Eventually(t, "the tools are listed", func() bool {
+		a.want(200, "GET", "/servers/"+name+"/tools", "", &tools)
+		return len(tools) == 2
+	})
+	for _, tool := range tools {
+		if len(tool.Name) > 64 || tool.Server != name {
+			t.Errorf("%+v", tool)
+		}
+		if res := a.call("/mcp", tool.Name); !strings.Contains(res.body, "called "+tool.Original) {
+			t.Errorf("%s: %s", tool.Name, res.body)
+		}
+	}
+	if res := a.call("/servers/"+name+"/mcp", "greet"); !strings.Contains(res.body, "called greet") {
+		t.Errorf("alone: %s", res.body)
+	}
+	if metrics := a.send(a.admin+"/metrics", "", "GET", "", nil); metrics.status != 200 || !strings.Contains(metrics.body, `server="`+name+`"`) {
+		t.Errorf("metrics: %d", metrics.status)
+	}
+	a.want(200, "PATCH", "/servers/"+name, `{"disabled_tools":["bye"]}`, nil)
+	a.want(204, "DELETE", "/servers/"+name, "", nil)
+}
+
 // Lists come in parts, and say of tools what people do not see of them.
 func TestListsOfTools(t *testing.T) {
 	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
