@@ -177,6 +177,9 @@ func TestRegisteredServer(t *testing.T) {
 	a := startAggregator(t, file)
 	var s aggregator.Server
 	res := a.want(201, "POST", "/servers", registration("one", toolsServer(t, "greet", "api.v2"), false), &s)
+	if !strings.Contains(res.body, `"last_health_check":null`) || !strings.Contains(res.body, `"connected_at":null`) {
+		t.Errorf("what has not been yet is null: %s", res.body)
+	}
 	if s.Status != "DISCONNECTED" || s.Name != "one" || s.Registered == nil || s.ToolCount != 0 || s.Transport != "HTTP" || res.header.Get("Location") != aggregator.Path+"/servers/"+s.ID {
 		t.Errorf("registered %s, at %s", res.body, res.header.Get("Location"))
 	}
