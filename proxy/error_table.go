@@ -57,6 +57,7 @@ var (
 	BadCredentials    = Fault{"invalid_credentials", CodeInvalidRequest, 401, false, "client", BadArguments}
 	InsufficientScope = Fault{"insufficient_scope", CodeInvalidRequest, 403, false, "client", BadArguments}
 	PolicyDenied      = Fault{"policy_denied", CodeInternal, 0, false, "client", BadArguments}
+	LoopDetected      = Fault{"loop_detected", CodeInvalidRequest, 421, false, "client", BadArguments}
 	HeadTooLarge      = Fault{"request_head_too_large", CodeInvalidRequest, 431, false, "client", BadArguments}
 
 	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream", Unavailable}
@@ -93,7 +94,7 @@ func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
 		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
-		Unauthenticated, BadCredentials, InsufficientScope, PolicyDenied,
+		Unauthenticated, BadCredentials, InsufficientScope, PolicyDenied, LoopDetected,
 		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
 		UpstreamTimeout, NoToken, ResultInvalid, DefinitionHeld,
 		NoKeys, PolicyUnavailable, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}

@@ -77,14 +77,17 @@ func (ex *Exchange) Leave() { ex.Cancel(ErrCancelled) }
 // Deadline implements context.Context: an exchange has none of its own.
 func (ex *Exchange) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value implements context.Context. An exchange has only the forwarded fields of its caller (ForwardedFrom) and its outgoing trace
-// (TraceIn).
+// Value implements context.Context. An exchange has only the forwarded fields of its caller (ForwardedFrom), its outgoing trace
+// (TraceIn), and the intermediaries that it has passed (ViaIn).
 func (ex *Exchange) Value(key any) any {
 	if _, ok := key.(traceKey); ok {
 		return ex.outgoing.Load()
 	}
 	if _, ok := key.(forwardedKey); ok && ex.Caller.Forwarded != nil {
 		return ex.Caller.Forwarded
+	}
+	if _, ok := key.(viaKey); ok && ex.Arrival != nil && ex.Arrival.Via != "" {
+		return ex.Arrival.Via
 	}
 	return nil
 }

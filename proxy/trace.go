@@ -16,6 +16,7 @@ type Arrival struct {
 	// Trace has the fields traceparent, tracestate and baggage unchanged; nil: none, or there is no tracing.
 	Trace   *Trace
 	Address netip.Addr // of the client, as Head.Address
+	Via     string     // the intermediaries that the request has passed (RFC 9110 §7.6.3); empty: it names none
 	// Departures returns when the exchanges of all clients that have left before the call are cancelled, as far as the system tells; nil:
 	// it does not.
 	Departures func()
@@ -94,6 +95,16 @@ func TraceIn(ctx context.Context) *Trace {
 // WithTrace returns a context with an outgoing trace, for a request that serves no exchange alone.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
+}
+
+// viaKey is the context key of Arrival.Via.
+type viaKey struct{}
+
+// ViaIn returns the intermediaries that the client's request of a context has passed; empty: it names none, or the context belongs to no
+// client's request.
+func ViaIn(ctx context.Context) string {
+	via, _ := ctx.Value(viaKey{}).(string)
+	return via
 }
 
 // OutgoingTrace returns the trace context that is sent to the server; nil: that of the client, if any.

@@ -86,12 +86,12 @@ type Tool struct {
 
 // Registration is a server that is to be registered (seed 004, BR-001).
 type Registration struct {
-	Name        string          `json:"name"`
+	Name        string          `json:"name,omitempty"`
 	Description string          `json:"description"`
 	Transport   string          `json:"transport_type"`
 	Connection  json.RawMessage `json:"connection_config"`
 	HealthURL   string          `json:"health_check_url"`
-	AutoConnect bool            `json:"auto_connect"`
+	AutoConnect bool            `json:"auto_connect,omitempty"`
 }
 
 // State is the state of all servers (seed 004, GET /api/v1/aggregator/state).
@@ -126,7 +126,11 @@ type Options struct {
 	Refresh func(name string)
 	// Definitions shows and approves definitions that are held.
 	Definitions Definitions
-	// Did is told of each request that is answered, for the audit trail.
+	// Test connects to a server that is not registered, once, until ctx is done, and leaves nothing of it behind.
+	Test func(ctx context.Context, r *Registration) (Tested, error)
+	// Events tells of changes of servers.
+	Events *Events
+	// Did is told of each request for a change that its caller may ask for, when it is over, for the audit trail.
 	Did func(ctx *fasthttp.RequestCtx, a Action)
 }
 
@@ -142,9 +146,11 @@ type Update struct {
 
 // Action is a request to the API, for the audit trail.
 type Action struct {
-	Name   string // register, update, remove, connect, disconnect, refresh, approve; empty: it changes nothing
-	Server string // its name, or id
+	Name   string // such as register; empty: it changes nothing
+	Server string // its name, or id; empty: none could be read
 	Status int
+	Why    string // it was not done; empty: it was
+	Began  time.Time
 }
 
 // Problem is an answer to a request that was wrong.
@@ -178,11 +184,14 @@ func Wrong(text string, where ...string) *Problem {
 }
 
 // api serves requests.
-type api struct{ opt Options }
+type api struct {
+	opt   Options
+	tests chan struct{} // has an element for each test that runs
+}
 
 // Register adds the API to a server.
 func Register(s httpserver.Registrar, opt Options) {
-	a := &api{opt}
+	a := &api{opt: opt, tests: make(chan struct{}, maxTests)}
 	for _, route := range []struct {
 		method, path, action, scope string
 		serve                       func(ctx *fasthttp.RequestCtx) (status int, body any, err error)
@@ -193,6 +202,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
 		{"GET", "/servers/{id}/definitions", "", View, a.held}, {"POST", "/servers/{id}/approve", "approve", Operate, a.approve},
+		{"POST", "/test", "test", Operate, a.test}, {"GET", "/events", "", View, a.events},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
 	}
@@ -202,6 +212,8 @@ func Register(s httpserver.Registrar, opt Options) {
 func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (int, any, error)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
+		did := Action{Name: action, Began: time.Now()}
+		ctx.SetUserValue(actionValue, action)
 		if !a.opt.Open() {
 			Refuse(ctx, proxy.Errf(proxy.PathUnknown, "servers cannot be registered: the configuration has no aggregator.keys"))
 			return
@@ -212,14 +224,28 @@ func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (in
 			return
 		}
 		status, body, err := serve(ctx)
+		if err == errStream { //nolint:errorlint // it is never wrapped
+			return
+		}
 		if err != nil {
 			status, body = problem(err)
+			did.Why = err.Error()
 		}
 		if action != "" {
-			a.opt.Did(ctx, Action{action, idOf(ctx), status})
+			did.Server, did.Status = idOf(ctx), status
+			a.opt.Did(ctx, did)
 		}
 		answer(ctx, status, body)
 	}
+}
+
+// actionValue is the key of a request's action among its user values.
+const actionValue = "action"
+
+// ActionOf returns the action of a request to the API that got as far as its path, and the server that it names.
+func ActionOf(ctx *fasthttp.RequestCtx) Action {
+	name, _ := ctx.UserValue(actionValue).(string)
+	return Action{Name: name, Server: idOf(ctx)}
 }
 
 // description is the OpenAPI document of the API.

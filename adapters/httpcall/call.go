@@ -235,19 +235,25 @@ func (c *Call) json(until time.Time) error {
 	case c.status < 300 && serr == nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	body = c.hidden(body)
-	text := Printable(body)
+	page := isPage(body)
+	said := c.hidden(body)
+	text := Printable(said)
 	switch {
-	case isPage(body):
-		text = transport.ErrPage.Error() + titled(body)
+	case page:
+		text = transport.ErrPage.Error() + titled(said)
+	case !c.host.Quotes() && len(body) > 0:
+		text = "a body that is not shown, since the address was registered"
 	case text == "" && over:
 		text = fmt.Sprintf("a body of more than %d bytes", limit)
 	}
 	return &transport.StatusError{Status: c.status, Text: text, RetryAfter: c.retryAfter, Location: c.location}
 }
 
-// hidden returns a body without secrets, which are found before a part of one is cut off.
+// hidden returns a body without secrets, which are found before a part of one is cut off; nil of one that errors may not quote.
 func (c *Call) hidden(body []byte) []byte {
+	if !c.host.Quotes() {
+		return nil
+	}
 	if !c.host.Hides(c.ex) {
 		return body
 	}

@@ -38,6 +38,7 @@ type App struct {
 	logDropped  func() uint64                     // lines of the log that were dropped
 	rehearsal   bool                              // nothing is started
 	registry    *registry.Registry                // of servers that are registered at run time
+	mark        access.Mark                       // of the process, on requests to servers
 	noteRequest func()                            // called for each request; nil: not called
 	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
 	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
@@ -53,9 +54,10 @@ type App struct {
 func newApp(log zerolog.Logger, out *logging.Process) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	metrics := prometheus.NewRegistry()
-	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), router: proxy.NewRouter(proxy.NewTable(nil)),
+	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), mark: access.NewMark(), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
-	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: a.targets})
+	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: a.targets,
+		Audit: func() *telemetry.AuditLog { return a.Current.Load().telemetry.audit }, Test: a.testServer})
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
 		a.logDropped = out.Out.Dropped
@@ -173,7 +175,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse, Touch: a.registry.Touch, Via: a.mark.Via()}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}
@@ -183,6 +185,9 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	g.pipeline = g.buildPipeline()
+	if before != nil {
+		set.OnActivation(func() { a.registry.Activated(before.Cfg, cfg) })
+	}
 	if before != nil && before.Cfg.Log.Level != cfg.Log.Level {
 		set.OnActivation(func() { a.level.Set(logging.Levels[cfg.Log.Level]) })
 	}

@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/modern"
 	"dragoman/adapters/sse"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/registry"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
@@ -106,6 +107,7 @@ func (g *Generation) gates() []proxy.Gate {
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
 		telemetry.Correlate(g.telemetry.tracing != nil),
+		g.mark.Gate(),
 		access.TrustProxies(trusted, g.Cfg.PublicPrefix),
 		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: slices.Concat(origins, publicOrigin(c.Auth.JWT.Resource))}),
 		access.CORS(origins, forwardedHeaders(g.Cfg)...),
@@ -142,6 +144,7 @@ func (g *Generation) recordRefusal(ctx *fasthttp.RequestCtx) {
 	if len(httpserver.FieldsOf(ctx).Raw()) > 0 {
 		r.Verb, r.Path = ctx.Method(), ctx.Path()
 	}
+	r.Action, r.Server, r.Role = registry.Asked(ctx)
 	g.telemetry.refused.Record(r, err)
 }
 

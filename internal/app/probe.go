@@ -11,8 +11,11 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/aggregator"
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/merge/deceptive"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/adapters/transport"
 	"dragoman/internal/app/logging"
 	"dragoman/internal/app/target"
@@ -80,7 +83,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool,
 	}
 	r.ServerInfo, r.Capabilities = v.Identity()
 	hide := hider(g.Targets.All[0].Hide)
-	r.Offers = g.offers(within, r.Capabilities, shown.begin, hide)
+	r.Offers = offers(within, g.asker(), r.Capabilities, shown.begin, hide, nil)
 	shown.end()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -247,4 +250,76 @@ func (a *App) watchState(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// asker returns a client for requests of our own to the servers.
+func (g *Generation) asker() *mcpcall.Client {
+	return &mcpcall.Client{Handle: g.plain, Info: clientInfo(g.Cfg), Cap: g.Cfg.Limits.RequestTime}
+}
+
+// maxWarnings bounds the findings of a test of a connection.
+const maxWarnings = 50
+
+// testServer connects the only server of a configuration, within the time of ctx and until the proxy drains, and asks for its lists. The server is
+// that of a proxy of its own, which ends with the test: no process, session or metric of it stays.
+func (a *App) testServer(ctx context.Context, cfg *config.Config) (got aggregator.Tested) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.draining, cancel)()
+	began := time.Now()
+	got.Warnings = []aggregator.TestWarning{}
+	apart := newApp(a.Log.Level(zerolog.ErrorLevel), nil)
+	apart.registry.ListensAs(a.registry)
+	apart.mark = a.mark
+	g, err := apart.open(cfg, cfg.Upstreams)
+	if err == nil {
+		defer g.Close()
+		err = g.test(ctx, &got)
+	}
+	got.OK, got.Took = err == nil, time.Since(began).Milliseconds()
+	switch {
+	case a.draining.Err() != nil && err != nil:
+		got.Error = "dragoman is ending"
+	case ctx.Err() != nil && err != nil:
+		got.Error = "the server did not answer within " + time.Since(began).Round(time.Second).String()
+	case err != nil:
+		got.Error = wire.ShownText(userError(err).Error())
+	}
+	return got
+}
+
+// test fills in what the only server of g says of itself.
+func (g *Generation) test(ctx context.Context, got *aggregator.Tested) error {
+	one := g.Targets.All[0]
+	profile, err := one.Profile(ctx)
+	if err != nil {
+		return err
+	}
+	hide := hider(one.Hide)
+	info, caps := profile.Identity()
+	got.Eras, got.Revision = profile.Eras(), wire.Shown(hide(profile.Version))
+	if len(info) > 0 {
+		said := func(name string) string {
+			return wire.Shown(hide(string(wire.Get(info, wire.Whole(info), name).Text(info))))
+		}
+		got.Server = &aggregator.ServerInfo{Name: said("name"), Version: said("version")}
+	}
+	lists := offers(ctx, g.asker(), caps, func(string) {}, hide, func(list, name string, element []byte) {
+		for _, f := range deceptive.Find(element) {
+			if len(got.Warnings) < maxWarnings {
+				got.Warnings = append(got.Warnings, aggregator.TestWarning{List: list, Name: wire.Shown(name), Finding: f})
+			}
+		}
+	})
+	for i := range lists {
+		o := &lists[i]
+		*map[string]*int{"tools": &got.Tools, "resources": &got.Resources, "prompts": &got.Prompts}[o.What] = o.Count
+		if o.Finding != "" && err == nil {
+			err = fmt.Errorf("%s/list: %s", o.What, o.Finding)
+		}
+	}
+	if err == nil {
+		err = one.Check(ctx) // which asks the health_check_url, if there is one
+	}
+	return err
 }

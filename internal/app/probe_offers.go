@@ -26,9 +26,8 @@ type offer struct {
 const mostNames = 20
 
 // offers asks for the lists that a server has by its capabilities, within the time of ctx. begin is called before each request. A list that
-// fails is a finding.
-func (g *Generation) offers(ctx context.Context, capabilities []byte, begin func(step string), hide func(string) string) (all []offer) {
-	client := &mcpcall.Client{Handle: g.plain, Info: clientInfo(g.Cfg), Cap: g.Cfg.Limits.RequestTime}
+// fails is a finding. each, if not nil, is called for each element, which it must not keep.
+func offers(ctx context.Context, client *mcpcall.Client, capabilities []byte, begin func(step string), hide func(string) string, each func(what, name string, element []byte)) (all []offer) {
 	end, _ := ctx.Deadline()
 	for _, kind := range [][2]string{{"tools", "name"}, {"resources", "uri"}, {"prompts", "name"}} {
 		if len(capabilities) == 0 || !wire.Get(capabilities, wire.Whole(capabilities), kind[0]).Present() {
@@ -40,8 +39,12 @@ func (g *Generation) offers(ctx context.Context, capabilities []byte, begin func
 		_, err := (&mcpcall.Origin{Client: client, Caps: []byte("{}"), Life: ctx, End: end, Own: true}).Collect(kind[0]+"/list", func(m *wire.Message) error {
 			pages++
 			for _, item := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, kind[0])) {
+				name := hide(string(wire.Get(m.Raw, item, kind[1]).Text(m.Raw)))
 				if o.Count++; len(o.Names) < mostNames {
-					o.Names = append(o.Names, hide(string(wire.Get(m.Raw, item, kind[1]).Text(m.Raw))))
+					o.Names = append(o.Names, name)
+				}
+				if each != nil {
+					each(kind[0], name, item.Of(m.Raw))
 				}
 			}
 			return nil

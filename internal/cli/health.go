@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,10 +234,23 @@ func reachable(address string) string {
 // sendAdmin sends a request, whose URI is a path, to the admin listener on a connection of its own, and reads the answer, whose body has at
 // most so many bytes.
 func sendAdmin(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int) error {
+	return askOnce(ctx, address, req, resp, most, func() error { return nil })
+}
+
+// streamAdmin is sendAdmin for an answer that read gets while it comes.
+func streamAdmin(ctx context.Context, address string, req *fasthttp.Request, read func(resp *fasthttp.Response) error) error {
+	var resp fasthttp.Response
+	var failed error
+	resp.StreamBody = true
+	err := askOnce(ctx, address, req, &resp, 0, func() error { failed = read(&resp); return nil })
+	return cmp.Or(failed, err)
+}
+
+func askOnce(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int, read func() error) error {
 	if address == "off" {
 		return fmt.Errorf("the admin listener is off; fix: give it an address with --admin HOST:PORT, or %s", config.AdminVariable)
 	}
-	err := exchange(ctx, reachable(address), req, resp, most)
+	err := exchange(ctx, reachable(address), req, resp, most, read)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -246,7 +260,7 @@ func sendAdmin(ctx context.Context, address string, req *fasthttp.Request, resp 
 	return nil
 }
 
-func exchange(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int) error {
+func exchange(ctx context.Context, address string, req *fasthttp.Request, resp *fasthttp.Response, most int, read func() error) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -259,5 +273,8 @@ func exchange(ctx context.Context, address string, req *fasthttp.Request, resp *
 	if err := errors.Join(req.Write(w), w.Flush()); err != nil {
 		return err
 	}
-	return resp.ReadLimitBody(bufio.NewReader(conn), most)
+	if err := resp.ReadLimitBody(bufio.NewReader(conn), most); err != nil {
+		return err
+	}
+	return read()
 }

@@ -74,7 +74,7 @@ func newServers(p *program) *cobra.Command {
 	}
 	parent(c)
 	s := addServersFlags(p, c.PersistentFlags())
-	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh())
+	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh(), s.test())
 	return c
 }
 
@@ -102,7 +102,10 @@ func (s *serversFlags) api() (*servers.Client, error) {
 	send := func(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error {
 		return sendAdmin(ctx, address, req, resp, maxServers)
 	}
-	return &servers.Client{Send: send, Key: value.NewSecret(key)}, nil
+	stream := func(ctx context.Context, req *fasthttp.Request, read func(*fasthttp.Response) error) error {
+		return streamAdmin(ctx, address, req, read)
+	}
+	return &servers.Client{Send: send, Stream: stream, Key: value.NewSecret(key)}, nil
 }
 
 // run makes requests to the API, within --timeout.
@@ -171,11 +174,15 @@ func (s *serversFlags) list() *cobra.Command {
 		Use:   "list [flags]",
 		Short: "Print all servers",
 		Long: `Print a line for each server, those of the configuration file too: its name, its
-state, the number of its tools, its transport, who has named it, and if it is down why.`,
-		Example: "  dragoman servers list\n  dragoman servers list --status ERROR\n  dragoman servers list --json",
+state, the number of its tools, its transport, who has named it, and if it is down why.
+
+With --watch the table is drawn again when something changes, until it is interrupted.
+If standard output is no terminal, each change is a line; with --json it is JSON.`,
+		Example: "  dragoman servers list\n  dragoman servers list --status ERROR\n  dragoman servers list --json\n  dragoman servers list --watch",
 	}
 	status := c.Flags().String("status", "", "only those of this `STATUS`: "+strings.Join(aggregator.Statuses, ", "))
 	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	watch := c.Flags().BoolP("watch", "w", false, "go on, and show each change")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(aggregator.Statuses, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		wanted := strings.ToUpper(*status)
@@ -184,6 +191,9 @@ state, the number of its tools, its transport, who has named it, and if it is do
 			return usagef("unexpected argument %q; fix: write `%s`, or `dragoman servers show NAME`", value.Shorten(args[0]), c.CommandPath())
 		case wanted != "" && !slices.Contains(aggregator.Statuses, wanted):
 			return usagef("%s", value.WithFix(fmt.Sprintf("--status: %q is not known", value.Shorten(*status)), "write "+value.OneOf(aggregator.Statuses)))
+		}
+		if *watch {
+			return s.watch(c, &servers.Watcher{Out: s.p.std.Out, JSON: *asJSON, Redraw: logging.Terminal(s.p.std.Out), Colourful: s.colourful(), Status: wanted})
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
 			all, err := api.List(ctx, wanted)
@@ -197,6 +207,18 @@ state, the number of its tools, its transport, who has named it, and if it is do
 		})
 	}
 	return c
+}
+
+// watch shows changes of servers until it is interrupted.
+func (s *serversFlags) watch(c *cobra.Command, w *servers.Watcher) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	if err := api.Watch(c.Context(), w.Told); err != nil {
+		return failed(fmt.Errorf("servers: %w", err))
+	}
+	return nil
 }
 
 func (s *serversFlags) show() *cobra.Command {
@@ -247,6 +269,65 @@ at /mcp, its server, whether clients see it, and the first line of its descripti
 		})
 	}
 	return c
+}
+
+func (s *serversFlags) test() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "test URL [flags] | [flags] -- COMMAND [ARG...]",
+		Short: "Connect to a server without registering it",
+		Long: `Have the running dragoman connect to a server once, and print what it says: what it is,
+what it speaks, how much it offers, and text that models read and people do not see.
+Nothing is registered, and nothing stays. The server must be one that could be added.
+
+The exit code is 0 if the server can be used, 1 if it is refused or cannot, 2 for wrong usage.`,
+		Example: `  dragoman servers test https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
+  dragoman servers test -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv`,
+	}
+	var g given
+	g.connection(c)
+	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it")
+	c.ValidArgsFunction = cobra.NoFileCompletions
+	c.RunE = func(c *cobra.Command, args []string) error {
+		of, err := g.tested(c, args)
+		if err != nil {
+			return err
+		}
+		r, err := of.Registration("", false)
+		if err != nil {
+			return err
+		}
+		return s.run(c, func(ctx context.Context, api *servers.Client) error {
+			got, err := api.Test(ctx, r)
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				err = servers.JSON(s.p.std.Out, got.Raw)
+				if err == nil && !got.Is.OK {
+					err = errors.New(wire.ShownText(got.Is.Error))
+				}
+				return err
+			}
+			return servers.Tested(s.p.std.Out, &got.Is)
+		})
+	}
+	return c
+}
+
+// tested returns what was given to test: URL, or -- COMMAND.
+func (g *given) tested(c *cobra.Command, args []string) (*servers.Given, error) {
+	var command []string
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		args, command = args[:at], args[at:]
+	}
+	if len(args) > 1 {
+		return nil, usagef("unexpected argument %q; fix: write `%s URL` or `%s -- COMMAND`", value.Shorten(args[1]), c.CommandPath(), c.CommandPath())
+	}
+	of, err := g.read(c, command)
+	if err == nil && len(args) == 1 {
+		of.URL = &args[0]
+	}
+	return of, err
 }
 
 const approveLong = `Show which definitions of servers are held until somebody approves them, and approve
@@ -336,10 +417,12 @@ func (s *serversFlags) approve(c *cobra.Command, name string, keys []string, yes
 	switch {
 	case err != nil || !yes && asJSON || !asJSON && len(held) == 0:
 		return err
-	case !yes && !s.asks():
+	case !yes && !s.attended():
 		return usagef("nothing was approved, as nobody can be asked: standard input is no terminal; fix: write --yes")
-	case !yes && !s.ask(c.Context(), fmt.Sprintf("Approve %s of %s? [y/N] ", servers.Definitions(len(held)), name)):
-		return failed(errors.New("servers: nothing was approved"))
+	case !yes:
+		if err := s.ask(c.Context(), fmt.Sprintf("Approve %s of %s? [y/N] ", servers.Definitions(len(held)), name), "approved"); err != nil {
+			return failed(fmt.Errorf("servers: %w", err))
+		}
 	}
 	return s.run(c, func(ctx context.Context, api *servers.Client) error {
 		done, err := api.Approve(ctx, name, held)

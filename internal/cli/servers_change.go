@@ -28,12 +28,17 @@ type given struct {
 }
 
 func (g *given) flags(c *cobra.Command) {
+	c.Flags().StringVar(&g.url, "url", "", "`URL` of the server")
+	c.Flags().StringVar(&g.description, "description", "", "`TEXT` for people")
+	g.connection(c)
+}
+
+// connection adds the flags that say how a server is reached, but for its URL.
+func (g *given) connection(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&g.url, "url", "", "`URL` of the server")
 	f.BoolVar(&g.sse, "sse", false, "the server speaks HTTP+SSE (2024-11-05) at that URL")
 	f.StringArrayVar(&g.headers, "header", nil, "header of each request, `'NAME: VALUE'`, or @FILE with such lines; repeatable")
 	f.StringArrayVar(&g.env, "env", nil, "variable of the command, `NAME=VALUE`; repeatable")
-	f.StringVar(&g.description, "description", "", "`TEXT` for people")
 	f.StringVar(&g.healthURL, "health-url", "", "`URL` that answers 200 while the server is well")
 }
 
@@ -91,6 +96,10 @@ func nameAndCommand(c *cobra.Command, args []string) (name string, command []str
 // waitTime is how long a command waits for a server to be connected.
 const waitTime = 10 * time.Second
 
+func yesFlag(c *cobra.Command) *bool {
+	return c.Flags().BoolP("yes", "y", false, "do not ask")
+}
+
 func waitFlag(c *cobra.Command) *time.Duration {
 	return c.Flags().Duration("wait", waitTime, "how long to wait until the server is connected, `DURATION`; 0s: not at all")
 }
@@ -134,8 +143,9 @@ NAME.TOOL at once. The server is kept over restarts.
 
 Headers and variables may be, or contain, references to secrets that the running
 dragoman resolves: env:NAME, file:/path or ${NAME}, as its aggregator.secrets allows.
-A COMMAND must be one of its aggregator.commands, an address outside of the public
-networks in its aggregator.networks.
+A COMMAND must be one of its aggregator.commands, and the packages that it fetches must
+have fixed versions. What it starts is shown, and asked about on a terminal. An address
+outside of the public networks must be in its aggregator.networks.
 
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
 is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
@@ -147,6 +157,7 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 	g.flags(c)
 	idle := c.Flags().Bool("no-connect", false, "register it only, for a later connect")
 	wait := waitFlag(c)
+	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -160,6 +171,9 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 		}
 		r, err := of.Registration(name, !*idle)
 		if err != nil {
+			return err
+		}
+		if err := s.confirm(c.Context(), of, *yes); err != nil {
 			return err
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -197,6 +211,7 @@ in time; 1 if the change is refused or the server not connected, 2 for wrong usa
 	c.Flags().StringArrayVar(&g.disable, "disable", nil, "`TOOL` that clients shall not see; a * at its end stands for any ending; repeatable")
 	c.Flags().StringArrayVar(&g.enable, "enable", nil, "`TOOL` that is disabled no longer; repeatable")
 	wait := waitFlag(c)
+	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = s.complete(changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -210,6 +225,9 @@ in time; 1 if the change is refused or the server not connected, 2 for wrong usa
 		}
 		if of.Nothing() {
 			return usagef("nothing is to be changed; fix: write a flag, `%s --help` lists them", c.CommandPath())
+		}
+		if err := s.confirm(c.Context(), of, *yes); err != nil {
+			return err
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
 			before, after, err := edited(ctx, api, name, of)
@@ -257,10 +275,10 @@ func (s *serversFlags) remove() *cobra.Command {
 with its tools. It asks first, on a terminal.`,
 		Example: "  dragoman servers remove github\n  dragoman servers remove github --yes",
 	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	yes := yesFlag(c)
 	s.named(c, changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !*yes && !s.asks() {
+		if !*yes && !s.attended() {
 			return usagef("nobody can be asked whether %s is to be removed: standard input is no terminal; fix: write --yes", value.Shorten(args[0]))
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -269,8 +287,8 @@ with its tools. It asks first, on a terminal.`,
 				return err
 			}
 			if !*yes {
-				if !s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount))) {
-					return errors.New("nothing was removed")
+				if err := s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount)), "removed"); err != nil {
+					return err
 				}
 			}
 			if err := api.Remove(ctx, args[0]); err != nil {
@@ -282,14 +300,26 @@ with its tools. It asks first, on a terminal.`,
 	return c
 }
 
-// asks reports whether somebody can be asked.
-func (s *serversFlags) asks() bool {
+// attended reports whether somebody can be asked.
+func (s *serversFlags) attended() bool {
 	in, ok := s.p.std.In.(io.Writer)
 	return ok && logging.Terminal(in)
 }
 
-// ask asks a question on the terminal, and reports whether the answer is yes.
-func (s *serversFlags) ask(ctx context.Context, question string) bool {
+// confirm shows what a COMMAND starts, and asks on a terminal whether it may.
+func (s *serversFlags) confirm(ctx context.Context, of *servers.Given, yes bool) error {
+	lines := of.Starts()
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(s.p.std.Err, line)
+	}
+	if yes || len(lines) == 0 || !s.attended() {
+		return nil
+	}
+	return failed(s.ask(ctx, "Start it on the machine of dragoman? [y/N] ", "sent"))
+}
+
+// ask asks a question on the terminal, and fails unless the answer is yes: nothing was done then.
+func (s *serversFlags) ask(ctx context.Context, question, done string) error {
 	_, _ = fmt.Fprint(s.p.std.Err, question)
 	line := make(chan string, 1)
 	go func() { // ends with the answer, or with the process: a terminal cannot be read with a deadline
@@ -298,11 +328,13 @@ func (s *serversFlags) ask(ctx context.Context, question string) bool {
 	}()
 	select {
 	case answer := <-line:
-		return answer == "y" || answer == "yes"
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
 	case <-ctx.Done():
 		_, _ = fmt.Fprintln(s.p.std.Err)
 	}
-	return false
+	return errors.New("nothing was " + done)
 }
 
 func (s *serversFlags) connect() *cobra.Command {

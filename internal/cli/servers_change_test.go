@@ -73,6 +73,10 @@ func TestServersCommand(t *testing.T) {
 	if !strings.Contains(out, "command     "+self+" demo --era \"with blank\"\n") || !strings.Contains(out, "env         LEVEL=env:AGG_TOKEN\n") {
 		t.Errorf("shown\n%s", out)
 	}
+	if _, _, errs := s.run("edit", "one", "--", self, "demo", "--x=https://a.example/?q=5ecret"); errs != "starts   "+self+" demo --x=https://a.example/?(hidden)\n" {
+		t.Errorf("what is started: %q", errs)
+	}
+	s.want(ExitFailed, "ARG 1: holds a secret, the value of --token: ", "edit", "one", "--", self, "demo", "--token=drg_operator")
 	s.want(ExitOK, "one is changed", "edit", "one", "--", self, "demo")
 	if out := s.want(ExitOK, "", "show", "one"); !strings.Contains(out, self+" demo\n") || !strings.Contains(out, "LEVEL=env:AGG_TOKEN\n") {
 		t.Errorf("shown\n%s", out)
@@ -171,4 +175,15 @@ func TestServersDisconnectForced(t *testing.T) {
 	if got := testkit.Receive(t, "the answer", status); got != http.StatusServiceUnavailable {
 		t.Errorf("the call that ran has status %d", got)
 	}
+}
+
+// A package needs a version, and the version is shown.
+func TestServersPackage(t *testing.T) {
+	s := serveAggregator(t, "commands = [\"npx\", \"uvx\"]\n")
+	s.want(ExitFailed, "\"@scope/server\" has no fixed version: it could be another program at each start; fix: write `npx -y @scope/server@1.2.3`", "add", "one", "--", "npx", "-y", "@scope/server")
+	_, out, errs := s.run("add", "one", "--no-connect", "--", "npx", "-y", "@scope/server@1.2.3", "/a b")
+	if !strings.HasPrefix(out, "one is registered") || errs != "starts   npx -y @scope/server@1.2.3 \"/a b\"\npackage  @scope/server, version 1.2.3\n" {
+		t.Errorf("%q %q", out, errs)
+	}
+	s.want(ExitFailed, "fix: write `uvx server==1.2.3`", "edit", "one", "--", "uvx", "server")
 }

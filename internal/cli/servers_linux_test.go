@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -42,7 +44,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 
 // On a terminal a removal is asked about, and tables have colours unless NO_COLOR is set.
 func TestServersOnTerminal(t *testing.T) {
-	s := serveAggregator(t, "")
+	s := serveAggregator(t, "commands = [\"npx\"]\n")
 	s.register("one", toolsServer(t, "a"), true)
 	s.becomes("one", "CONNECTED", 1)
 	person, tty := terminal(t)
@@ -74,6 +76,55 @@ func TestServersOnTerminal(t *testing.T) {
 		}
 	}
 	s.want(ExitFailed, "Server not found: one", "show", "one")
+	for _, test := range []struct {
+		answer string
+		code   int
+	}{{"n\n", ExitFailed}, {"y\n", ExitOK}} {
+		if _, err := person.WriteString(test.answer); err != nil {
+			t.Fatal(err)
+		}
+		code, errs := run(nil, "add", "two", "--no-connect", "--", "npx", "-y", "server@1.2.3")
+		if code != test.code || !strings.HasPrefix(errs, "starts   npx -y server@1.2.3\npackage  server, version 1.2.3\nStart it on the machine of dragoman? [y/N] ") || code != ExitOK && !strings.Contains(errs, "nothing was sent") {
+			t.Errorf("%q: %d %q", test.answer, code, errs)
+		}
+	}
+	if code, errs := run(nil, "edit", "two", "--yes", "--", "npx", "server@1.2.4"); code != ExitOK || strings.Contains(errs, "[y/N]") {
+		t.Errorf("with --yes: %d %q", code, errs)
+	}
+}
+
+// On a terminal --watch draws the table again with each change.
+func TestServersWatchOnTerminal(t *testing.T) {
+	s := serveAggregator(t, "")
+	s.register("one", toolsServer(t, "a"), false)
+	person, tty := terminal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Execute(ctx, []string{"servers", "list", "--watch"}, append(s.environ, "NO_COLOR=1"), app.Streams{In: tty, Out: tty, Err: io.Discard}, Runners{})
+	}()
+	shown := bufio.NewReader(person)
+	table := func(want string) {
+		t.Helper()
+		for {
+			head, err := shown.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, _ := shown.ReadString('\n'); !strings.HasPrefix(head, "\x1b[H\x1b[2JNAME  STATUS") {
+				t.Fatalf("drawn %q %q", head, row)
+			} else if strings.HasPrefix(row, want) {
+				return
+			}
+		}
+	}
+	table("one   DISCONNECTED  0      HTTP")
+	s.want(ExitOK, "one is connected", "connect", "one")
+	table("one   CONNECTED  1      HTTP")
+	cancel()
+	if code := testkit.Receive(t, "its end", ended); code != ExitOK {
+		t.Errorf("code %d", code)
+	}
 }
 
 // On a terminal it asks.

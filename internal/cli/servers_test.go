@@ -80,6 +80,7 @@ func (s *served) run(args ...string) (code int, out, errs string) {
 func (s *served) want(code int, part string, args ...string) (out string) {
 	s.t.Helper()
 	got, out, errs := s.run(args...)
+	errs = regexp.MustCompile(`(?m)^(starts|package)   ?.*\n`).ReplaceAllString(errs, "") // what a COMMAND starts
 	if got != code || !strings.Contains(out+errs, part) || code != ExitOK && !strings.HasPrefix(errs, "dragoman: ") {
 		s.t.Errorf("%q: code %d, stdout %q, stderr %q; want %d and %q", args, got, out, errs, code, part)
 	}
@@ -210,6 +211,63 @@ func TestServersPages(t *testing.T) {
 	if out := s.want(ExitOK, "one.t404  one", "tools", "one"); strings.Count(out, "\n") != 406 {
 		t.Errorf("%d lines", strings.Count(out, "\n"))
 	}
+}
+
+// With --watch each change is shown until the command is interrupted: a line, or one of JSON.
+func TestServersWatch(t *testing.T) {
+	s := serveAggregator(t, "")
+	s.register("old", "http://127.0.0.1:9/mcp", false)
+	watch := func(want string, args ...string) (out *testkit.LockedBuffer, stop func()) {
+		out = &testkit.LockedBuffer{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int, 1)
+		go func() {
+			ended <- Execute(ctx, append([]string{"servers", "list", "--watch"}, args...), s.environ, app.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard}, Runners{})
+		}()
+		testkit.Eventually(t, "it follows", func() bool { return strings.Contains(out.String(), "old") })
+		return out, func() {
+			t.Helper()
+			testkit.Eventually(t, "it shows "+want, func() bool { return regexp.MustCompile(want).MatchString(out.String()) })
+			cancel()
+			if code := testkit.Receive(t, "its end", ended); code != ExitOK || strings.Contains(out.String(), "drg_") {
+				t.Errorf("%q: code %d\n%s", args, code, out.String())
+			}
+		}
+	}
+	shown, lines := watch(`(?m)^old snapshot DISCONNECTED, no tools\n(.*\n)*one registered DISCONNECTED, no tools\n(.*\n)*one tools CONNECTED, 2 tools$`)
+	_, asJSON := watch(`(?m)^\{"event":"snapshot","server":\{.*"name":"old".*\}\}\n(\{"event".*\}\}\n)*\{"event":"removed","server":\{.*"name":"old"`, "--json")
+	s.register("one", toolsServer(t, "a", "b"), false)
+	testkit.Eventually(t, "it shows the registration", func() bool { return strings.Contains(shown.String(), "one registered") })
+	s.want(ExitOK, "one is connected", "connect", "one")
+	s.want(ExitOK, "old is removed", "remove", "old", "--yes")
+	lines()
+	asJSON()
+	s.environ[1] = "DRAGOMAN_AGGREGATOR_KEY=drg_wrong"
+	s.want(ExitFailed, "fix: give another key", "list", "--watch")
+}
+
+// A connection is tested, and nothing is registered.
+func TestServersTest(t *testing.T) {
+	s := serveAggregator(t, "")
+	url := toolsServer(t, "a", "b")
+	out := s.want(ExitOK, "server       sdk 1\n", "test", url)
+	if !regexp.MustCompile(`(?s)^server .*speaks       .*revision     20\d\d-\d\d-\d\d\noffers       2 tools, 0 prompts, 0 resources\ntook         \d+ ms\nhidden text  tool a: description has .*U\+001B`).MatchString(out) {
+		t.Errorf("printed\n%q", out)
+	}
+	s.want(ExitOK, `"tool_count": 2`, "test", url, "--json")
+	s.want(ExitFailed, "dragoman: servers: ", "test", "http://127.0.0.1:1/mcp")
+	s.want(ExitFailed, `"ok": false`, "test", "http://127.0.0.1:1/mcp", "--json")
+	s.want(ExitFailed, "COMMAND: \"bash\" may not be registered", "test", "--", "bash")
+	s.want(ExitFailed, "--header A: refers to env:HOME", "test", url, "--header", "A: env:HOME")
+	s.want(ExitUsage, "a URL or a COMMAND is missing", "test")
+	s.want(ExitUsage, `unexpected argument "x"`, "test", url, "x")
+	s.want(ExitUsage, "both --url and a COMMAND are given", "test", url, "--", "npx")
+	s.want(ExitUsage, "--env only concerns", "test", url, "--env", "A=env:AGG_A")
+	if out := s.want(ExitOK, "", "list", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("there are %s", out)
+	}
+	s.environ[1] = "DRAGOMAN_AGGREGATOR_KEY=" + viewerKey
+	s.want(ExitFailed, "this needs the role operator", "test", url)
 }
 
 // Where the key comes from, and what is said without a good one.

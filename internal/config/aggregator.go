@@ -20,6 +20,8 @@ type AggregatorConfig struct {
 	ViewerScope, OperatorScope string
 	// Commands are the programs that a registered server may be, as they are named in a command; empty (default): none.
 	Commands []string
+	// Unpinned lets registered commands fetch packages without a fixed version. Default false.
+	Unpinned bool
 	// Networks are the networks, besides the public ones, in which registered addresses may lie; empty (default): none.
 	Networks []string
 	// Secrets are the references to secrets that registrations may have, "env:NAME" and "file:/path"; a trailing * matches any
@@ -68,6 +70,8 @@ func (c *Config) aggregatorKeys() []setting {
 		{key: aggregatorTable + "operator_scope", std: "", doc: "scope of tokens whose bearers may register servers", field: scope(&a.OperatorScope)},
 		{key: aggregatorTable + "commands", std: "", doc: "programs that a registered server may be, as its command names them; empty: none, only addresses can be registered",
 			field: field.List{At: &a.Commands, Check: checkProgram, What: `a list such as ["npx", "/usr/local/bin/server"]`, Most: maxList, Commas: true}},
+		{key: aggregatorTable + "unpinned", std: "false", doc: "whether registered commands may fetch packages without a fixed version, as `npx -y server` does",
+			field: field.Bool{At: &a.Unpinned}},
 		{key: aggregatorTable + "networks", std: "", doc: "networks, besides the public ones, in which registered addresses may lie",
 			field: field.List{At: &a.Networks, Check: field.CheckNetwork, What: "a list of addresses and networks such as 10.0.0.0/8", Most: maxList, Commas: true}},
 		{key: aggregatorTable + "secrets", std: "", doc: "secrets that registrations may refer to, env:NAME or file:/path; a trailing * stands for any ending",

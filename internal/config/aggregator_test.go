@@ -93,6 +93,9 @@ func TestRegisteredWrongly(t *testing.T) {
 		"another npx":       {Registered{Name: "x", Transport: "STDIO", Connection: []byte(`{"command":"/tmp/npx"}`)}, []string{`connection_config.command: "/tmp/npx" may not`}},
 		"what a program loads": {Registered{Name: "x", Transport: "STDIO", Connection: []byte(`{"command":"npx","env":{"path":"/x","LD_PRELOAD":"x","NODE_OPTIONS":"x","PYTHONPATH":"x"}}`)},
 			[]string{"connection_config.env.LD_PRELOAD: decides", "connection_config.env.NODE_OPTIONS: decides", "connection_config.env.PYTHONPATH: decides", "connection_config.env.path: decides"}},
+		"packages": {Registered{Name: "x", Transport: "STDIO", Connection: []byte(`{"command":"npx","args":["-y","@scope/server"]}`)}, []string{"connection_config.args: \"@scope/server\" has no fixed version: it could be another program at each start; fix: write `npx -y @scope/server@1.2.3`"}},
+		"arguments": {Registered{Name: "x", Transport: "STDIO", Connection: []byte(`{"command":"npx","args":["p@1.2.3","--token=5ecret","--key","x","--api-key","5ecret"]}`)},
+			[]string{"connection_config.args.1: holds a secret, the value of --token", "connection_config.args.5: holds a secret, the value of --api-key"}},
 		"secrets": {Registered{Name: "x", Transport: "SSE", Connection: []byte(`{"url":"http://x","headers":{"A":"env:OTHER","B":"${OTHER}","C":"file:/etc/passwd","D":"${GIT_NONE}","E":"${}"}}`)},
 			[]string{"connection_config.headers.A: refers to env:OTHER", "connection_config.headers.B: refers to env:OTHER", "connection_config.headers.C: refers to file:/etc/passwd", `connection_config.headers.D: the environment variable "GIT_NONE"`, "connection_config.headers.E: refers to env:"}},
 		"health of a process": {Registered{Name: "x", Transport: "STDIO", HealthURL: "http://x/", Connection: []byte(`{"command":"npx"}`)}, []string{"health_check_url: is for servers with an address"}},
@@ -102,6 +105,9 @@ func TestRegisteredWrongly(t *testing.T) {
 		if next.Upstream("good") == nil || len(left) != 1 || left[test.r.Name] == nil || next.Source("upstreams.x.url").Set() {
 			t.Errorf("%s: %v", name, left)
 			continue
+		}
+		if strings.Contains(left[test.r.Name].Error(), "5ecret") {
+			t.Errorf("%s: the error has a secret", name)
 		}
 		text := strings.Replace(left[test.r.Name].Error(), "the configuration has", "has", 1)
 		if len(test.want) == 1 {
@@ -120,5 +126,14 @@ func TestRegisteredWrongly(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
+	}
+}
+
+// Packages without a fixed version may be registered if the configuration says so.
+func TestUnpinned(t *testing.T) {
+	c := aggregated(t)
+	c.Aggregator.Unpinned = true
+	if next, left := c.With([]Registered{{Name: "x", Transport: "STDIO", Connection: []byte(`{"command":"npx","args":["-y","@scope/server"]}`)}}); len(left) > 0 || next.Upstream("x") == nil {
+		t.Error(left)
 	}
 }

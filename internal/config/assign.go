@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (l *loader) assign(path []string, v value.Literal, from value.Source) {
 func (l *loader) upstream(g given) *Upstream {
 	name := g.path[1]
 	switch {
-	case !UpstreamName.MatchString(name) || len(name) > maxName:
+	case !UpstreamName.MatchString(name) || len(name) > cmp.Or(l.mostName, maxName):
 		l.unknown = append(l.unknown, g.path[:2])
 		l.fail(value.KeyText(g.path[:2]), g.from, fmt.Sprintf("%q is not a name for an upstream", value.Shorten(name)),
 			"use at most 64 lower-case letters, digits, hyphens and underscores, a letter first")

@@ -51,6 +51,8 @@ type loader struct {
 	errs    value.ConfigErrors
 	unknown [][]string        // tables already reported; their keys are not
 	written map[string]writer // what the current layer wrote, by cell
+
+	mostName int // bytes that the name of an upstream may have; 0: maxName
 }
 
 // keysOf returns the keys of an upstream. Those of one upstream are mostly given together.

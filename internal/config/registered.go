@@ -12,6 +12,8 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/internal/config/command"
+	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
 
@@ -61,7 +63,7 @@ func (c *Config) With(all []Registered) (_ *Config, left map[string]error) {
 			continue
 		}
 		before, sources := next.Upstreams, maps.Clone(next.sources)
-		l := &loader{cfg: &next, environ: c.Loaded.Environ}
+		l := &loader{cfg: &next, environ: c.Loaded.Environ, mostName: maxRegisteredName}
 		l.beginLayer()
 		if l.register(&r); len(l.errs) > 0 {
 			next.Upstreams, next.sources = before, sources
@@ -69,6 +71,28 @@ func (c *Config) With(all []Registered) (_ *Config, left map[string]error) {
 		}
 	}
 	return &next, left
+}
+
+// Alone returns a configuration whose only server is a registered one, for a test of its connection. It has the limits and times of c, and what
+// c lets be registered. The error is as in [Config.With].
+func (c *Config) Alone(r Registered) (*Config, error) {
+	if c.base != nil {
+		c = c.base
+	}
+	bare := *c
+	bare.Upstreams, bare.Groups, bare.Dependencies, bare.Merge, bare.Attended = nil, nil, nil, never, true
+	r.ID = "test" // addresses of servers with an id are judged
+	next, left := bare.With([]Registered{r})
+	if err := left[r.Name]; err != nil {
+		return nil, err
+	}
+	next.base = nil
+	next.Aggregator.Keys, next.Aggregator.ViewerScope, next.Aggregator.OperatorScope = nil, "", ""
+	next.Audit.Enabled, next.Security.APIKeysEnabled, next.Security.Auth = false, false, AuthConfig{}
+	next.TLS, next.Tracing, next.PolicyHook, next.RateLimit = TLSConfig{ClientAuth: ClientAuthNone}, TracingConfig{}, PolicyHookConfig{}, RateLimitConfig{Mode: field.Off}
+	up := next.Upstreams[0]
+	up.Health.CheckInterval, up.Spares, up.Disconnected = 0, 0, false
+	return next, nil
 }
 
 // register adds a registered server.
@@ -112,8 +136,8 @@ func (c *connection) rekey() {
 	}
 }
 
-// maxRegisteredName is the greatest length of a name in bytes.
-const maxRegisteredName = maxName
+// maxRegisteredName is the greatest length of a name in bytes (seed 004, BR-001).
+const maxRegisteredName = 255
 
 // Transports of registered servers (seed 004, BR-001).
 const (
@@ -215,12 +239,23 @@ func (c *connection) command(fields map[string]json.RawMessage) {
 		c.fail(connectionField+".command", fmt.Sprintf("%q may not be registered", value.Shorten(program)), "name the program in "+aggregatorTable+"commands of the configuration; none is allowed by default")
 	}
 	c.take(fields, "args", &args, "a list of texts")
+	c.judge(program, args)
 	list := value.Literal{Kind: value.ListLiteral, Items: []value.Literal{{Text: program}}}
 	for _, arg := range args {
 		list.Items = append(list.Items, value.Literal{Text: arg})
 	}
 	c.set(list, CommandKey)
 	c.named(fields, envKey)
+}
+
+// judge refuses a command that fetches packages without fixed versions, or that holds secrets.
+func (c *connection) judge(program string, args []string) {
+	if _, err := command.Packages(append([]string{program}, args...)); err != nil && !c.l.cfg.Aggregator.Unpinned {
+		c.l.failWith(err, connectionField+".args", value.Source{})
+	}
+	for _, s := range command.Secrets(args) {
+		c.fail(fmt.Sprintf("%s.args.%d", connectionField, s.At), "holds a secret, "+s.What+": everybody on the machine can see arguments", "put it into env as env:NAME, file:/path or ${NAME}, and let the program read the variable")
+	}
 }
 
 // named writes the headers or variables.

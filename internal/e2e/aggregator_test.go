@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -176,6 +177,9 @@ func TestRegisteredServer(t *testing.T) {
 	a := startAggregator(t, file)
 	var s aggregator.Server
 	res := a.want(201, "POST", "/servers", registration("one", toolsServer(t, "greet", "api.v2"), false), &s)
+	if !strings.Contains(res.body, `"last_health_check":null`) || !strings.Contains(res.body, `"connected_at":null`) {
+		t.Errorf("what has not been yet is null: %s", res.body)
+	}
 	if s.Status != "DISCONNECTED" || s.Name != "one" || s.Registered == nil || s.ToolCount != 0 || s.Transport != "HTTP" || res.header.Get("Location") != aggregator.Path+"/servers/"+s.ID {
 		t.Errorf("registered %s, at %s", res.body, res.header.Get("Location"))
 	}
@@ -520,7 +524,8 @@ func TestRegisteredAddresses(t *testing.T) {
 	a := startAggregator(t, testkit.WriteFile(t, "c.toml", toml))
 	url := toolsServer(t, "a")
 	port := url[strings.LastIndex(url, ":")+1:]
-	for i, host := range []string{"127.0.0.1", "localhost", "2130706433", "0x7f.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "127.1"} {
+	for i, host := range []string{"127.0.0.1", "localhost", "2130706433", "0x7f.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "127.1",
+		"017700000001", "0x7f000001", "127.0.0.1.", "localhost.", "[::]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]", "[fe80::1]", "[::ffff:0:127.0.0.1]"} {
 		name := fmt.Sprintf("s%d", i)
 		res := a.ask(operatorKey, "POST", "/servers", registration(name, "http://"+host+":"+port, true), nil)
 		if res.status == 422 {
@@ -536,6 +541,64 @@ func TestRegisteredAddresses(t *testing.T) {
 	var s aggregator.Server
 	if a.want(200, "GET", "/servers/s0", "", &s); !strings.Contains(s.LastError, "aggregator.networks") {
 		t.Errorf("the error does not say what to do: %q", s.LastError)
+	}
+}
+
+// A registered server at an allowed address cannot lead to another one: by a redirect, of its health check neither, nor by the endpoint of
+// HTTP+SSE.
+func TestRegisteredAddressesThatLeadOn(t *testing.T) {
+	var reached atomic.Int64
+	private := newTestServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	ln, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skipf("there is no second address: %v", err)
+	}
+	var asked atomic.Int64
+	good := mcp.NewServer(&mcp.Implementation{Name: "good", Version: "1"}, nil)
+	speaks := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return good }, nil)
+	t.Cleanup(func() {
+		for session := range good.Sessions() {
+			_ = session.Close()
+		}
+	})
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Path == "/mcp" {
+			speaks.ServeHTTP(w, r)
+			return
+		}
+		var status int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &status); err == nil {
+			http.Redirect(w, r, private+"/internal", status)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: endpoint\ndata: "+private+"/internal\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}), ReadHeaderTimeout: testkit.Patient}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close(); <-served })
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", strings.Replace(aggregatorToml(t, ""), `networks = ["127.0.0.1"]`, `networks = ["127.0.0.2"]`, 1)))
+	at := "http://" + ln.Addr().String()
+	for i, status := range []int{301, 302, 303, 307, 308} {
+		name := fmt.Sprintf("r%d", i)
+		a.want(201, "POST", "/servers", registration(name, fmt.Sprintf("%s/%d", at, status), true), nil)
+		if s := a.becomes(name, "ERROR"); !strings.Contains(s.LastError, "redirect") {
+			t.Errorf("%d: %+v", status, s)
+		}
+	}
+	a.want(201, "POST", "/servers", `{"name":"sse","transport_type":"SSE","connection_config":{"url":"`+at+`/sse"},"auto_connect":true}`, nil)
+	if s := a.becomes("sse", "ERROR"); s.LastError == "" {
+		t.Errorf("%+v", s)
+	}
+	var got aggregator.Tested
+	if a.want(200, "POST", "/test", `{"transport_type":"HTTP","connection_config":{"base_url":"`+at+`/mcp"},"health_check_url":"`+at+`/302"}`, &got); got.OK || got.Revision == "" || !strings.Contains(got.Error, "302") {
+		t.Errorf("%+v", got)
+	}
+	if asked.Load() == 0 || reached.Load() != 0 {
+		t.Errorf("%d requests, %d to the address that is not allowed", asked.Load(), reached.Load())
 	}
 }
 
@@ -627,6 +690,43 @@ func catalogueDir(t *testing.T, toml string) string {
 		t.Fatal("no catalogue")
 	}
 	return filepath.Dir(m[1])
+}
+
+// A server may have the longest name of BR-001: it is used as any other, and the names of its tools are shortened.
+func TestServerWithALongName(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
+	name := "n" + strings.Repeat("-a", 127)
+	if len(name) != 255 {
+		t.Fatal(len(name))
+	}
+	a.want(422, "POST", "/servers", registration(name+"a", toolsServer(t, "greet"), true), nil)
+	a.want(201, "POST", "/servers", registration(name, toolsServer(t, "greet", "bye"), true), nil)
+	a.want(201, "POST", "/servers", registration("two", toolsServer(t, "greet"), true), nil)
+	a.becomes("two", "CONNECTED")
+	if s := a.becomes(name, "CONNECTED"); s.Name != name {
+		t.Errorf("%+v", s)
+	}
+	var tools []aggregator.Tool
+	testkit.Eventually(t, "the tools are listed", func() bool {
+		a.want(200, "GET", "/servers/"+name+"/tools", "", &tools)
+		return len(tools) == 2
+	})
+	for _, tool := range tools {
+		if len(tool.Name) > 64 || tool.Server != name {
+			t.Errorf("%+v", tool)
+		}
+		if res := a.call("/mcp", tool.Name); !strings.Contains(res.body, "called "+tool.Original) {
+			t.Errorf("%s: %s", tool.Name, res.body)
+		}
+	}
+	if res := a.call("/servers/"+name+"/mcp", "greet"); !strings.Contains(res.body, "called greet") {
+		t.Errorf("alone: %s", res.body)
+	}
+	if metrics := a.send(a.admin+"/metrics", "", "GET", "", nil); metrics.status != 200 || !strings.Contains(metrics.body, `server="`+name+`"`) {
+		t.Errorf("metrics: %d", metrics.status)
+	}
+	a.want(200, "PATCH", "/servers/"+name, `{"disabled_tools":["bye"]}`, nil)
+	a.want(204, "DELETE", "/servers/"+name, "", nil)
 }
 
 // Lists come in parts, and say of tools what people do not see of them.

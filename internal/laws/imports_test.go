@@ -113,6 +113,7 @@ var layers = map[string]int{
 	"internal/testkit":                 0,
 	"internal/testkit/database":        1,
 	"internal/config/value":            2,
+	"internal/config/command":          3,
 	"internal/config/source":           3,
 	"internal/config/field":            3,
 	"internal/config":                  6,

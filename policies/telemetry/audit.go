@@ -125,6 +125,7 @@ var refusals = map[string]string{
 	proxy.BadMediaType.Name: "http", proxy.NotAcceptable.Name: "http", proxy.PathUnknown.Name: "http", proxy.VerbUnknown.Name: "http",
 	proxy.Parse.Name: "protocol", proxy.InvalidRequest.Name: "protocol", proxy.InvalidEnvelope.Name: "protocol", proxy.HeaderMismatch.Name: "protocol",
 	proxy.BadState.Name: "protocol", proxy.PolicyDenied.Name: "policy_hook", proxy.PolicyUnavailable.Name: "policy_hook",
+	proxy.LoopDetected.Name: "loop",
 }
 
 // auditTime is RFC 3339 in UTC with milliseconds.

@@ -42,6 +42,8 @@ type Refused struct {
 	Arrival    *proxy.Arrival // nil if it was refused before the gates
 	Address    netip.Addr     // of the client, if there is no Arrival
 	Caller     proxy.Caller
+	// Action, Server and Role are as in [Change], of a request for a change; empty: it is none.
+	Action, Server, Role string
 }
 
 // Record counts a refusal and writes its line. It never waits: a line for which there is no room, or beyond 100 in a second, is counted as
@@ -66,6 +68,9 @@ func (g *Refusals) Record(h Refused, err *proxy.Error) {
 		b = append(h.Address.AppendTo(append(b, `,"address":"`...)), '"')
 	}
 	b = appendMember(b, "principal", h.Caller.Principal)
+	b = appendMember(b, "role", h.Role)
+	b = appendMember(b, "action", h.Action)
+	b = appendMember(b, "server", h.Server)
 	b = appendMember(b, "verb", h.Verb)
 	b = appendMember(b, "path", h.Path)
 	b = appendMember(b, "method", h.Method)

@@ -24,6 +24,7 @@ type Origin struct {
 	Authority string // for the Host field
 	Path      string // for requests without a target
 	Absolute  string // scheme and authority before the target, for an HTTP proxy; else empty
+	Via       string // the line of the Via field, with CRLF, of a request that has passed no other intermediary; empty: none
 }
 
 // maxKeptBuffer is the largest buffer that goes back into a pool. A pooled buffer never shrinks.
@@ -109,7 +110,7 @@ func (r *Request) AppendHead(dst []byte, o *Origin) []byte {
 	dst = append(append(dst, o.Absolute...), cmp.Or(r.Target, o.Path)...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	dst = append(append(append(dst, "Host: "...), o.Authority...), "\r\n"...)
-	dst = r.fields.appendTo(dst)
+	dst = append(r.fields.appendTo(dst), o.Via...)
 	if size := r.Size(); size > 0 || !r.Is("GET") && !r.Is("HEAD") {
 		dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(size), 10)
 		dst = append(dst, "\r\n"...)

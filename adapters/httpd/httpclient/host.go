@@ -45,6 +45,10 @@ type HostOptions struct {
 	// Secrets are values besides these that Hide hides, those of Headers included.
 	Secrets *redact.Secrets
 
+	// Via is this intermediary in the Via field of requests, behind those that a client's request has passed (RFC 9110 §7.6.3); empty: there
+	// is no such field.
+	Via string
+
 	// Refuse, if not nil, judges the address of each connection before it is made, after names are resolved: with a proxy the proxy's. Its
 	// error is that of the connection. A Unix socket is not judged.
 	Refuse func(to netip.AddrPort) error
@@ -107,6 +111,12 @@ func NewHost(opts HostOptions) (*Host, error) {
 		}
 	}
 	h := &Host{opts: opts}
+	if opts.Via != "" {
+		if !http1.ValidValue(opts.Via) {
+			return nil, errors.New("httpd: the value of Via is not allowed")
+		}
+		h.origin.Via = "Via: " + opts.Via + "\r\n"
+	}
 	err := h.parse(opts.URL)
 	if err == nil && h.tls != nil && opts.CAFile != "" {
 		h.tls.RootCAs, err = readRoots(opts.CAFile)
@@ -184,6 +194,10 @@ func withPort(u *url.URL) string {
 
 // Authority returns the value of the Host field: the host, and the port if the URL has one.
 func (h *Host) Authority() string { return h.origin.Authority }
+
+// Quotes reports whether errors may quote what the server answers besides the protocol. Those of a server whose address came from outside the
+// configuration may not: it could be a service that only Dragoman reaches.
+func (h *Host) Quotes() bool { return h.opts.Refuse == nil }
 
 // Hides reports whether Hide can hide anything in texts for ctx.
 func (h *Host) Hides(ctx context.Context) bool {
@@ -266,6 +280,11 @@ func (h *Host) prepare(ctx context.Context, req *http1.Request) (credentials str
 		req.Del(name)
 	}
 	h.forward(ctx, req)
+	if h.origin.Via != "" {
+		if via := proxy.ViaIn(ctx); via != "" {
+			_ = req.Set("Via", via) // req.Err returns it
+		}
+	}
 	if t := proxy.TraceIn(ctx); t != nil {
 		trace(req, t)
 	}

@@ -195,6 +195,13 @@ func (s *Stream) Write(event []byte) error { return s.put(false, event) }
 // client may take for it, and what is written meanwhile is queued behind.
 func (s *Stream) WriteParts(event ...[]byte) error { return s.put(true, event...) }
 
+// Waiting returns how many bytes wait for the client.
+func (s *Stream) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) + s.inFlight - s.headSize
+}
+
 func (s *Stream) put(wait bool, event ...[]byte) error {
 	size := length(event)
 	if size == 0 {

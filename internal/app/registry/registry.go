@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,11 +18,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
 )
 
 // Options configure a Registry. Its functions return what holds now.
@@ -29,12 +32,17 @@ type Options struct {
 	Log     zerolog.Logger
 	Config  func() *config.Config
 	Targets func() *target.Set
+	// Audit returns the audit trail; nil: there is none.
+	Audit func() *telemetry.AuditLog
+	// Test connects the only server of a configuration, which [config.Config.Alone] returned, and leaves nothing behind.
+	Test func(ctx context.Context, cfg *config.Config) aggregator.Tested
 }
 
 // Registry holds the registered servers. It is safe for concurrent use.
 type Registry struct {
 	opt     Options
 	changes chan Change
+	events  *aggregator.Events
 
 	changing sync.Mutex // held during a change
 	store    catalogue.Registry
@@ -59,7 +67,28 @@ type Change struct {
 func New(opt Options) *Registry {
 	r := &Registry{opt: opt, changes: make(chan Change)}
 	r.listening.Store(new([]netip.AddrPort))
+	r.events = aggregator.NewEvents(func() []aggregator.Server { return r.servers(false) }, r.offers)
 	return r
+}
+
+// offers returns a channel that is closed when what servers offer changes after the call; nil if nobody tells.
+func (r *Registry) offers() <-chan struct{} {
+	c := r.opt.Targets().Catalogue
+	if c == nil {
+		return nil
+	}
+	return c.Changed(c.Snapshot().Version)
+}
+
+// Touch says that the state of a server may have changed.
+func (r *Registry) Touch() { r.events.Touch() }
+
+// Activated says that another configuration is in force than before.
+func (r *Registry) Activated(before, now *config.Config) {
+	if !reflect.DeepEqual(before.Aggregator, now.Aggregator) {
+		r.events.EndAll("who may read has changed")
+	}
+	r.events.Touch()
 }
 
 // Changes has each change, for the goroutine that makes generations.
@@ -90,12 +119,13 @@ func (r *Registry) Open(cfg *config.Config) {
 	}
 }
 
-// Close closes the store.
+// Close closes the store, after the listeners.
 func (r *Registry) Close() {
 	if r.stop != nil {
 		r.stop()
 		r.followed.Wait()
 	}
+	r.events.Close()
 	if c, ok := r.store.(io.Closer); ok {
 		_ = c.Close() // each change was stored before it was answered
 	}
@@ -232,6 +262,9 @@ func (r *Registry) Listens(listeners ...net.Listener) {
 	}
 	r.listening.Store(&all)
 }
+
+// ListensAs says that Dragoman listens where another Registry says it does.
+func (r *Registry) ListensAs(other *Registry) { r.listening.Store(other.listening.Load()) }
 
 // Refuse returns why a registered server may not be reached at an address; nil if it may.
 func (r *Registry) Refuse(to netip.AddrPort) error {

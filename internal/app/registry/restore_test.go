@@ -11,6 +11,7 @@ import (
 func TestRestored(t *testing.T) {
 	const child = `{"command":"npx","args":[],"env":{"A":"secret","B":"env:B"}}`
 	const remote = `{"base_url":"https://u:pass@x.example/mcp?key=1","headers":{"A":"secret"}}`
+	const secret = `{"command":"npx","args":["x","https://x.example/?a=b","--token=5ecret"],"env":{"A":"secret"}}`
 	for _, test := range []struct{ stored, next, want string }{
 		{child, `{"command":"npx","env":{"A":"(set, hidden)","C":"c"}}`, `{"command":"npx","env":{"A":"secret","C":"c"}}`},
 		{child, `{"command":"npx","args":null,"env":{"A":"(set, hidden)"}}`, `{"args":null,"command":"npx","env":{"A":"secret"}}`},
@@ -25,6 +26,10 @@ func TestRestored(t *testing.T) {
 		{remote, `{"base_url":"https://evil.example/?(hidden)","headers":{"A":"mine"}}`, `{"base_url":"https://evil.example/?(hidden)","headers":{"A":"mine"}}`},
 		{remote, `{"base_url":"https://u:xxxxx@x.example/mcp?(hidden)","url":"https://evil.example/","headers":{"A":"(set, hidden)"}}`, "headers A"},
 		{remote, `[]`, `[]`},
+		{secret, `{"command":"npx","args":["x","https://x.example/?(hidden)","--token=(set, hidden)"],"env":{"A":"(set, hidden)"}}`, secret},
+		{secret, `{"command":"npx","args":["y","https://x.example/?(hidden)"]}`, "args 1"},
+		{secret, `{"command":"uvx","args":["x","https://x.example/?(hidden)","--token=t"]}`, "args 1"},
+		{secret, `{"command":"npx","args":["y"],"env":{"A":"(set, hidden)"}}`, "env A"},
 		{``, `{"command":"npx"}`, `{"command":"npx"}`},
 	} {
 		got, err := restored([]byte(test.next), []byte(test.stored))

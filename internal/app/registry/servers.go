@@ -7,16 +7,15 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
-	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/aggregator"
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/httpd/httpserver"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/merge/names"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
+	"dragoman/internal/config/command"
 	"dragoman/internal/config/value"
 	"dragoman/policies/health"
 )
@@ -25,12 +24,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh:     func(name string) { r.opt.Targets().Reread(name) },
-		Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve},
-		Did: func(ctx *fasthttp.RequestCtx, did aggregator.Action) {
-			who := mcphttp.CallerOf(ctx)
-			r.opt.Log.Info().Str("action", did.Name).Str("upstream", value.Shorten(did.Server)).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
-		}})
+		Refresh: func(name string) { r.opt.Targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
@@ -92,8 +86,8 @@ func describe(all []aggregator.Server, r *catalogue.Registration, left error) []
 	return all
 }
 
-// shown returns a connection without what may be secret: values of headers and variables that are no references, and what the query of an
-// address holds.
+// shown returns a connection without what may be secret: values of headers and variables that are no references, what the query of an
+// address holds, and arguments that have either.
 func shown(connection []byte) (c map[string]any) {
 	if json.Unmarshal(connection, &c) != nil {
 		return nil
@@ -106,6 +100,8 @@ func shown(connection []byte) (c map[string]any) {
 					of[name] = value.Hidden
 				}
 			}
+		case []any:
+			c[key] = command.Shown(arguments(c))
 		case string:
 			if key == "url" || key == "base_url" {
 				c[key] = value.RedactURL(of)

@@ -49,7 +49,7 @@ func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.C
 	monitor, err := component.Get(b.Components, name, []any{c, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*health.Monitor]{Build: func(reg prometheus.Registerer) (*health.Monitor, error) {
 		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.CheckConnections, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: processStarts(u.Dialer), Metrics: b.monitoring.metrics, Changed: logState(u.log), Running: u.running,
-			Recorded: func(r health.Report) { b.Current(up.Name).recorded(&r) },
+			Recorded: func(r health.Report) { b.Current(up.Name).recorded(&r); b.Touch() },
 			Breaker:  health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:   func(text string) { u.log.Warn().Str("why", text).Msg("the upstream has a warning") }})
 		return monitor, monitor.Register(reg)

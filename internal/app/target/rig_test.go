@@ -121,7 +121,7 @@ func build(t *testing.T, toml string) *rig {
 		t.Fatal(err)
 	}
 	set := component.NewRegistry(r.registry).NewSet(nil)
-	r.Builder = Builder{Components: set, Config: c, Log: zerolog.New(&r.logged), Self: []byte(`{"name":"dragoman","version":"1"}`), Pending: pending, Arrivals: httpclient.NewArrivals(c.Limits.ArrivingBytes),
+	r.Builder = Builder{Components: set, Touch: func() {}, Config: c, Log: zerolog.New(&r.logged), Self: []byte(`{"name":"dragoman","version":"1"}`), Pending: pending, Arrivals: httpclient.NewArrivals(c.Limits.ArrivingBytes),
 		Rate: rate, Filtered: filtered, Current: func(name string) *Target { return r.Named(name) }, Router: proxy.NewRouter(proxy.NewTable(nil))}
 	if r.Set, err = r.Build(c.Upstreams); err != nil {
 		t.Fatal(err)

@@ -225,6 +225,10 @@ type Builder struct {
 	Rehearsal bool
 	// Refuse judges the addresses of registered servers, see httpclient.HostOptions.
 	Refuse func(to netip.AddrPort) error
+	// Via is what requests to servers name Dragoman in their Via field.
+	Via string
+	// Touch is called when the state of a server may have changed. It must not wait, nor call back.
+	Touch func()
 
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none

@@ -46,7 +46,7 @@ func (b *Builder) newHost(up *config.Upstream, token httpclient.Credentials) (*h
 	if up.Registration != "" {
 		refuse = b.Refuse
 	}
-	host, err := httpclient.NewHost(httpclient.HostOptions{Refuse: refuse, URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
+	host, err := httpclient.NewHost(httpclient.HostOptions{Via: b.Via, Refuse: refuse, URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token, Secrets: up.Secrets(),
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: b.Config.Limits.Header, Arrivals: b.Arrivals, Overrun: func(err error) {
 			b.Log.Warn().Str("upstream", up.Name).AnErr("cause", err).Msg("the server sends more at a time than limits.arriving_bytes allows; an answer or stream of it was given up")
 		}})

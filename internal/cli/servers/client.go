@@ -20,6 +20,8 @@ import (
 type Client struct {
 	// Send sends a request, whose URI is a path, and reads the answer.
 	Send func(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error
+	// Stream sends a request, and has read read the answer while it comes.
+	Stream func(ctx context.Context, req *fasthttp.Request, read func(resp *fasthttp.Response) error) error
 	// Key is the caller's. It goes into requests only.
 	Key value.Secret
 }
@@ -64,6 +66,15 @@ func (c *Client) Add(ctx context.Context, r *aggregator.Registration) (a Answer[
 		return a, err
 	}
 	return decoded[aggregator.Server](resp.Body())
+}
+
+// Test connects to a server that is not registered.
+func (c *Client) Test(ctx context.Context, r *aggregator.Registration) (a Answer[aggregator.Tested], err error) {
+	resp, err := c.ask(ctx, "POST", "/test", r)
+	if err != nil {
+		return a, err
+	}
+	return decoded[aggregator.Tested](resp.Body())
 }
 
 // Edit changes a server.
@@ -202,9 +213,7 @@ func decoded[T any](raw []byte) (a Answer[T], err error) {
 func (c *Client) ask(ctx context.Context, method, path string, body any) (*fasthttp.Response, error) {
 	var req fasthttp.Request
 	var resp fasthttp.Response
-	req.Header.SetMethod(method)
-	req.SetRequestURI(aggregator.Path + path)
-	req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
+	c.prepare(&req, method, path)
 	if body != nil {
 		raw, err := json.MarshalWithOption(body, json.DisableHTMLEscape())
 		if err != nil {
@@ -220,4 +229,11 @@ func (c *Client) ask(ctx context.Context, method, path string, body any) (*fasth
 		return nil, refusal(resp.StatusCode(), resp.Body())
 	}
 	return &resp, nil
+}
+
+// prepare fills in a request without a body.
+func (c *Client) prepare(req *fasthttp.Request, method, path string) {
+	req.Header.SetMethod(method)
+	req.SetRequestURI(aggregator.Path + path)
+	req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"dragoman/adapters/aggregator"
+	"dragoman/internal/config/command"
 	"dragoman/internal/config/value"
 	"dragoman/proxy/wire"
 )
@@ -43,9 +44,13 @@ type connectionConfig struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Registration returns the request to register a server. The error is a *Misuse.
+// Registration returns the request to register a server, or to test one that has no name. The error is a *Misuse.
 func (g *Given) Registration(name string, connect bool) (*aggregator.Registration, error) {
-	if g.URL == nil && len(g.Command) == 0 {
+	switch {
+	case g.URL != nil || len(g.Command) > 0:
+	case name == "":
+		return nil, misuse("a URL or a COMMAND is missing; fix: write `dragoman servers test URL` or `dragoman servers test -- COMMAND`")
+	default:
 		return nil, misuse("a --url or a COMMAND is missing; fix: write `dragoman servers add NAME --url URL` or `dragoman servers add NAME -- COMMAND`")
 	}
 	transport, connection, err := g.connect("", connectionConfig{})
@@ -88,6 +93,28 @@ func (g *Given) Update(s *aggregator.Server, tools []aggregator.Tool) (*aggregat
 		u.Disabled = &disabled
 	}
 	return u, nil
+}
+
+// Starts says what a COMMAND starts on the machine of the running dragoman, a line each: the command, and the packages that it fetches; nothing
+// without a COMMAND.
+func (g *Given) Starts() (lines []string) {
+	if len(g.Command) == 0 {
+		return nil
+	}
+	words := append([]string{g.Command[0]}, command.Shown(g.Command[1:])...)
+	lines = append(lines, "starts   "+wire.ShownText(commandLine(words)))
+	all, err := command.Packages(g.Command)
+	if err != nil {
+		return append(lines, "package  without a fixed version: it could be another program at each start")
+	}
+	for _, one := range all {
+		if one.Version == "" {
+			lines = append(lines, "package  the files of "+wire.Shown(one.Name))
+			continue
+		}
+		lines = append(lines, "package  "+wire.Shown(one.Name)+", version "+wire.Shown(one.Version))
+	}
+	return lines
 }
 
 // Connects reports whether it says how the server is reached.

@@ -3,6 +3,7 @@ package servers
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -118,11 +119,48 @@ func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
 	})
 }
 
+// Tested writes the result of a test, a line for each fact. The error says why a connection is of no use.
+func Tested(w io.Writer, t *aggregator.Tested) error {
+	var facts [][2]string
+	if t.Server != nil {
+		facts = append(facts, [2]string{"server", wire.Shown(t.Server.Name + " " + t.Server.Version)})
+	}
+	if t.Eras != "" {
+		facts = append(facts, [][2]string{{"speaks", wire.Shown(t.Eras)}, {"revision", wire.Shown(t.Revision)},
+			{"offers", fmt.Sprintf("%s, %d prompts, %d resources", Counted(t.Tools), t.Prompts, t.Resources)}}...)
+	}
+	facts = append(facts, [2]string{"took", fmt.Sprintf("%d ms", t.Took)})
+	for i := range t.Warnings {
+		f := &t.Warnings[i]
+		facts = append(facts, [2]string{"hidden text", wire.ShownText(fmt.Sprintf("%s %s: %s has %s", strings.TrimSuffix(f.List, "s"), f.Name, f.Place, f.What))})
+	}
+	err := aligned(w, func(out io.Writer) {
+		for _, fact := range facts {
+			fmt.Fprintf(out, "%s\t%s\n", fact[0], fact[1])
+		}
+	})
+	if err == nil && !t.OK {
+		err = errors.New(wire.ShownText(cmp.Or(t.Error, "the server cannot be used")))
+	}
+	return err
+}
+
 func instant(at *time.Time) string {
 	if at == nil {
 		return ""
 	}
 	return at.UTC().Format(time.RFC3339)
+}
+
+// commandLine returns a command as a shell would take it.
+func commandLine(words []string) string {
+	words = slices.Clone(words)
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'") {
+			words[i] = value.Quote(word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // connection returns the facts of a connection, in the words of the flags.
@@ -138,12 +176,7 @@ func connection(fields map[string]any) (facts [][2]string) {
 		for _, arg := range args {
 			words = append(words, fmt.Sprint(arg))
 		}
-		for i, word := range words {
-			if word == "" || strings.ContainsAny(word, " \t\n\"'") {
-				words[i] = value.Quote(word)
-			}
-		}
-		facts = append(facts, [2]string{"command", strings.Join(words, " ")})
+		facts = append(facts, [2]string{"command", commandLine(words)})
 	}
 	for _, kind := range []struct{ key, name, between string }{{"headers", "header", ": "}, {"env", "env", "="}} {
 		all, _ := fields[kind.key].(map[string]any)

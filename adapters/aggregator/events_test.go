@@ -1,0 +1,94 @@
+package aggregator
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Run(m) }
+
+// eventServer serves the events of servers, without credentials.
+func eventServer(t *testing.T, e *Events) (address string) {
+	t.Helper()
+	srv, err := httpserver.NewServer(httpserver.Options{KeepAlive: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Handle("GET", "/events", func(ctx *fasthttp.RequestCtx) {
+		if err := e.open(ctx); err != nil {
+			ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		}
+	})
+	t.Cleanup(e.Close)
+	return testkit.Serve(t, srv)
+}
+
+// A reader who does not read is cut off with an event that says so, and nothing waits for it. Silence has comments.
+func TestSlowReaderOfEvents(t *testing.T) {
+	var round atomic.Int64
+	e := NewEvents(func() []Server {
+		return []Server{{Name: "one", Source: Registered, Description: fmt.Sprint(round.Load(), strings.Repeat("x", 100<<10))}}
+	}, func() <-chan struct{} { return nil })
+	address := eventServer(t, e)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the reader is there", func() bool { return e.reading.Load() == 1 })
+	e.mu.Lock()
+	stop := e.stop
+	e.mu.Unlock()
+	told := 0
+	testkit.Eventually(t, "the reader is cut off", func() bool {
+		round.Add(1)
+		now, order := e.view()
+		e.tell(stop, now, order)
+		told++
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for s := range e.readers {
+			return s.Write([]byte(": \n\n")) != nil
+		}
+		return true
+	})
+	all, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tail := string(all[max(0, len(all)-200):]); !strings.Contains(tail, "event: reread\n") || !strings.Contains(tail, "too slow") || !strings.HasSuffix(tail, "0\r\n\r\n") {
+		t.Errorf("%d bytes after %d changes, the last %q", len(all), told, tail)
+	}
+	testkit.Eventually(t, "it is forgotten", func() bool { return e.reading.Load() == 0 })
+	e.Touch() // has no effect
+	res, err := http.Get("http://" + address + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var got []byte
+	piece := make([]byte, 64<<10)
+	testkit.Eventually(t, "a comment", func() bool {
+		n, err := res.Body.Read(piece)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, piece[:n]...)
+		return bytes.Contains(got, []byte("\n: keep-alive\n\n"))
+	})
+}

@@ -1,0 +1,51 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/aggregator"
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/mcphttp"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
+	"dragoman/policies/telemetry"
+	"dragoman/proxy"
+)
+
+// auditTime bounds how long the answer to a request for a change waits for room in the audit trail (audit.on_full).
+const auditTime = 10 * time.Second
+
+// did writes the lines of the log and of the audit trail for a request for a change.
+func (r *Registry) did(ctx *fasthttp.RequestCtx, did aggregator.Action) {
+	who, server := mcphttp.CallerOf(ctx), value.Shorten(did.Server)
+	r.opt.Log.Info().Str("action", did.Name).Str("upstream", server).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
+	within, cancel := context.WithTimeout(context.Background(), auditTime)
+	defer cancel()
+	r.opt.Audit().Changed(within, &telemetry.Change{Began: did.Began, Address: httpserver.AddrOf(ctx), Caller: who,
+		Role: roleOf(who), Action: did.Name, Server: server, Status: did.Status, Why: did.Why})
+}
+
+// Asked returns the change that a refused request to the API of registered servers asked for; empty: none.
+func Asked(ctx *fasthttp.RequestCtx) (action, server, role string) {
+	did := aggregator.ActionOf(ctx)
+	if did.Name == "" {
+		return "", "", ""
+	}
+	return did.Name, value.Shorten(did.Server), roleOf(mcphttp.CallerOf(ctx))
+}
+
+// roleOf returns the role of a caller; empty: it has none.
+func roleOf(who proxy.Caller) string {
+	switch {
+	case who.Rights == nil:
+		return ""
+	case who.Has(aggregator.Operate):
+		return config.Operator
+	case who.Has(aggregator.View):
+		return config.Viewer
+	}
+	return ""
+}
