@@ -73,6 +73,11 @@ func TestRegistrationAndState(t *testing.T) {
 	if all, err := s.Registrations(t.Context()); err != nil || len(all) != 1 || all[0].Description != "new" || all[0].Revision != 2 {
 		t.Errorf("registered %+v, %v", all, err)
 	}
+	c.Keep(nil) // as the configuration cannot take it for now
+	flush(t, c)
+	if all, err := s.Registrations(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("registered %+v, %v, after its server was left out", all, err)
+	}
 	if err := s.Remove(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
