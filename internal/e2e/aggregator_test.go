@@ -518,7 +518,7 @@ func TestSealedRegistrations(t *testing.T) {
 	}
 	a.stop()
 	seen.Store("")
-	a = startAggregator(t, keyed("seal_key = \""+second+"\"\n"))
+	startAggregator(t, keyed("seal_key = \""+second+"\"\n"))
 	testkit.Eventually(t, "the header is sent again, with the key", func() bool { return seen.Load() == "5ecret-in-registration" })
 }
 

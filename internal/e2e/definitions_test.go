@@ -490,7 +490,9 @@ func TestReloadOfDefinitions(t *testing.T) {
 	}
 	for _, round := range []string{"all", "each"} {
 		testkit.PutFile(t, file, toml("approve"))
-		testkit.Eventually(t, "definitions need approval", func() bool { return a.ask(operatorKey, "POST", "/servers/one/approve", `{"definitions":[]}`, nil).status == 200 })
+		testkit.Eventually(t, "definitions need approval", func() bool {
+			return a.ask(operatorKey, "POST", "/servers/one/approve", `{"definitions":[]}`, nil).status == 200
+		})
 		calls("called greet")
 		f.tool("greet", "Greets "+round+".")
 		a.heldNow(1)
