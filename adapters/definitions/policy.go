@@ -135,31 +135,37 @@ func (g *Guard) Refuse(ex *proxy.Exchange) error {
 // refuses is the name of the policy in the audit trail.
 const refuses = "definitions"
 
-// about returns where a request has the name of what it uses, and of which kind that is; false: it uses nothing that is pinned.
-func about(m *wire.Message) (at wire.Span, kind catalogue.Kind, pinned bool) {
+// uses are the things that a request uses: where it has their names, and of which kinds these are.
+type uses [2]struct {
+	at   wire.Span
+	kind catalogue.Kind // Resources: of a URI that may be one of a template
+}
+
+// about returns what a request uses; false: nothing that is pinned. Both names in the reference of a completion count: a server may go by either.
+func about(m *wire.Message) (all uses, pinned bool) {
 	switch {
 	case m.Is("tools/call"):
-		return m.Name, catalogue.Tools, true
+		all[0].at, all[0].kind = m.Name, catalogue.Tools
 	case m.Is("prompts/get"):
-		return m.Name, catalogue.Prompts, true
+		all[0].at, all[0].kind = m.Name, catalogue.Prompts
 	case m.Is("resources/read"):
-		return m.URI, catalogue.Resources, true
+		all[0].at, all[0].kind = m.URI, catalogue.Resources
 	case m.Is("completion/complete"):
 		ref := wire.Get(m.Raw, m.Params, "ref")
-		if uri := wire.Get(m.Raw, ref, "uri"); uri.Present() {
-			return uri, catalogue.Templates, true
-		}
-		return wire.Get(m.Raw, ref, "name"), catalogue.Prompts, true
+		all[0].at, all[0].kind = wire.Get(m.Raw, ref, "uri"), catalogue.Templates
+		all[1].at, all[1].kind = wire.Get(m.Raw, ref, "name"), catalogue.Prompts
+	default:
+		return all, false
 	}
-	return at, kind, false
+	return all, true
 }
 
 // judge returns why a request is refused; nil: it is not.
 func (g *Guard) judge(ex *proxy.Exchange) *proxy.Error {
 	m := &ex.Msg
-	at, kind, pinned := about(m)
-	if !pinned || !at.IsString(m.Raw) {
-		return nil // which the server refuses
+	all, pinned := about(m)
+	if !pinned {
+		return nil
 	}
 	if err := g.opt.Await(ex); err != nil {
 		return proxy.AsError(err)
@@ -168,15 +174,27 @@ func (g *Guard) judge(ex *proxy.Exchange) *proxy.Error {
 	if s == nil || !a.wasRead() {
 		return g.unread()
 	}
-	key := string(m.Text(at))
+	for _, use := range all {
+		if !use.at.IsString(m.Raw) { // the server refuses it
+			continue
+		}
+		if err := g.judgeUse(s, a, ex.Caller.Identity(), use.kind, string(m.Text(use.at))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeUse returns why a caller may not use something; nil: it may.
+func (g *Guard) judgeUse(s *catalogue.Server, a *approved, who proxy.Identity, kind catalogue.Kind, key string) *proxy.Error {
 	if kind == catalogue.Resources {
 		if held := g.templates(s, a).read(key); held != "" {
-			return g.refusal(catalogue.Templates, held, true)
+			return g.refusal(catalogue.Templates, held, a.judge(who, Thing{catalogue.Templates.String(), held}).known)
 		}
 		return nil
 	}
 	now, present := g.sums(s, kind)[key]
-	v := a.judge(ex.Caller.Identity(), Thing{kind.String(), key})
+	v := a.judge(who, Thing{kind.String(), key})
 	switch {
 	case v.seen != nil, present && (!v.known || now != v.approved):
 		return g.refusal(kind, key, v.known)

@@ -144,11 +144,12 @@ func TestPolicy(t *testing.T) {
 	r.wants("tools/call", `{"name":"b"}`, "", "") // it is approved, and may be listed to others
 	r.wants("tools/call", `{"name":"c d"}`, "definition_held", "is new and was not approved yet; an operator looks at it and approves it with `dragoman approve one 'c d'`")
 	r.wants("prompts/get", `{"name":"p"}`, "definition_held", "prompt p")
-	r.wants("resources/read", `{"uri":"note://1"}`, "definition_held", "resource template note://{id}")
+	r.wants("resources/read", `{"uri":"note://1"}`, "definition_held", "the resource template note://{id} of the server \"one\" is held: its definition has changed since")
 	r.wants("resources/read", `{"uri":"note://listed"}`, "", "")
 	r.wants("resources/read", `{"uri":"other://1"}`, "", "")
 	r.wants("completion/complete", `{"ref":{"type":"ref/prompt","name":"p"}}`, "definition_held", "prompt p")
 	r.wants("completion/complete", `{"ref":{"type":"ref/resource","uri":"note://{id}"}}`, "definition_held", "note://{id}")
+	r.wants("completion/complete", `{"ref":{"type":"ref/prompt","name":"p","uri":"other://1"}}`, "definition_held", "prompt p")
 	r.lists("["+toolA+","+toolB+"]", "["+promptP+"]", "["+noteOf+"]", "")
 	r.wants("tools/call", `{"name":"a"}`, "", "")
 	r.wants("resources/read", `{"uri":"note://1"}`, "", "")

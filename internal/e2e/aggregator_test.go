@@ -644,6 +644,10 @@ func TestSealedRegistrations(t *testing.T) {
 	if strings.Contains(a.logs.String(), "5ecret") {
 		t.Error("the log has a secret")
 	}
+	a.stop()
+	seen.Store("")
+	startAggregator(t, keyed("seal_key = \""+second+"\"\n"))
+	testkit.Eventually(t, "the header is sent again, with the key", func() bool { return seen.Load() == "5ecret-in-registration" })
 }
 
 // A connection that the API shows can be sent back with a change: hidden values stay, but go to no other address or command.

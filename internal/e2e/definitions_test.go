@@ -473,3 +473,33 @@ func TestWarnedDefinitions(t *testing.T) {
 		})
 	}
 }
+
+// Definitions begin and end to need approval at a reload. What is listed at the first one is approved.
+func TestReloadOfDefinitions(t *testing.T) {
+	f := newFickle(t)
+	base := pinnedToml(t, f, "warn", "")
+	toml := func(mode string) string {
+		return strings.Replace(strings.Replace(base, `"warn"`, `"`+mode+`"`, 1), "catalogue.path", "reload.watch = \"500ms\"\ncatalogue.path", 1)
+	}
+	file := testkit.WriteFile(t, "c.toml", toml("warn"))
+	a := startAggregator(t, file)
+	a.listsTools("one", 2)
+	calls := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, want, func() bool { return strings.Contains(a.call("/servers/one/mcp", "greet").body, want) })
+	}
+	for _, round := range []string{"all", "each"} {
+		testkit.PutFile(t, file, toml("approve"))
+		testkit.Eventually(t, "definitions need approval", func() bool {
+			return a.ask(operatorKey, "POST", "/servers/one/approve", `{"definitions":[]}`, nil).status == 200
+		})
+		calls("called greet")
+		f.tool("greet", "Greets "+round+".")
+		a.heldNow(1)
+		calls("is held")
+		testkit.PutFile(t, file, toml("follow"))
+		calls("called greet")
+		a.heldNow(0)
+		f.tool("greet", "Greets.")
+	}
+}

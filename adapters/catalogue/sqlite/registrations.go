@@ -89,21 +89,27 @@ func admit(ctx context.Context, tx *sql.Tx, r *catalogue.Registration) error {
 // Remove implements catalogue.Registry.
 func (s *Store) Remove(ctx context.Context, id string) error {
 	err := s.transaction(ctx, func(tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ? AND version IS NOT NULL", id)
-		if err != nil {
-			return err
-		}
-		switch n, err := done.RowsAffected(); {
-		case err != nil:
-			return err
-		case n == 0:
+		there, err := remove(ctx, tx, "DELETE FROM external_servers WHERE id = ? AND version IS NOT NULL", id)
+		if err == nil && !there {
 			return catalogue.ErrGone
 		}
-		_, err = tx.ExecContext(ctx, removePins, id)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("catalogue: %w", err)
 	}
 	return nil
+}
+
+// remove deletes the row of a server, and what was approved of it. It reports whether there was one.
+func remove(ctx context.Context, tx *sql.Tx, query, id string) (there bool, err error) {
+	done, err := tx.ExecContext(ctx, query, id)
+	if err != nil {
+		return false, err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, removePins, id)
+	return true, err
 }

@@ -73,11 +73,36 @@ func TestRegistrationAndState(t *testing.T) {
 	if all, err := s.Registrations(t.Context()); err != nil || len(all) != 1 || all[0].Description != "new" || all[0].Revision != 2 {
 		t.Errorf("registered %+v, %v", all, err)
 	}
+	c.Keep(nil) // as the configuration cannot take it for now
+	flush(t, c)
+	if all, err := s.Registrations(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("registered %+v, %v, after its server was left out", all, err)
+	}
 	if err := s.Remove(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
 	if stored, err := s.Load(t.Context()); err != nil || len(stored.Servers)+len(stored.Owners) != 0 {
 		t.Errorf("left over: %+v, %v", stored, err)
+	}
+}
+
+// What was approved of a server of the configuration goes with it.
+func TestPinsOfConfiguredServer(t *testing.T) {
+	c, s := registered(t)
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}})
+	flush(t, c)
+	if err := s.PutPins(t.Context(), "made", []catalogue.Pin{{Kind: "tools", Key: "t"}}); err != nil {
+		t.Fatal(err)
+	}
+	c.SetStatus("a", catalogue.Status{State: "CONNECTED"})
+	flush(t, c)
+	if pins, err := s.Pins(t.Context(), "made"); err != nil || len(pins) != 1 {
+		t.Fatalf("%v, %v", pins, err)
+	}
+	c.Keep(nil)
+	flush(t, c)
+	if pins, err := s.Pins(t.Context(), "made"); err != nil || len(pins) != 0 {
+		t.Errorf("%v, %v", pins, err)
 	}
 }
 

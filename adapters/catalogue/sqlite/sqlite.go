@@ -105,8 +105,8 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 
 func save(ctx context.Context, tx *sql.Tx, change *catalogue.Change) error {
 	s := change.Server
-	if change.Removed {
-		_, err := tx.ExecContext(ctx, "DELETE FROM external_servers WHERE id = ? AND version IS NULL", s.ID) // a registered one goes by Remove only
+	if change.Removed { // a registration goes by Remove only: one whose server is left out may be served again
+		_, err := remove(ctx, tx, "DELETE FROM external_servers WHERE id = ? AND version IS NULL", s.ID)
 		return err
 	}
 	var other string
