@@ -121,7 +121,11 @@ func (e *Events) open(ctx *fasthttp.RequestCtx) error {
 	}
 	first = eventstream.Append(first, EventReady, nil, []byte(`{"total_servers":`+strconv.Itoa(len(e.order))+`}`))
 	var stream *httpserver.Stream
-	stream, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) { e.left(stream) }, OnDrain: func(s *httpserver.Stream) { _ = s.Write(reread("dragoman is ending")) }})
+	stream, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) {
+		e.mu.Lock() // held until stream is set
+		defer e.mu.Unlock()
+		e.forget(stream)
+	}, OnDrain: func(s *httpserver.Stream) { _ = s.Write(reread("dragoman is ending")) }})
 	if err != nil {
 		return err
 	}
@@ -137,13 +141,7 @@ func (e *Events) open(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// left forgets a reader. The goroutine that compares ends with the last one.
-func (e *Events) left(stream *httpserver.Stream) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.forget(stream)
-}
-
+// forget forgets a reader. The goroutine that compares ends with the last one. The caller holds mu.
 func (e *Events) forget(stream *httpserver.Stream) {
 	expiry, is := e.readers[stream]
 	if !is {

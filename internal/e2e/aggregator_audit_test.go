@@ -60,6 +60,8 @@ func TestChangesOfServersAreAudited(t *testing.T) {
 		{operatorKey, "POST", "/servers/one/connect", "", &changeLine{User: "op", Role: "operator", Action: "connect", Server: "one", Outcome: "ok", HTTPStatus: 200}},
 		{operatorKey, "POST", "/servers/one/refresh", "", &changeLine{User: "op", Role: "operator", Action: "refresh", Server: "one", Outcome: "ok", HTTPStatus: 200}},
 		{operatorKey, "POST", "/servers/one/disconnect", `{"force":true}`, &changeLine{User: "op", Role: "operator", Action: "disconnect", Server: "one", Outcome: "ok", HTTPStatus: 200}},
+		{operatorKey, "POST", "/test", testBody("http://127.0.0.1:1/mcp"), &changeLine{User: "op", Role: "operator", Action: "test", Server: "test", Outcome: "ok", HTTPStatus: 200}},
+		{viewerKey, "POST", "/test", "{}", &changeLine{Role: "viewer", Action: "test", Outcome: "insufficient_scope", Verb: "POST", Path: "/test"}},
 		{operatorKey, "DELETE", "/servers/one", "", &changeLine{User: "op", Role: "operator", Action: "remove", Server: "one", Outcome: "ok", HTTPStatus: 204}},
 		{operatorKey, "DELETE", "/servers/one", "", &changeLine{User: "op", Role: "operator", Action: "remove", Server: "one", Outcome: "refused", HTTPStatus: 404}},
 		{viewerKey, "DELETE", "/servers/two", "", &changeLine{Role: "viewer", Action: "remove", Server: "two", Outcome: "insufficient_scope", Verb: "DELETE", Path: "/servers/two"}},

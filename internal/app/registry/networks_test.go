@@ -67,7 +67,7 @@ func reply(query []byte, answer func() []string) []byte {
 	}
 	out := append([]byte{}, query[:end]...)
 	out[2], out[3] = 0x84, 0
-	binary.BigEndian.PutUint16(out[6:], uint16(len(addresses))) //nolint:gosec // a few
+	binary.BigEndian.PutUint16(out[6:], uint16(len(addresses)))
 	copy(out[8:12], make([]byte, 4))
 	for _, address := range addresses {
 		ip := netip.MustParseAddr(address).As4()
