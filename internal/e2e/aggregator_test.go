@@ -294,6 +294,49 @@ func TestAggregatorCallers(t *testing.T) {
 	}
 }
 
+// A viewer may ask for everything and change nothing, whatever the API's own description lists. Nobody without a key, or on a page of another
+// origin, may do either.
+func TestEveryOperationIsGuarded(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "[upstreams.own]\nurl = \"http://127.0.0.1:9/mcp\"\n")))
+	var described struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	a.want(200, "GET", "/openapi.json", "", &described)
+	changes, reads := 0, 0
+	for path, methods := range described.Paths {
+		for method := range methods {
+			verb := strings.ToUpper(method)
+			if method == "parameters" || verb == "GET" && path == "/events" { // which does not end; TestEventsOfServers asks for it
+				continue
+			}
+			url := a.admin + aggregator.Path + strings.ReplaceAll(path, "{id}", "own")
+			for name, res := range map[string]*response{
+				"401 without a key":  a.send(url, "", verb, "{}", nil),
+				"403 another origin": a.send(url, operatorKey, verb, "{}", nil, "Origin", "https://evil.example"),
+			} {
+				if want, _, _ := strings.Cut(name, " "); fmt.Sprint(res.status) != want {
+					t.Errorf("%s %s, %s: %d %s", verb, path, name, res.status, res.body)
+				}
+			}
+			res := a.send(url, viewerKey, verb, "{}", nil)
+			if verb == "GET" {
+				reads++
+				if res.status != 200 {
+					t.Errorf("a viewer, GET %s: %d %s", path, res.status, res.body)
+				}
+				continue
+			}
+			changes++
+			if res.status != 403 || !strings.Contains(res.body, "operator") {
+				t.Errorf("a viewer, %s %s: %d %s", verb, path, res.status, res.body)
+			}
+		}
+	}
+	if changes < 8 || reads < 6 {
+		t.Errorf("%d changes and %d reads were tried", changes, reads)
+	}
+}
+
 // The examples of seed 004 (API Contracts), as they are written there, and answers with all that is in theirs.
 func TestExamplesOfTheSeed(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // which is not there, so that nobody is asked for the address

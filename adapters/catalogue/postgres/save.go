@@ -62,13 +62,17 @@ func (s *Store) save(ctx context.Context, tx pgx.Tx, change *catalogue.Change) e
 	return s.saveStatus(ctx, tx, of)
 }
 
-// drop removes what this instance knows of a server that it does not have any more, and the server itself if no other instance has it. A
+// drop removes what this instance knows of a server that it does not have any more, and the server itself, with what was approved of it, if no other instance has it. A
 // registered server is removed by Remove only.
 func (s *Store) drop(ctx context.Context, tx pgx.Tx, id string) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM mcp.server_status WHERE server_id = $1 AND instance = $2", id, s.opt.Instance); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "DELETE FROM mcp.external_servers WHERE id = $1 AND version IS NULL AND NOT EXISTS (SELECT FROM mcp.server_status WHERE server_id = $1)", id)
+	done, err := tx.Exec(ctx, "DELETE FROM mcp.external_servers WHERE id = $1 AND version IS NULL AND NOT EXISTS (SELECT FROM mcp.server_status WHERE server_id = $1)", id)
+	if err != nil || done.RowsAffected() == 0 {
+		return err
+	}
+	_, err = tx.Exec(ctx, removePins, id)
 	return err
 }
 

@@ -86,26 +86,6 @@ func TestRegistrationAndState(t *testing.T) {
 	}
 }
 
-// What was approved of a server of the configuration goes with it.
-func TestPinsOfConfiguredServer(t *testing.T) {
-	c, s := registered(t)
-	c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}})
-	flush(t, c)
-	if err := s.PutPins(t.Context(), "made", []catalogue.Pin{{Kind: "tools", Key: "t"}}); err != nil {
-		t.Fatal(err)
-	}
-	c.SetStatus("a", catalogue.Status{State: "CONNECTED"})
-	flush(t, c)
-	if pins, err := s.Pins(t.Context(), "made"); err != nil || len(pins) != 1 {
-		t.Fatalf("%v, %v", pins, err)
-	}
-	c.Keep(nil)
-	flush(t, c)
-	if pins, err := s.Pins(t.Context(), "made"); err != nil || len(pins) != 0 {
-		t.Errorf("%v, %v", pins, err)
-	}
-}
-
 // A server that was in the catalogue before, of the configuration, keeps its id when it is registered. One that is written late does not take
 // the place of the registered one that has its name by then.
 func TestRegistrationOfAKnownName(t *testing.T) {

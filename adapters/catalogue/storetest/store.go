@@ -12,6 +12,7 @@ import (
 func Store(t *testing.T, open func(t *testing.T) func() catalogue.Store) {
 	t.Run("store", func(t *testing.T) { storeRoundTrip(t, open(t)) })
 	t.Run("again", func(t *testing.T) { removedAndBack(t, open(t)) })
+	t.Run("approved", func(t *testing.T) { pinsOfConfigured(t, open(t)) })
 	t.Run("registered", func(t *testing.T) { registeredStays(t, open(t)) })
 }
 
@@ -142,4 +143,27 @@ func registeredStays(t *testing.T, open func() catalogue.Store) {
 	if n := len(again.Snapshot().Servers); n != 0 {
 		t.Errorf("%d servers are left", n)
 	}
+}
+
+// What is approved of a server of the configuration goes with it. Before it is in the catalogue something may be approved already.
+func pinsOfConfigured(t *testing.T, open func() catalogue.Store) {
+	s := open()
+	p, ok := s.(catalogue.Pins)
+	if !ok {
+		t.Fatalf("%T is no Pins", s)
+	}
+	id := catalogue.ConfiguredID("a")
+	putPins(t, p, id, pin("tools", "x", "{}"))
+	c := catalogueOf(t, s)
+	defer end(t, c)
+	c.Keep(map[string]catalogue.Kept{"a": {Transport: "STDIO"}})
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantPins(t, p, id, pin("tools", "x", "{}"))
+	c.Keep(nil)
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantPins(t, p, id)
 }
