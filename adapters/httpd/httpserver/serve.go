@@ -205,7 +205,6 @@ func (st *serveState) forget() {
 	if !st.ctx.Response.IsBodyStream() && cap(st.ctx.Response.Body()) > maxKept {
 		st.ctx.Response.SwapBody(nil)
 	}
-	st.ctx.ResetUserValues()
 	st.ctx.Request.Reset()
 	st.ctx.Response.Reset()
 	if cap(st.out) > maxKept {
