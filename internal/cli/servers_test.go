@@ -310,7 +310,8 @@ func TestServersKey(t *testing.T) {
 func TestServersHostile(t *testing.T) {
 	const evil = `x\u001b[2J\u202e\nforged`
 	one := `{"id":"` + evil + `","name":"` + evil + `","description":"` + evil + `","source":"` + evil + `","transport_type":"` + evil + `","status":"` + evil + `","error_message":"` + evil +
-		`","health_check_url":"` + evil + `","disabled_tools":["` + evil + `"],"connection_config":{"base_url":"` + evil + `","headers":{"` + evil + `":"` + evil + `"}}}`
+		`","health_check_url":"` + evil + `","disabled_tools":["` + evil + `"],"connection_config":{"base_url":"` + evil + `","headers":{"` + evil + `":"` + evil + `"}},
+		"instances":[{"instance":"` + evil + `","status":"` + evil + `","last_error":"` + evil + `"}]}`
 	tool := `{"name":"` + evil + `","server":"` + evil + `","description":"` + evil + `","enabled":true}`
 	const path = aggregator.Path
 	admin := adminTalk(t, map[string]func(*fasthttp.Response){path + "/servers": says(200, "["+one+"]"), path + "/servers/x": says(200, one), path + "/servers/x/tools": says(200, "["+tool+"]"),
@@ -324,5 +325,15 @@ func TestServersHostile(t *testing.T) {
 	_, _, out, _ := runLine(t, []string{"DRAGOMAN_ADMIN_LISTEN=" + admin, "DRAGOMAN_AGGREGATOR_KEY=x"}, nil, "__complete", "servers", "show", "")
 	if strings.ContainsAny(out, "\x1b\u202e") || strings.Count(out, "\n") != 2 {
 		t.Errorf("completed %q", out)
+	}
+}
+
+// Of Dragomans that share a database each is told.
+func TestServersOfInstances(t *testing.T) {
+	one := `{"name":"x","status":"CONNECTED","instances":[{"instance":"a","status":"CONNECTED","status_since":"2027-01-15T08:00:00Z","last_error":"old"},{"instance":"b","status":"ERROR","last_error":"refused"}]}`
+	admin := adminTalk(t, map[string]func(*fasthttp.Response){aggregator.Path + "/servers/x": says(200, one)})
+	_, code, out, errs := runLine(t, nil, nil, "servers", "show", "x", "--key", viewerKey, "--admin", admin)
+	if code != ExitOK || !strings.Contains(out, "at a    CONNECTED since 2027-01-15T08:00:00Z\n") || !strings.Contains(out, "at b    ERROR: refused\n") {
+		t.Errorf("%d %q %q", code, out, errs)
 	}
 }

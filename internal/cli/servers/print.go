@@ -110,6 +110,17 @@ func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
 	if s.Failures > 0 {
 		facts = append(facts, [2]string{"failures", fmt.Sprintf("%d in a row", s.Failures)})
 	}
+	for i := range s.Instances {
+		one := &s.Instances[i]
+		text := paint(wire.Shown(one.Status), statusColour(one.Status), colourful)
+		if since := instant(one.Since); since != "" {
+			text += " since " + since
+		}
+		if one.LastError != "" && one.Status != "CONNECTED" {
+			text += ": " + wire.ShownText(one.LastError)
+		}
+		facts = append(facts, [2]string{"at " + wire.Shown(one.Name), text})
+	}
 	return aligned(w, func(t io.Writer) {
 		for _, fact := range facts {
 			if fact[1] != "" {
