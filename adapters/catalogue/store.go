@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -165,6 +166,22 @@ func (w *writer) flush(ctx context.Context) error {
 func (w *writer) close() {
 	w.stop()
 	<-w.done
+}
+
+// Adopt makes URIs belong to servers, by URI the server's name, as another Dragoman that shares the store has found first. Servers that are not
+// in the catalogue get none.
+func (c *Catalogue) Adopt(owners map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Snapshot()
+	next := maps.Clone(c.owners)
+	for uri, name := range owners {
+		if now.Server(name) != nil {
+			next[uri] = name
+		}
+	}
+	c.owners = next
+	c.publish(now.Servers, true)
 }
 
 // Restore stores the status of all servers again, for a store that may have lost it.

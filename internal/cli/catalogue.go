@@ -45,7 +45,7 @@ func (p *program) openCatalogue(ctx context.Context, c *cobra.Command, flags *se
 	if err != nil {
 		return nil, err
 	}
-	store, err := stores.OpenStore(ctx, cfg, "", nil)
+	store, err := stores.OpenStore(ctx, cfg, nil)
 	switch {
 	case err != nil:
 		return nil, failed(err)

@@ -33,6 +33,9 @@ type Options struct {
 	URL string
 	// Instance is the name of this Dragoman among those that share the database; empty: it has no rows of its own, and stores no status.
 	Instance string
+	// Owners is told, after Save, of URIs that belong to another server than was to be saved, by URI the server's name: another Dragoman was
+	// first. Nil: nobody is.
+	Owners func(map[string]string)
 	// Note is told when the database is lost, with the error, and when it is there again, with nil; nil: nobody is.
 	Note func(err error)
 }

@@ -387,3 +387,41 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 		}
 	}
 }
+
+// Of two servers that list one URI the same is its owner for all instances, in whatever order each of them has listed it.
+func TestOwnersAgree(t *testing.T) {
+	url := database.Start(t).Database(t)
+	var catalogues []*catalogue.Catalogue
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		var c *catalogue.Catalogue
+		s, err := Open(t.Context(), Options{URL: url, Instance: "of " + order[0], Owners: func(owners map[string]string) { c.Adopt(owners) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err = catalogue.Open(t.Context(), catalogue.Options{Store: s, Empty: true, Failed: func(err error) { t.Error(err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		catalogues = append(catalogues, c)
+		c.Keep(map[string]catalogue.Kept{"a": {Transport: "HTTP"}, "b": {Transport: "HTTP"}})
+		for _, name := range order {
+			c.SetList(name, catalogue.Resources, catalogue.List{Items: []catalogue.Item{{Key: "x:shared", Raw: []byte("{}")}, {Key: "x:" + name, Raw: []byte("{}")}}})
+		}
+		if got := c.Snapshot().Owner("x:shared"); got != order[0] {
+			t.Fatalf("it belongs to %s at first, want %s", got, order[0])
+		}
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range catalogues {
+		if s := c.Snapshot(); s.Owner("x:shared") != "a" || s.Owner("x:a") != "a" || s.Owner("x:b") != "b" {
+			t.Errorf("%d: it belongs to %s", i, s.Owner("x:shared"))
+		}
+	}
+	catalogues[0].Adopt(map[string]string{"x:shared": "unknown"})
+	if got := catalogues[0].Snapshot().Owner("x:shared"); got != "a" {
+		t.Errorf("it belongs to %s", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,9 +21,10 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 	if err := s.there(); err != nil {
 		return err
 	}
+	others := map[string]string{}
 	err := s.write(ctx, func(tx pgx.Tx) error {
 		for i := range changes {
-			if err := s.save(ctx, tx, &changes[i]); err != nil {
+			if err := s.save(ctx, tx, &changes[i], others); err != nil {
 				return fmt.Errorf("%s: %w", changes[i].Server.Name, err)
 			}
 		}
@@ -31,10 +33,14 @@ func (s *Store) Save(ctx context.Context, changes []catalogue.Change) error {
 	if err != nil {
 		return away(err)
 	}
+	if len(others) > 0 && s.opt.Owners != nil {
+		s.opt.Owners(others)
+	}
 	return nil
 }
 
-func (s *Store) save(ctx context.Context, tx pgx.Tx, change *catalogue.Change) error {
+// save stores a change, and adds to others the URIs that are owned by another server.
+func (s *Store) save(ctx context.Context, tx pgx.Tx, change *catalogue.Change, others map[string]string) error {
 	of := change.Server
 	if change.Removed {
 		return s.drop(ctx, tx, of.ID)
@@ -51,15 +57,27 @@ func (s *Store) save(ctx context.Context, tx pgx.Tx, change *catalogue.Change) e
 			return err
 		}
 	}
-	for _, uri := range change.Owned {
-		if !storable(uri) {
-			continue
-		}
-		if _, err := tx.Exec(ctx, "INSERT INTO mcp.resource_owners(uri, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING", uri, of.ID); err != nil {
-			return err
-		}
+	if err := own(ctx, tx, of, change.Owned, others); err != nil {
+		return err
 	}
 	return s.saveStatus(ctx, tx, of)
+}
+
+// own gives a server URIs that belong to nobody, and adds to others those that do.
+func own(ctx context.Context, tx pgx.Tx, of *catalogue.Server, uris []string, others map[string]string) error {
+	uris = slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return !storable(uri) })
+	if len(uris) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO mcp.resource_owners(uri, server_id) SELECT unnest($1::text[]), $2 ON CONFLICT DO NOTHING", uris, of.ID); err != nil {
+		return err
+	}
+	return each(ctx, tx, "SELECT o.uri, s.name FROM mcp.resource_owners o JOIN mcp.external_servers s ON s.id = o.server_id WHERE o.uri = ANY($1) AND o.server_id <> $2", func(rows pgx.Rows) error {
+		var uri, name string
+		err := rows.Scan(&uri, &name)
+		others[uri] = name
+		return err
+	}, uris, of.ID)
 }
 
 // drop removes what this instance knows of a server that it does not have any more, and the server itself, with what was approved of it, if no other instance has it. A

@@ -54,10 +54,15 @@ func (b *Builder) openCatalogue() (*catalogue.Catalogue, error) {
 
 // OpenStore opens the store of a configuration: its database, or its file. It is nil if the catalogue is in memory. note is told when the
 // database is lost, and with nil when it is back.
-func OpenStore(ctx context.Context, c *config.Config, instance string, note func(error)) (Stored, error) {
-	switch url := c.Catalogue.URL.Reveal(); {
-	case url != "":
-		return postgres.Open(ctx, postgres.Options{URL: url, Instance: instance, Note: note})
+func OpenStore(ctx context.Context, c *config.Config, note func(error)) (Stored, error) {
+	return openStore(ctx, c, postgres.Options{Note: note})
+}
+
+// openStore opens a store; opt is for a database.
+func openStore(ctx context.Context, c *config.Config, opt postgres.Options) (Stored, error) {
+	switch opt.URL = c.Catalogue.URL.Reveal(); {
+	case opt.URL != "":
+		return postgres.Open(ctx, opt)
 	case c.Catalogue.Path == config.InMemory:
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -94,7 +99,7 @@ func instance(c *config.Config) string {
 func OpenRegistry(c *config.Config, note func(error)) (catalogue.Registry, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	store, err := OpenStore(ctx, c, "", note)
+	store, err := OpenStore(ctx, c, note)
 	if store == nil && err == nil {
 		return &catalogue.MemoryRegistry{}, nil
 	}
@@ -104,11 +109,15 @@ func OpenRegistry(c *config.Config, note func(error)) (catalogue.Registry, error
 // openStored opens the catalogue of a file or a database. A database that is away has the catalogue when it comes.
 func (b *Builder) openStored(ctx context.Context, opt catalogue.Options) (*catalogue.Catalogue, error) {
 	var open atomic.Pointer[catalogue.Catalogue]
-	store, err := OpenStore(ctx, b.Config, instance(b.Config), func(err error) {
+	store, err := openStore(ctx, b.Config, postgres.Options{Instance: instance(b.Config), Note: func(err error) {
 		if c := open.Load(); err == nil && c != nil {
 			c.Restore() // others take an instance that was away for long for ended
 		}
-	})
+	}, Owners: func(owners map[string]string) {
+		if c := open.Load(); c != nil {
+			c.Adopt(owners)
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}

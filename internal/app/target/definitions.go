@@ -32,7 +32,7 @@ func (b *Builder) openPins() (_ *pins, err error) {
 		if !b.Rehearsal {
 			ctx, cancel := context.WithTimeout(context.Background(), openTime)
 			defer cancel()
-			switch stored, err := OpenStore(ctx, b.Config, "", nil); {
+			switch stored, err := OpenStore(ctx, b.Config, nil); {
 			case err != nil:
 				store = unusable{err}
 			case stored != nil:
