@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,5 +91,37 @@ func TestSlowReaderOfEvents(t *testing.T) {
 		}
 		got = append(got, piece[:n]...)
 		return bytes.Contains(got, []byte("\n: keep-alive\n\n"))
+	})
+}
+
+// Readers are told when what servers offer changes, without another sign.
+func TestEventsOfOffers(t *testing.T) {
+	var tools atomic.Int64
+	asked, changed := make(chan struct{}, 1), make(chan struct{})
+	e := NewEvents(func() []Server { return []Server{{Name: "one", Source: Registered, ToolCount: int(tools.Load())}} }, func() <-chan struct{} {
+		select {
+		case asked <- struct{}{}:
+			return changed
+		default: // it was asked before
+			return nil
+		}
+	})
+	res, err := http.Get("http://" + eventServer(t, e) + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	testkit.Receive(t, "the look at what is offered", asked)
+	tools.Store(7)
+	close(changed)
+	var got []byte
+	piece := make([]byte, 4096)
+	testkit.Eventually(t, "the event", func() bool {
+		n, err := res.Body.Read(piece)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, piece[:n]...)
+		return regexp.MustCompile(`event: tools\ndata: \{.*"tool_count":7`).Match(got)
 	})
 }

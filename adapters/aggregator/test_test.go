@@ -39,7 +39,7 @@ func TestTestsEnd(t *testing.T) {
 				t.Error(status)
 			}
 		}
-		if took := time.Since(began); took != testTime {
+		if took := time.Since(began); took != 30*time.Second {
 			t.Errorf("tests ended after %v", took)
 		}
 		if status, err := ask(); err != nil || status != fasthttp.StatusOK {

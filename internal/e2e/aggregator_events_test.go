@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"dragoman/adapters/aggregator"
 	"dragoman/internal/testkit"
@@ -92,7 +95,15 @@ func TestEventsOfServers(t *testing.T) {
 		t.Fatalf("it begins with %q", names)
 	}
 	var s aggregator.Server
-	a.want(201, "POST", "/servers", registration("one", toolsServer(t, "a", "b"), false), &s)
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+	add := func(name string) {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+	}
+	add("a")
+	add("b")
+	a.want(201, "POST", "/servers", registration("one", served(t, server), false), &s)
 	w.until("the registration", func(e *watchedEvent) bool {
 		return e.name == "registered" && e.server.ID == s.ID && e.server.Status == "DISCONNECTED" && e.server.Connection["base_url"] == s.Connection["base_url"]
 	})
@@ -102,6 +113,11 @@ func TestEventsOfServers(t *testing.T) {
 	})
 	w.until("its tools", func(e *watchedEvent) bool {
 		return e.name == "tools" && e.server.Name == "one" && e.server.ToolCount == 2
+	})
+	add("c") // which concerns no monitor
+	a.want(200, "POST", "/servers/one/refresh", "", nil)
+	w.until("another tool", func(e *watchedEvent) bool {
+		return e.name == "tools" && e.server.Name == "one" && e.server.ToolCount == 3
 	})
 	late := a.watch(operatorKey)
 	if names := late.until("the snapshot", func(e *watchedEvent) bool { return e.name == "ready" }); !slices.Equal(names, []string{"snapshot", "snapshot", "ready"}) {
