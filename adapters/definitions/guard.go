@@ -305,11 +305,16 @@ func (g *Guard) Approve(ctx context.Context, by string, what []Approval) ([]Appr
 	return done, nil
 }
 
-// chosen returns the definitions that are to be approved; nil is all that are held.
+// chosen returns the definitions that are to be approved; nil is all that are held, but for those that only some callers are shown of a thing
+// whose other definition is approved: only one of the two can be.
 func (g *Guard) chosen(s *catalogue.Server, a *approved, what []Approval) (chosen []Definition, err error) {
 	held := g.pending(s, a)
 	if what == nil {
-		return held, nil
+		settled := map[Thing]bool{}
+		for _, d := range listed(s) {
+			settled[d.Thing] = a.is(&d)
+		}
+		return slices.DeleteFunc(held, func(d Definition) bool { return settled[d.Thing] }), nil
 	}
 	for _, one := range what {
 		of := Thing{one.Kind, one.Key}

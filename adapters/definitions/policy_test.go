@@ -340,6 +340,28 @@ func TestApprove(t *testing.T) {
 	}
 }
 
+// Approving all that is held takes back no approval: of a tool of which a caller is shown another definition the approved one stays. That one
+// can be approved by its hash.
+func TestApproveAllOfTwo(t *testing.T) {
+	r := newRig(t, false)
+	r.lists("["+toolA+"]", "[]", "[]", "")
+	r.wants("tools/call", `{"name":"a"}`, "", "")
+	who := proxy.Identity{}
+	other := Of(catalogue.Tools, "a", []byte(toolA2))
+	a := r.g.opt.Keeper.of(r.known.Load().ID)
+	a.listed(who, &other, false)
+	held, err := r.g.Held(t.Context())
+	if err != nil || len(held) != 1 {
+		t.Fatalf("held %v, %v", held, err)
+	}
+	if done, err := r.g.Approve(t.Context(), "me", nil); err != nil || len(done) != 0 {
+		t.Errorf("approved %v, %v", done, err)
+	}
+	if done, err := r.g.Approve(t.Context(), "me", []Approval{{Kind: held[0].Kind, Key: held[0].Key, Hash: held[0].Hash}}); err != nil || len(done) != 1 {
+		t.Errorf("approved %v, %v", done, err)
+	}
+}
+
 // Lists, calls, readings and approvals may come at once.
 func TestConcurrency(t *testing.T) {
 	r := newRig(t, false)
