@@ -45,13 +45,13 @@ func TestServerThatIsDragomanItself(t *testing.T) {
 	if via := seen.Load().(string); !strings.HasPrefix(via, "1.1 dragoman-") || strings.Contains(via, ",") {
 		t.Errorf("Via: %s", via)
 	}
-	if res := a.send(a.base+"/mcp", "", "POST", modernCall("1", "other.greet", ""), nil, append(modernHeaders("tools/call", "other.greet"), "Via", "1.1 edge")...); !strings.Contains(res.body, "called greet") {
+	if res := a.send(a.base+"/mcp", "", "POST", modernCall("1", "other.greet", ""), nil, append(modernHeaders("tools/call", "other.greet"), "Via", "1.1 edge, 1.1 dragoman-0123456789abcdef")...); !strings.Contains(res.body, "called greet") {
 		t.Errorf("with an intermediary before: %d %s", res.status, res.body)
 	}
-	if via := seen.Load().(string); !strings.HasPrefix(via, "1.1 edge") {
+	if via := seen.Load().(string); via != "1.1 dragoman-0123456789abcdef" {
 		t.Errorf("Via does not go on: %s", via)
 	}
-	if res := a.send(a.base+"/mcp", "", "POST", modernCall("1", "other.greet", ""), nil, append(modernHeaders("tools/call", "other.greet"), "Via", strings.Repeat("1.1 edge, ", 200))...); res.status != 421 || !strings.Contains(res.body, "too many intermediaries") {
+	if res := a.send(a.base+"/mcp", "", "POST", modernCall("1", "other.greet", ""), nil, append(modernHeaders("tools/call", "other.greet"), "Via", strings.Repeat("1.1 dragoman-0123456789abcdef, ", 31))...); res.status != 421 || !strings.Contains(res.body, "more than 30 Dragomans") {
 		t.Errorf("a long way: %d %s", res.status, res.body)
 	}
 }

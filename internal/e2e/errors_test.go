@@ -119,6 +119,7 @@ func clientMistakes(t *testing.T, f func(proxy.Fault, int, *response)) {
 	f(proxy.BadMediaType, 415, post(list, append([]string{"Content-Type", "text/plain"}, mh[2:]...)...))
 	f(proxy.NotAcceptable, 406, post(list, "Content-Type", jsonType, "Accept", "text/html"))
 	f(proxy.ForbiddenOrigin, 403, post(list, append([]string{"Origin", "http://evil.example"}, mh...)...))
+	f(proxy.LoopDetected, 421, post(list, append([]string{"Via", strings.Repeat("1.1 dragoman-0123456789abcdef, ", 31)}, mh...)...))
 	f(proxy.SessionUnknown, 404, post(plain, legacyHeaders("nobody")...))
 	f(proxy.SessionMissing, 400, post(plain, legacyHeaders("")...))
 	f(proxy.ServerUnknown, 404, r.must("POST", "/servers/nosuch/mcp", list, mh...))

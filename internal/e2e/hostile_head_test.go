@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,8 @@ func many(format string, n int) string {
 	return b.String()
 }
 
+var dragomanOnly = regexp.MustCompile(`^1\.1 dragoman-[0-9a-f]{16}$`)
+
 // Nothing that a client sends becomes a separate field towards the server, and fields with a meaning between Dragoman and the server, or
 // for a proxy there, are not accepted from clients.
 func TestNothingIsInjectedUpstream(t *testing.T) {
@@ -153,6 +156,9 @@ func TestNothingIsInjectedUpstream(t *testing.T) {
 	}
 	for _, s := range u.seen {
 		for _, name := range evil {
+			if name == "Via" && dragomanOnly.MatchString(s.header.Get(name)) { // Dragoman's own
+				continue
+			}
 			if s.header.Get(name) != "" {
 				t.Errorf("the server gets %s: %s with %s", name, s.header.Get(name), s.body)
 			}
