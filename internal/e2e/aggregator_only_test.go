@@ -49,3 +49,19 @@ func TestOnlyRegisteredServer(t *testing.T) {
 	a.want(204, "DELETE", "/servers/two", "", nil)
 	call("one.greet")
 }
+
+// The state of a server that an operator has disconnected says so.
+func TestStateOfADisconnectedServer(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
+	a.want(201, "POST", "/servers", registration("one", toolsServer(t, "greet"), true), nil)
+	a.becomes("one", "CONNECTED")
+	a.want(200, "POST", "/servers/one/disconnect", "", nil)
+	if res := a.send(a.admin+"/readyz", "", "GET", "", nil); !strings.Contains(res.body, "disconnected until an operator connects it") || strings.Contains(res.body, "not reached") {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	a.want(200, "POST", "/servers/one/connect", "", nil)
+	a.becomes("one", "CONNECTED")
+	if res := a.send(a.admin+"/readyz", "", "GET", "", nil); res.status != 200 || strings.Contains(res.body, "disconnected") {
+		t.Errorf("connected again: %d %s", res.status, res.body)
+	}
+}
