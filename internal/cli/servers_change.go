@@ -403,6 +403,9 @@ is for servers that do not say so.`,
 			if err := api.Refresh(ctx, args[0]); err != nil {
 				return err
 			}
+			if one, err := api.Show(ctx, args[0]); err == nil && one.Is.Status == "ERROR" {
+				return fmt.Errorf("%s is %s: its lists are read again when it answers; `dragoman servers show %s` says why it does not", args[0], one.Is.Status, args[0])
+			}
 			return s.say("the lists of " + args[0] + " are read again; `dragoman servers tools " + args[0] + "` shows its tools")
 		})
 	}
