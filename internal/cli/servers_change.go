@@ -116,8 +116,12 @@ func (s *serversFlags) waited(c *cobra.Command, api *servers.Client, name, done 
 	case err != nil:
 		return err
 	case wait > 0 && !servers.Connected(&one.Is):
-		return fmt.Errorf("%s is %snot connected (%s): %s; `dragoman servers show %s` shows how it goes on", name, joined(done, ", but "), wire.Shown(one.Is.Status),
-			wire.ShownText(cmp.Or(one.Is.Error, one.Is.LastError, "it has not answered yet")), name)
+		written := ""
+		if one.Is.Transport == "STDIO" {
+			written = ", and the log of dragoman what it has written"
+		}
+		return fmt.Errorf("%s is %snot connected (%s): %s; `dragoman servers show %s` shows how it goes on%s", name, joined(done, ", but "), wire.Shown(one.Is.Status),
+			wire.ShownText(cmp.Or(one.Is.Error, one.Is.LastError, "it has not answered yet")), name, written)
 	case asJSON:
 		return servers.JSON(s.p.std.Out, one.Raw)
 	case wait <= 0:
