@@ -50,12 +50,14 @@ func (t *Table) Find(server string) (*Target, *Error) {
 	}
 	slices.Sort(sorted)
 	names := strings.Join(sorted, ", ")
-	err := Errf(ServerUnknown, "no server %q is configured; there is %s", server, names)
+	err := Errf(ServerUnknown, "no server %q is configured; there is %s", server, cmp.Or(names, "none"))
 	switch {
 	case isGroup:
 		err = Errf(ServerUnknown, "no group %q is configured; there is %s", group, cmp.Or(names, "none"))
+	case server == "" && names == "":
+		err = Errf(ServerUnknown, "there is no server yet: none is configured or registered")
 	case server == "":
-		err = Errf(ServerUnknown, "this path is of no server; name one: /servers/NAME/mcp with NAME one of %s", cmp.Or(names, "none"))
+		err = Errf(ServerUnknown, "this path is of no server; name one: /servers/NAME/mcp with NAME one of %s", names)
 	}
 	err.Data = fmt.Appendf(nil, `{"code":%q,"retryable":%t,"servers":[`, err.Name, err.Retryable)
 	for i, name := range sorted {

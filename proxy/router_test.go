@@ -95,7 +95,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
 	}
-	for name, want := range map[string]string{"groups/x": "there is none", "": "one of none"} {
+	for name, want := range map[string]string{"groups/x": "there is none", "": "none is configured or registered", "x": "there is none"} {
 		if _, err := NewTable(nil).Find(name); !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}

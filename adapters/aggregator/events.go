@@ -78,7 +78,7 @@ func (e *Events) view() (all map[string]known, order []string) {
 		if err != nil {
 			continue // it has no such values
 		}
-		lasting := Server{ID: s.ID, Description: s.Description, Transport: s.Transport, Connection: s.Connection, HealthURL: s.HealthURL, Disabled: s.Disabled}
+		lasting := Server{ID: s.ID, Description: s.Description, Transport: s.Transport, Connection: s.Connection, HealthURL: s.HealthURL, Disabled: s.Disabled, Held: s.Held}
 		if s.Source != Registered {
 			lasting.ID = "" // it has one when it was seen
 		}

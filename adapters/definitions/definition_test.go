@@ -235,8 +235,16 @@ func TestDifference(t *testing.T) {
 	}
 	d = Of(catalogue.Tools, "a", []byte(many+`"z":1}}`))
 	got = held(&d, []byte(`{"name":"a","inputSchema":{}}`))
-	if len(got.Fields) != maxFields || got.Fields[0].After != strings.Repeat("é", 2000)+" … and 1000 more characters" {
+	if len(got.Fields) != maxFields+1 || !strings.HasPrefix(got.Fields[maxFields].After, "more differs") || got.Fields[0].After != strings.Repeat("é", 2000)+" … and 1000 more characters" {
 		t.Errorf("%d fields, %.20q", len(got.Fields), got.Fields[0].After)
+	}
+	many = `{"name":"a","inputSchema":{"k":0`
+	for i := range maxFields {
+		many += fmt.Sprintf(`,"k%d":1`, i)
+	}
+	d = Of(catalogue.Tools, "a", []byte(many+`}}`))
+	if got := held(&d, []byte(`{"name":"a","inputSchema":{"k":0}}`)); len(got.Fields) != maxFields || got.Fields[maxFields-1].After != "1" {
+		t.Errorf("as many as are shown: %+v", got.Fields)
 	}
 	d = Of(catalogue.Tools, "a", []byte(`{"name":"a","title":"t"}`))
 	if got := held(&d, []byte(`{"name":"a","title":"t","title":"u"}`)); len(got.Fields) != 1 || got.Fields[0].Before == got.Fields[0].After {

@@ -49,6 +49,9 @@ func held(d *Definition, before []byte) Held {
 	}
 	f := differ{}
 	f.objects("", before, d.Raw, 0)
+	if f.more {
+		f.all = append(f.all, Field{"…", "", "more differs than is shown here: look at the whole definition"})
+	}
 	if f.all == nil { // such as the order of two members of one name
 		f.all = []Field{{"", shown(before), shown(d.Raw)}}
 	}
@@ -57,7 +60,10 @@ func held(d *Definition, before []byte) Held {
 }
 
 // differ gathers the fields in which two values differ.
-type differ struct{ all []Field }
+type differ struct {
+	all  []Field // at most maxFields
+	more bool    // more differ
+}
 
 // objects compares two objects, of which the first may be nil, member by member.
 func (f *differ) objects(path string, before, after []byte, depth int) {
@@ -76,9 +82,11 @@ func (f *differ) objects(path string, before, after []byte, depth int) {
 func (f *differ) values(path string, before, after []byte, depth int) {
 	a, b := wire.Whole(before), wire.Whole(after)
 	switch {
-	case len(f.all) >= maxFields, bytes.Equal(seal.Canonical(nil, before, a), seal.Canonical(nil, after, b)):
+	case f.more, bytes.Equal(seal.Canonical(nil, before, a), seal.Canonical(nil, after, b)):
 	case a.IsObject(before) && b.IsObject(after) && depth < maxDepth:
 		f.objects(path, before, after, depth+1)
+	case len(f.all) == maxFields:
+		f.more = true
 	default:
 		f.all = append(f.all, Field{wire.Shown(path), shown(before), shown(after)})
 	}

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"context"
+	"crypto/sha256"
 	"strings"
 	"time"
 
@@ -294,6 +295,10 @@ func (r *judged) items(m *wire.Message, s *catalogue.Server, a *approved, kind c
 	if !list.Present() {
 		return nil
 	}
+	var sums map[string][sha256.Size]byte
+	if s != nil {
+		sums = r.g.sums(s, kind)
+	}
 	kept := []byte{'['}
 	for _, item := range wire.Items(m.Raw, list) {
 		key := wire.Get(m.Raw, item, kind.Key())
@@ -301,7 +306,7 @@ func (r *judged) items(m *wire.Message, s *catalogue.Server, a *approved, kind c
 			continue
 		}
 		d := Of(kind, string(key.Text(m.Raw)), item.Of(m.Raw))
-		now, present := r.g.sums(s, kind)[d.Key]
+		now, present := sums[d.Key]
 		if !a.listed(r.who, &d, present && now == d.Hash) {
 			continue
 		}

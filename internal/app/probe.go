@@ -292,6 +292,9 @@ func (a *App) testServer(ctx context.Context, cfg *config.Config) (got aggregato
 func (g *Generation) test(ctx context.Context, got *aggregator.Tested) error {
 	one := g.Targets.All[0]
 	profile, err := one.Profile(ctx)
+	if err == nil && !profile.Modern {
+		profile, err = one.Both(ctx) // of a process that is presumed to be legacy no handshake has said yet what it is and offers
+	}
 	if err != nil {
 		return err
 	}

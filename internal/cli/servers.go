@@ -174,7 +174,8 @@ func (s *serversFlags) list() *cobra.Command {
 		Use:   "list [flags]",
 		Short: "Print all servers",
 		Long: `Print a line for each server, those of the configuration file too: its name, its
-state, the number of its tools, its transport, who has named it, and if it is down why.
+state, the number of its tools, its transport, who has named it, if it is down why, and
+how many of its definitions are held.
 
 With --watch the table is drawn again when something changes, until it is interrupted.
 If standard output is no terminal, each change is a line; with --json it is JSON.`,

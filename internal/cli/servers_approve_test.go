@@ -65,6 +65,8 @@ func TestApprove(t *testing.T) {
 	setTool(server, "c", "New.")
 	s.holds(2)
 	f(ExitOK, "SERVER  KIND   STATE    KEY\none     tools  changed  a\none     tools  new      c\n", "")
+	s.want(ExitOK, "configuration  2 definitions are held; `dragoman approve one` shows them\n", "list")
+	s.want(ExitOK, "note        2 definitions are held; `dragoman approve one` shows them\n", "show", "one")
 	if out := s.want(ExitOK, "one.a  one     held", "tools", "one"); !strings.Contains(out, "one.b  one     yes") {
 		t.Errorf("tools\n%s", out)
 	}
@@ -89,6 +91,7 @@ func TestApprove(t *testing.T) {
 	}
 	f(ExitOK, ofA+"1 definition of one approved\n", "", "one", "one.a", "--yes")
 	s.holds(1)
+	s.want(ExitOK, "1 definition is held; `dragoman approve one` shows it\n", "list")
 	_, _, out, _ := runLine(t, s.environ, nil, "__complete", "approve", "")
 	if out != "one\tCONNECTED, 3 tools\n:4\n" {
 		t.Errorf("completed %q", out)
@@ -98,6 +101,9 @@ func TestApprove(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	s.holds(0)
+	if out := s.want(ExitOK, "one   CONNECTED  3", "list") + s.want(ExitOK, "", "show", "one"); strings.Contains(out, "held") {
+		t.Errorf("nothing is held any more:\n%s", out)
+	}
 	testkit.Eventually(t, "the log has it", func() bool {
 		log := s.logs.String()
 		return strings.Contains(log, `"kind":"tools","key":"a"`) && strings.Contains(log, `"by":"op"`) && strings.Contains(log, "definitions of a server are held")

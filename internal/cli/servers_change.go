@@ -116,8 +116,12 @@ func (s *serversFlags) waited(c *cobra.Command, api *servers.Client, name, done 
 	case err != nil:
 		return err
 	case wait > 0 && !servers.Connected(&one.Is):
-		return fmt.Errorf("%s is %snot connected (%s): %s; `dragoman servers show %s` shows how it goes on", name, joined(done, ", but "), wire.Shown(one.Is.Status),
-			wire.ShownText(cmp.Or(one.Is.Error, one.Is.LastError, "it has not answered yet")), name)
+		written := ""
+		if one.Is.Transport == "STDIO" {
+			written = ", and the log of dragoman what it has written"
+		}
+		return fmt.Errorf("%s is %snot connected (%s): %s; `dragoman servers show %s` shows how it goes on%s", name, joined(done, ", but "), wire.Shown(one.Is.Status),
+			wire.ShownText(cmp.Or(one.Is.Error, one.Is.LastError, "it has not answered yet")), name, written)
 	case asJSON:
 		return servers.JSON(s.p.std.Out, one.Raw)
 	case wait <= 0:
@@ -402,6 +406,9 @@ is for servers that do not say so.`,
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
 			if err := api.Refresh(ctx, args[0]); err != nil {
 				return err
+			}
+			if one, err := api.Show(ctx, args[0]); err == nil && one.Is.Status == "ERROR" {
+				return fmt.Errorf("%s is %s: its lists are read again when it answers; `dragoman servers show %s` says why it does not", args[0], one.Is.Status, args[0])
 			}
 			return s.say("the lists of " + args[0] + " are read again; `dragoman servers tools " + args[0] + "` shows its tools")
 		})

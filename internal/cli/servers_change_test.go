@@ -115,6 +115,7 @@ func TestServersRefused(t *testing.T) {
 		{ExitFailed, "--url: is no http or https URL; fix: write one such as", []string{"add", "two", "--url", "unix:/x"}},
 		{ExitFailed, "dragoman: servers: two is registered, but not connected (ERROR): ", []string{"add", "two", "--url", "http://" + testkit.HeldAddress(t) + "/mcp"}},
 		{ExitFailed, "dragoman: servers: two is not connected (ERROR): ", []string{"connect", "two"}},
+		{ExitFailed, "dragoman: servers: two is ERROR: its lists are read again when it answers; `dragoman servers show two` says why it does not\n", []string{"refresh", "two"}},
 		{ExitFailed, "The server own is in the configuration file, and is changed there\n", []string{"connect", "own"}},
 		{ExitFailed, "The server own is in the configuration file", []string{"disconnect", "own"}},
 		{ExitFailed, "The server own is in the configuration file", []string{"remove", "own", "--yes"}},

@@ -157,3 +157,10 @@ func TestApproveOnTerminal(t *testing.T) {
 	}
 	s.holds(0)
 }
+
+// Of a command that ends the error leads to the log, which has what the command wrote.
+func TestServersCommandThatEnds(t *testing.T) {
+	s := serveAggregator(t, "commands = [\"false\"]\n")
+	s.want(ExitFailed, "two is registered, but not connected (ERROR): ", "add", "two", "--", "false")
+	s.want(ExitFailed, "`dragoman servers show two` shows how it goes on, and the log of dragoman what it has written\n", "connect", "two")
+}

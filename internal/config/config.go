@@ -91,7 +91,7 @@ type Config struct {
 	// Reload says when the configuration is read again.
 	Reload ReloadConfig
 	// Merge says when several servers are one at /mcp and the paths beside it: "auto" (default) with more than one
-	// server, "always" also with one, "never" with none: several servers are then at /servers/NAME only. See [Config.Merged].
+	// server or a registered one, "always" also with one, "never" with none: several servers are then at /servers/NAME only. See [Config.Merged].
 	Merge string
 	// Names says how tools and prompts of several servers are called.
 	Names NamesConfig

@@ -32,10 +32,11 @@ func (c *Config) Members() (members []*Upstream) {
 	return members
 }
 
-// Merged reports whether /mcp and the paths beside it serve several servers as one.
+// Merged reports whether /mcp and the paths beside it serve several servers as one. So they do a registered server that is the only one: others
+// may come at any time, and its tools are to have the same names then.
 func (c *Config) Merged() bool {
-	members := len(c.Members())
-	return c.Merge != never && members > 1 || members == 1 && c.Merge == always
+	members := c.Members()
+	return c.Merge != never && len(members) > 1 || len(members) == 1 && (c.Merge == always || c.Merge == Auto && members[0].Registration != "")
 }
 
 // Unnamed returns the only server that is behind /mcp and the paths beside it; nil: there is none, or several are merged.
@@ -57,7 +58,7 @@ func (c *Config) Style(group *Group) names.Style {
 
 func (c *Config) mergeKeys() []setting {
 	return []setting{
-		{key: "merge", std: Auto, doc: "when the servers are one at /mcp: auto, if there are several; always, also if there is one; never, then each is at /servers/NAME only",
+		{key: "merge", std: Auto, doc: "when the servers are one at /mcp: auto, if there are several or one is registered; always, also if there is one; never, then each is at /servers/NAME only",
 			field: field.Enum{At: &c.Merge, Values: []string{Auto, always, never}}},
 		{key: "names.prefix", std: always, doc: "when the name of a tool or prompt of several servers begins with that of its server: always, on a conflict, or never",
 			field: field.Enum{At: &c.Names.Prefix, Values: []string{always, onConflict, never}}},

@@ -133,3 +133,22 @@ func TestGroupsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A registered server is merged although it is alone, unless nothing is to be merged.
+func TestOnlyRegisteredIsMerged(t *testing.T) {
+	for merge, want := range map[string]bool{"auto": true, "always": true, "never": false} {
+		cfg, err := load(t, testkit.WriteFile(t, "m.toml", "merge = \""+merge+"\"\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := Registered{ID: "1", Name: "one", Transport: "HTTP", Connection: []byte(`{"base_url":"https://x.example"}`)}
+		next, left := cfg.With([]Registered{one})
+		if len(left) > 0 || next.Merged() != want || (next.Unnamed() == nil) != want {
+			t.Errorf("%s: merged %t, %v", merge, next.Merged(), left)
+		}
+		alone, err := cfg.Alone(one)
+		if err != nil || alone.Merged() || alone.Unnamed() == nil {
+			t.Errorf("%s: of a test merged: %+v, %v", merge, alone, err)
+		}
+	}
+}

@@ -74,6 +74,25 @@ func TestConnectionIsTested(t *testing.T) {
 	}
 }
 
+// A test lists what a server has now: also a process of the legacy era, which says so in its handshake, and where definitions need approval.
+func TestConnectionIsTestedWhole(t *testing.T) {
+	for _, definitions := range []string{"warn", "approve"} {
+		toml := strings.Replace(aggregatorToml(t, ""), "[aggregator]\n", "catalogue.definitions = \""+definitions+"\"\ncatalogue.approve_first = true\n[aggregator]\ncommands = [\""+testkit.Executable(t)+"\"]\n", 1)
+		a := startAggregator(t, testkit.WriteFile(t, "c.toml", toml), "AGG_MODE=main")
+		var got aggregator.Tested
+		if res := a.want(200, "POST", "/test", testBody(toolsServer(t, "a", "b")), &got); !got.OK || got.Tools != 2 {
+			t.Errorf("%s: %s", definitions, res.body)
+		}
+		for _, kind := range []string{"legacy", "modern"} {
+			child := `{"transport_type":"STDIO","connection_config":{"command":"` + testkit.Executable(t) + `","args":["demo","--era","` + kind + `","--log-level","error"],"env":{"` + testkit.AsDragoman + `":"env:AGG_MODE"}}}`
+			got = aggregator.Tested{}
+			if res := a.want(200, "POST", "/test", child, &got); !got.OK || got.Eras != kind || got.Revision == "" || got.Server == nil || got.Server.Name != "dragoman-demo" || got.Tools == 0 || got.Prompts == 0 {
+				t.Errorf("%s, %s: %s", definitions, kind, res.body)
+			}
+		}
+	}
+}
+
 // A test has the guards of a registration, and is an operator's.
 func TestConnectionThatMayNotBeTested(t *testing.T) {
 	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,7 +149,7 @@ func (s *Store) settle(err error) {
 // away returns an error of the driver as one that says whether the database was reached. Its text has no password.
 func away(err error) error {
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code[:2] != "57" && refused.Code[:2] != "08" && refused.Code[:2] != "53" { // shutting down, connection, resources
+	if errors.As(err, &refused) && !slices.Contains([]string{"57", "08", "53"}, refused.Code[:min(2, len(refused.Code))]) { // shutting down, connection, resources
 		return fmt.Errorf("catalogue: the database refuses: %w", err)
 	}
 	return fmt.Errorf("%w: %w", catalogue.ErrAway, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
 	"dragoman/adapters/catalogue"
@@ -365,6 +366,15 @@ func TestNotThereYet(t *testing.T) {
 	heard(t, s)
 	if _, err := s.Load(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// An error says whether the database may be there later, whatever code it has.
+func TestErrorsOfTheDatabase(t *testing.T) {
+	for code, isAway := range map[string]bool{"57P01": true, "08006": true, "53300": true, "42501": false, "": false, "5": false} {
+		if err := away(&pgconn.PgError{Code: code}); errors.Is(err, catalogue.ErrAway) != isAway {
+			t.Errorf("%q: %v", code, err)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ const changeTime = 30 * time.Second
 
 // change makes one change: what is called while nothing else changes the registered servers, and returns the server to be cut, if any.
 func (r *Registry) change(ctx context.Context, what func(ctx context.Context) (cut string, err error)) error {
-	if r.store == nil {
+	if r.stored() == nil {
 		return errors.New("the store of the registered servers cannot be used; the log says why")
 	}
 	r.changing.Lock()
@@ -201,7 +201,7 @@ func (r *Registry) remove(ctx context.Context, id string) error {
 		return err
 	}
 	return r.change(ctx, func(ctx context.Context) (string, error) {
-		err := r.store.Remove(ctx, id)
+		err := r.stored().Remove(ctx, id)
 		if errors.Is(err, catalogue.ErrGone) {
 			err = aggregator.NotFound(id)
 		}

@@ -37,7 +37,7 @@ func (r *Registry) catchUp(ctx context.Context) error {
 	defer r.changing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	stored, err := r.store.Registrations(ctx)
+	stored, err := r.stored().Registrations(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ const statusTime = 2 * time.Second
 
 // elsewhere returns how servers are for each Dragoman that shares the store, by ID; nil: none does, or that cannot be read.
 func (r *Registry) elsewhere() map[string][]catalogue.InstanceStatus {
-	shared, ok := r.store.(catalogue.Instances)
+	shared, ok := r.stored().(catalogue.Instances)
 	if !ok {
 		return nil
 	}

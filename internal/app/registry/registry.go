@@ -44,9 +44,9 @@ type Registry struct {
 	changes chan Change
 	events  *aggregator.Events
 
-	changing sync.Mutex // held during a change
-	store    catalogue.Registry
-	stop     context.CancelFunc // ends the goroutine that follows what others change; nil: there is none
+	changing sync.Mutex                         // held during a change
+	store    atomic.Pointer[catalogue.Registry] // nil: it is not open; a reload may open it while the API is asked
+	stop     context.CancelFunc                 // ends the goroutine that follows what others change; nil: there is none
 	followed sync.WaitGroup
 	vault    atomic.Pointer[catalogue.Vault] // nil: nothing is encrypted
 
@@ -97,7 +97,7 @@ func (r *Registry) Changes() <-chan Change { return r.changes }
 // Open opens the store of the registered servers, if the configuration lets servers be registered and it is not open. If it cannot be used,
 // the servers of the configuration are served alone, and the API says why.
 func (r *Registry) Open(cfg *config.Config) {
-	if !cfg.Aggregator.On() || r.store != nil {
+	if !cfg.Aggregator.On() || r.stored() != nil {
 		return
 	}
 	store, err := target.OpenRegistry(cfg, func(err error) {
@@ -108,15 +108,23 @@ func (r *Registry) Open(cfg *config.Config) {
 		r.opt.Log.Info().Msg("the database of the registered servers is there again")
 	})
 	if err != nil {
-		r.opt.Log.Error().Err(err).Msg("the registered servers cannot be read; none of them is served until a restart")
+		r.opt.Log.Error().Err(err).Msg("the registered servers cannot be read; none of them is served until a reload or a restart can read them")
 		return
 	}
-	r.store = store
+	r.store.Store(&store)
 	if w, ok := store.(catalogue.Watched); ok {
 		var ctx context.Context
 		ctx, r.stop = context.WithCancel(context.Background())
 		r.followed.Go(func() { r.follow(ctx, w) })
 	}
+}
+
+// stored returns the store; nil: it is not open.
+func (r *Registry) stored() catalogue.Registry {
+	if store := r.store.Load(); store != nil {
+		return *store
+	}
+	return nil
 }
 
 // Close closes the store, after the listeners.
@@ -126,7 +134,7 @@ func (r *Registry) Close() {
 		r.followed.Wait()
 	}
 	r.events.Close()
-	if c, ok := r.store.(io.Closer); ok {
+	if c, ok := r.stored().(io.Closer); ok {
 		_ = c.Close() // each change was stored before it was answered
 	}
 }
@@ -136,7 +144,7 @@ func (r *Registry) Close() {
 func (r *Registry) read(ctx context.Context, cfg *config.Config) (opened, unread []catalogue.Registration, err error) {
 	agg := &cfg.Aggregator
 	r.vault.Store(catalogue.NewVault(agg.SealKey.Reveal(), agg.FormerKey.Reveal()))
-	all, err := r.store.Registrations(ctx)
+	all, err := r.stored().Registrations(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +172,7 @@ var errSealed = errors.New("it was encrypted with another key; set aggregator.se
 func (r *Registry) put(ctx context.Context, one catalogue.Registration) (catalogue.Registration, error) {
 	plain := one.Connection
 	one.Connection = r.vault.Load().Seal(one.Name, plain)
-	one, err := r.store.Put(ctx, one)
+	one, err := r.stored().Put(ctx, one)
 	one.Connection = plain
 	return one, err
 }
@@ -172,7 +180,7 @@ func (r *Registry) put(ctx context.Context, one catalogue.Registration) (catalog
 // With returns the configuration with the registered servers. If they cannot be read, the error says why, and the configuration has those
 // that were read last.
 func (r *Registry) With(ctx context.Context, cfg *config.Config) (*config.Config, error) {
-	if r.store == nil || !cfg.Aggregator.On() {
+	if r.stored() == nil || !cfg.Aggregator.On() {
 		return cfg, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -220,7 +228,7 @@ func (r *Registry) registrations() ([]catalogue.Registration, map[string]error) 
 
 // registration returns the registration of an id as it is stored.
 func (r *Registry) registration(ctx context.Context, id string) (catalogue.Registration, error) {
-	all, err := r.store.Registrations(ctx)
+	all, err := r.stored().Registrations(ctx)
 	if err != nil {
 		return catalogue.Registration{}, err
 	}

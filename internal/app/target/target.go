@@ -346,7 +346,11 @@ func (t *Target) State() service.Dependency {
 	case health.Degraded:
 		d.Warning, d.Detail = r.Gist, r.LastError
 	}
-	if !d.Connected && d.Error == "" {
+	switch {
+	case d.Connected || d.Error != "":
+	case t.settings.Disconnected:
+		d.Error = "disconnected until an operator connects it"
+	default:
 		d.Error = "not reached yet"
 	}
 	return d

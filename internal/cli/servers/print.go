@@ -74,14 +74,15 @@ func aligned(w io.Writer, fill func(w io.Writer)) error {
 	return err
 }
 
-// List writes a line for each server: name, status, number of tools, transport, source, and if it is not connected why.
+// List writes a line for each server: name, status, number of tools, transport, source, and what somebody should look at: why it is not
+// connected, or how many definitions are held.
 func List(w io.Writer, all []aggregator.Server, colourful bool) error {
 	return aligned(w, func(t io.Writer) {
 		fmt.Fprintf(t, "NAME\t%s\tTOOLS\tTRANSPORT\tSOURCE\t\n", paint("STATUS", usual, colourful))
 		for i := range all {
 			s := &all[i]
 			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", wire.Shown(s.Name), paint(wire.Shown(s.Status), statusColour(s.Status), colourful), s.ToolCount,
-				wire.Shown(s.Transport), wire.Shown(s.Source), wire.ShownText(why(s)))
+				wire.Shown(s.Transport), wire.Shown(s.Source), wire.ShownText(cmp.Or(why(s), holding(s))))
 		}
 	})
 }
@@ -94,6 +95,17 @@ func why(s *aggregator.Server) string {
 	return cmp.Or(s.Error, s.LastError)
 }
 
+// holding says what is held of a server; empty: nothing.
+func holding(s *aggregator.Server) string {
+	switch s.Held {
+	case 0:
+		return ""
+	case 1:
+		return "1 definition is held; `dragoman approve " + s.Name + "` shows it"
+	}
+	return Definitions(s.Held) + " are held; `dragoman approve " + s.Name + "` shows them"
+}
+
 // Show writes a server, a line for each fact.
 func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
 	facts := [][2]string{{"name", wire.Shown(s.Name)}, {"id", wire.Shown(s.ID)}, {"source", wire.Shown(s.Source)}, {"description", wire.ShownText(s.Description)},
@@ -103,6 +115,7 @@ func Show(w io.Writer, s *aggregator.Server, colourful bool) error {
 	}
 	facts = append(facts, [][2]string{{"health check", wire.Shown(s.HealthURL)}, {"status", paint(wire.Shown(s.Status), statusColour(s.Status), colourful)},
 		{"why", wire.ShownText(why(s))}, {"tools", strconv.Itoa(s.ToolCount)}, {"disabled", wire.ShownText(strings.Join(s.Disabled, ", "))},
+		{"note", wire.ShownText(holding(s))},
 		{"registered", instant(s.Registered)}, {"connected", instant(s.Connected)}}...)
 	if s.CheckedAt != nil {
 		facts = append(facts, [2]string{"checked", fmt.Sprintf("%s, in %d ms", instant(s.CheckedAt), s.Took)})

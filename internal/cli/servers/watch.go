@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (w *Watcher) Told(e *Event) error {
 		return w.draw()
 	}
 	s := &e.Server
-	_, err := fmt.Fprintf(w.Out, "%s %s %s, %s%s\n", wire.Shown(s.Name), wire.Shown(e.Name), wire.Shown(s.Status), Counted(s.ToolCount), strings.TrimSuffix(": "+wire.ShownText(why(s)), ": "))
+	_, err := fmt.Fprintf(w.Out, "%s %s %s, %s%s\n", wire.Shown(s.Name), wire.Shown(e.Name), wire.Shown(s.Status), Counted(s.ToolCount), strings.TrimSuffix(": "+wire.ShownText(cmp.Or(why(s), holding(s))), ": "))
 	return err
 }
 
