@@ -90,6 +90,9 @@ func TestConnectionIsTestedWhole(t *testing.T) {
 				t.Errorf("%s, %s: %s", definitions, kind, res.body)
 			}
 		}
+		if log := a.logs.String(); !strings.Contains(log, "a test of a connection was asked for") || strings.Contains(log, "a change of the registered servers") {
+			t.Errorf("the log tells of\n%s", log)
+		}
 	}
 }
 

@@ -21,7 +21,11 @@ const auditTime = 10 * time.Second
 // did writes the lines of the log and of the audit trail for a request for a change.
 func (r *Registry) did(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 	who, server := mcphttp.CallerOf(ctx), value.Shorten(did.Server)
-	r.opt.Log.Info().Str("action", did.Name).Str("upstream", server).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg("a change of the registered servers was asked for")
+	what := "a change of the registered servers"
+	if did.Name == "test" {
+		what = "a test of a connection"
+	}
+	r.opt.Log.Info().Str("action", did.Name).Str("upstream", server).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg(what + " was asked for")
 	within, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	r.opt.Audit().Changed(within, &telemetry.Change{Began: did.Began, Address: httpserver.AddrOf(ctx), Caller: who,
