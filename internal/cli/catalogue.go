@@ -88,6 +88,9 @@ func newCatalogueExport(p *program) *cobra.Command {
 			err = closed
 		}
 		if err != nil {
+			if *output != "" {
+				_ = os.Remove(*output) // half an archive is of no use
+			}
 			return failed(err)
 		}
 		_, err = fmt.Fprintf(p.std.Err, "%s\n", told("exported", n))
@@ -102,7 +105,7 @@ func newCatalogueImport(p *program) *cobra.Command {
 		Short: "Read an archive into the catalogue",
 		Long: `Read an archive from a file, or from standard input, into the catalogue. Registered
 servers whose name the catalogue has already are left as they are, and said, unless
---replace is given. Nothing else is removed.
+--replace is given; so are lists and approvals of other servers that it knows. Nothing else is removed.
 
 Dragomans that share a database serve what was imported at once. A Dragoman that has
 its catalogue in a file must not run meanwhile, since it would not notice.`,

@@ -156,16 +156,23 @@ func (s *server) restored() catalogue.Change {
 // ErrFormat means that a stream is no archive, or one of a newer Dragoman.
 var ErrFormat = errors.New("it is no archive of a catalogue that this Dragoman reads")
 
-// Read adds what an archive has to a store. A registration whose name or id the store has is skipped, or replaces that with replace. What is
-// read before an error stays.
+// Read adds what an archive has to a store. A registration whose name or id the store has, or a server, is skipped, with what was approved of it,
+// or replaces that with replace. What is read before an error stays.
 func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts, err error) {
 	known, err := to.Registrations(ctx)
+	if err != nil {
+		return n, err
+	}
+	stored, err := to.Load(ctx)
 	if err != nil {
 		return n, err
 	}
 	in := bufio.NewScanner(from)
 	in.Buffer(nil, maxLine)
 	skipped := map[string]bool{} // by id
+	for _, s := range stored.Servers {
+		skipped[s.ID] = !replace
+	}
 	number := 0
 	for in.Scan() {
 		number++
@@ -184,6 +191,7 @@ func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts
 				continue
 			}
 			n.Registrations++
+			skipped[l.Registration.ID] = false
 		case l.Server != nil && !skipped[l.Server.ID]:
 			change := l.Server.restored()
 			err := to.Save(ctx, []catalogue.Change{change})

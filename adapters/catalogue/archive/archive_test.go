@@ -105,13 +105,25 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("read\n%s\nof\n%s", got, want)
 			}
 			// Once more: what is there stays, or is replaced by the same.
+			approved := func(by string) {
+				t.Helper()
+				if pins, err := to.Pins(t.Context(), "1"); err != nil || len(pins) != 1 || pins[0].By != by {
+					t.Errorf("approved %+v, %v; want that of %s", pins, err, by)
+				}
+			}
+			approved("me")
+			if err := to.PutPins(t.Context(), "1", []catalogue.Pin{{Kind: "tools", Key: "t\\u0000", Definition: []byte("{}"), By: "another", At: time.UnixMilli(1)}}); err != nil {
+				t.Fatal(err)
+			}
 			n, err = Read(t.Context(), strings.NewReader(want), to, false)
-			if err != nil || !reflect.DeepEqual(n.Skipped, []string{"one", "two"}) || n.Registrations != 0 || n.Servers != 1 {
+			if err != nil || !reflect.DeepEqual(n.Skipped, []string{"one", "two"}) || n.Registrations != 0 || n.Servers != 0 {
 				t.Errorf("read again %+v, %v", n, err)
 			}
+			approved("another")
 			if n, err = Read(t.Context(), strings.NewReader(want), to, true); err != nil || n.Registrations != 2 || n.Skipped != nil {
 				t.Errorf("replaced %+v, %v", n, err)
 			}
+			approved("me")
 			all, err := to.Registrations(t.Context())
 			if err != nil || len(all) != 2 || all[0].Revision != 2 {
 				t.Errorf("after that %+v, %v", all, err)
