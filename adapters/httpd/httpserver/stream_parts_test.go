@@ -140,7 +140,7 @@ func TestWritePartsUnread(t *testing.T) {
 	c.send(get)
 	h := testkit.Receive(t, "the stream", held)
 	event, _ := parts('x', 32<<20)
-	if err := h.WriteParts(event...); err != nil {
+	if err := h.WriteParts(event...); err != nil && !errors.Is(err, ErrSlowReader) { // the timeout may pass before it returns
 		t.Error(err)
 	}
 	if err := testkit.Receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {

@@ -68,6 +68,7 @@ func TestChildrenThatDoNotStart(t *testing.T) {
 	}
 	testkit.PutFile(t, file, "")
 	_, _ = r.call("a", "die")
+	testkit.Eventually(t, "the child is gone", func() bool { _, err := r.call("a", "t"); return err != nil })
 	for a.Dialer.Health().State == "closed" {
 		if _, err := r.call("a", "t"); err == nil {
 			t.Fatal("a child was started")
