@@ -56,7 +56,7 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	metrics := prometheus.NewRegistry()
 	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), mark: access.NewMark(), router: proxy.NewRouter(proxy.NewTable(nil)),
 		logDropped: func() uint64 { return 0 }}
-	a.registry = registry.New(registry.Options{Log: a.Log, Config: func() *config.Config { return a.Current.Load().Cfg }, Targets: a.targets,
+	a.registry = registry.New(registry.Options{Log: a.Log, Now: a.now,
 		Audit: func() *telemetry.AuditLog { return a.Current.Load().telemetry.audit }, Test: a.testServer})
 	a.draining, a.Drain = context.WithCancel(context.Background())
 	if out != nil {
@@ -68,12 +68,12 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	return a
 }
 
-// targets returns the targets of the current generation.
-func (a *App) targets() *target.Set {
+// now returns the configuration of the current generation, with its targets.
+func (a *App) now() (*config.Config, *target.Set) {
 	if g := a.Current.Load(); g != nil {
-		return g.Targets
+		return g.Cfg, g.Targets
 	}
-	return &target.Set{} // what follows the registered servers may be quicker than the first generation
+	return &config.Config{}, &target.Set{} // what follows the registered servers may be quicker than the first generation
 }
 
 // target returns the target of a name in the current generation, or nil.

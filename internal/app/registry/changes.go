@@ -54,7 +54,7 @@ func (r *Registry) change(ctx context.Context, what func(ctx context.Context) (c
 
 // save stores a registration that the configuration takes.
 func (r *Registry) save(ctx context.Context, one catalogue.Registration) (catalogue.Registration, error) {
-	if _, left := r.opt.Config().With(registered([]catalogue.Registration{one})); left[one.Name] != nil {
+	if _, left := r.config().With(registered([]catalogue.Registration{one})); left[one.Name] != nil {
 		return one, wrong(one.Name, left[one.Name])
 	}
 	stored, err := r.put(ctx, one)
@@ -155,7 +155,7 @@ func (r *Registry) update(ctx context.Context, id string, u *aggregator.Update) 
 // connect implements aggregator.Options.
 func (r *Registry) connect(ctx context.Context, id string) error {
 	return r.edit(ctx, id, func(one *catalogue.Registration) (bool, string, error) {
-		t := r.opt.Targets().Named(one.Name)
+		t := r.targets().Named(one.Name)
 		switch {
 		case !one.Wanted, t == nil:
 			one.Wanted = true
@@ -164,7 +164,7 @@ func (r *Registry) connect(ctx context.Context, id string) error {
 			return false, "", &aggregator.Problem{Status: fasthttp.StatusConflict, Detail: "Server already connected: " + one.Name}
 		}
 		t.Monitor.Recheck() // it is tried already, and perhaps only in a minute
-		r.opt.Targets().Reread(one.Name)
+		r.targets().Reread(one.Name)
 		return false, "", nil
 	})
 }
@@ -176,7 +176,7 @@ func (r *Registry) disconnect(ctx context.Context, id string, force bool) error 
 		if !one.Wanted {
 			return false, "", nil
 		}
-		if t := r.opt.Targets().Named(one.Name); t != nil {
+		if t := r.targets().Named(one.Name); t != nil {
 			gone = t.Ended().Done()
 		}
 		if one.Wanted = false; force {
@@ -208,7 +208,7 @@ func (r *Registry) remove(ctx context.Context, id string) error {
 		if err != nil {
 			return "", err
 		}
-		if err := r.opt.Targets().ForgetDefinitions(ctx, id); err != nil { // nobody gets that id again
+		if err := r.targets().ForgetDefinitions(ctx, id); err != nil { // nobody gets that id again
 			r.opt.Log.Warn().Err(err).Msg("what was approved of a removed server stays in the catalogue")
 		}
 		return "", nil

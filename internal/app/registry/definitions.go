@@ -13,7 +13,7 @@ import (
 
 // held implements aggregator.Definitions.
 func (r *Registry) held(ctx context.Context, server string) ([]definitions.Held, error) {
-	t := r.opt.Targets().Named(server)
+	t := r.targets().Named(server)
 	if t == nil {
 		return nil, nil // the server is left out: nothing of it is shown
 	}
@@ -23,7 +23,7 @@ func (r *Registry) held(ctx context.Context, server string) ([]definitions.Held,
 // approve implements aggregator.Definitions.
 func (r *Registry) approve(ctx context.Context, server, by string, what []definitions.Approval) ([]definitions.Approval, error) {
 	conflict := func(text string) error { return &aggregator.Problem{Status: fasthttp.StatusConflict, Detail: text} }
-	t := r.opt.Targets().Named(server)
+	t := r.targets().Named(server)
 	if t == nil {
 		return nil, conflict("The server " + server + " is not served; `dragoman servers show " + server + "` says why")
 	}

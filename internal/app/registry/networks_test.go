@@ -15,6 +15,7 @@ import (
 
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
+	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 )
@@ -111,8 +112,8 @@ func TestNamesThatChange(t *testing.T) {
 	_, private := counted(t, "127.0.0.1:"+port)
 	var answers atomic.Pointer[[]string]
 	nameServer(t, func() []string { return *answers.Load() })
-	r := New(Options{Log: zerolog.Nop(), Config: func() *config.Config {
-		return &config.Config{Aggregator: config.AggregatorConfig{Networks: []string{"127.0.0.2"}}}
+	r := New(Options{Log: zerolog.Nop(), Now: func() (*config.Config, *target.Set) {
+		return &config.Config{Aggregator: config.AggregatorConfig{Networks: []string{"127.0.0.2"}}}, &target.Set{}
 	}})
 	host, err := httpclient.NewHost(httpclient.HostOptions{URL: "http://rebind.example:" + port + "/mcp", Proxy: "off", Refuse: r.Refuse})
 	if err != nil {

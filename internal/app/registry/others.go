@@ -25,7 +25,7 @@ func (r *Registry) follow(ctx context.Context, w catalogue.Watched) {
 		if err := r.catchUp(ctx); err != nil && ctx.Err() == nil {
 			r.opt.Log.Warn().Err(err).Msg("a change of the registered servers by another Dragoman is not in force here yet")
 		}
-		for _, t := range r.opt.Targets().All {
+		for _, t := range r.targets().All {
 			t.Definitions().Learn(ctx) // another Dragoman may have approved some
 		}
 	}

@@ -29,9 +29,9 @@ import (
 
 // Options configure a Registry. Its functions return what holds now.
 type Options struct {
-	Log     zerolog.Logger
-	Config  func() *config.Config
-	Targets func() *target.Set
+	Log zerolog.Logger
+	// Now returns the configuration and its targets: both of one generation, since a server may be in one and not in the next.
+	Now func() (*config.Config, *target.Set)
 	// Audit returns the audit trail; nil: there is none.
 	Audit func() *telemetry.AuditLog
 	// Test connects the only server of a configuration, which [config.Config.Alone] returned, and leaves nothing behind.
@@ -71,9 +71,21 @@ func New(opt Options) *Registry {
 	return r
 }
 
+// config returns the configuration.
+func (r *Registry) config() *config.Config {
+	cfg, _ := r.opt.Now()
+	return cfg
+}
+
+// targets returns the targets.
+func (r *Registry) targets() *target.Set {
+	_, targets := r.opt.Now()
+	return targets
+}
+
 // offers returns a channel that is closed when what servers offer changes after the call; nil if nobody tells.
 func (r *Registry) offers() <-chan struct{} {
-	c := r.opt.Targets().Catalogue
+	c := r.targets().Catalogue
 	if c == nil {
 		return nil
 	}
@@ -277,7 +289,7 @@ func (r *Registry) ListensAs(other *Registry) { r.listening.Store(other.listenin
 // Refuse returns why a registered server may not be reached at an address; nil if it may.
 func (r *Registry) Refuse(to netip.AddrPort) error {
 	var allowed []netip.Prefix
-	for _, text := range r.opt.Config().Aggregator.Networks {
+	for _, text := range r.config().Aggregator.Networks {
 		if p, err := field.Network(text); err == nil { // the configuration was checked
 			allowed = append(allowed, p)
 		}

@@ -15,7 +15,7 @@ import (
 // A reload may open the store while the API, which was there before, is asked.
 func TestOpenedWhileAsked(t *testing.T) {
 	cfg := &config.Config{Catalogue: config.CatalogueConfig{Path: config.InMemory}, Aggregator: config.AggregatorConfig{ViewerScope: "view"}}
-	r := New(Options{Log: zerolog.Nop(), Config: func() *config.Config { return cfg }, Targets: func() *target.Set { return &target.Set{} }})
+	r := New(Options{Log: zerolog.Nop(), Now: func() (*config.Config, *target.Set) { return cfg, &target.Set{} }})
 	defer r.Close()
 	opened := make(chan struct{})
 	go func() {

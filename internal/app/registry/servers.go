@@ -22,14 +22,14 @@ import (
 
 // Register adds the API of registered servers to the admin listener.
 func (r *Registry) Register(s httpserver.Registrar) {
-	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.opt.Config().Aggregator.On() },
+	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.opt.Targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Events: r.events, Did: r.did})
+		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
 func (r *Registry) servers(tools bool) []aggregator.Server {
-	cfg, targets := r.opt.Config(), r.opt.Targets()
+	cfg, targets := r.opt.Now()
 	registered, left := r.registrations()
 	public := map[string]map[string]string{}
 	if tools {
@@ -37,14 +37,18 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 	}
 	var all []aggregator.Server
 	for _, t := range targets.All {
-		s := aggregator.Server{ID: t.Name(), Name: t.Name(), Source: aggregator.Configuration, Transport: transportOf(cfg.Upstream(t.Name()))}
+		up := cfg.Upstream(t.Name())
+		if up.Registration != "" && !slices.ContainsFunc(registered, func(one catalogue.Registration) bool { return one.ID == up.Registration }) {
+			continue // it was removed, and the next generation does not have it
+		}
+		s := aggregator.Server{ID: t.Name(), Name: t.Name(), Source: aggregator.Configuration, Transport: transportOf(up)}
 		report := t.Monitor.Now()
 		s.Status, s.Failures, s.LastError, s.Took, s.CheckedAt = string(report.State), report.Failures, report.LastError, report.Took.Milliseconds(), instant(report.CheckedAt)
 		if report.State == health.Errored {
 			s.Error = report.LastError
 		}
 		s.Held = t.Definitions().Count()
-		s.HealthURL = value.RedactURL(cfg.Upstream(t.Name()).Health.CheckURL)
+		s.HealthURL = value.RedactURL(up.Health.CheckURL)
 		if of := catalogued(targets, t.Name()); of != nil {
 			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)
 			fill(&s, of, public[t.Name()], tools, t.Definitions())
