@@ -50,7 +50,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 check: ## linters, the repository's laws and the Go tests without the race detector (two minutes; the first run builds the linter)
 	@.ci/steps check lint laws unit
 
-test: ## install what the tests need, and run all tests (about thirty-five minutes)
+test: ## install what the tests need, and run all tests (about half an hour)
 	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.

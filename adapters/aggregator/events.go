@@ -60,7 +60,7 @@ func NewEvents(servers func() []Server, offers func() <-chan struct{}) *Events {
 	return &Events{servers: servers, offers: offers, wake: make(chan struct{}, 1), readers: map[*httpserver.Stream]*time.Timer{}}
 }
 
-// known is what readers know of a server.
+// known holds what readers were told of a server.
 type known struct {
 	data, lasting string // JSON: of all, and of what its events do not name
 	status        string

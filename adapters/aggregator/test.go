@@ -32,7 +32,7 @@ type Tested struct {
 	Warnings  []TestWarning `json:"warnings"`
 }
 
-// ServerInfo is what a server says of itself.
+// ServerInfo is the name and version that a server gives.
 type ServerInfo struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`

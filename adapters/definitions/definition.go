@@ -34,7 +34,7 @@ var visible = map[string][]string{
 // kinds are the kinds of the catalogue that are pinned.
 var kinds = [...]catalogue.Kind{catalogue.Tools, catalogue.Prompts, catalogue.Templates}
 
-// Definition is what a model sees of a definition.
+// Definition holds the members of a definition that a model sees, and their hash.
 type Definition struct {
 	Thing
 	Hash [sha256.Size]byte

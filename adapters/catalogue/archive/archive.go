@@ -156,8 +156,8 @@ func (s *server) restored() catalogue.Change {
 // ErrFormat means that a stream is no archive, or one of a newer Dragoman.
 var ErrFormat = errors.New("it is no archive of a catalogue that this Dragoman reads")
 
-// Read adds what an archive has to a store. A registration whose name or id the store has, or a server, is skipped, with what was approved of it,
-// or replaces that with replace. What is read before an error stays.
+// Read adds the content of an archive to a store. It skips registrations whose name or id the store has, and servers whose id it has, with their
+// lists and approvals; with replace they replace those of the store. After an error the store keeps the lines that were read before it.
 func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts, err error) {
 	known, err := to.Registrations(ctx)
 	if err != nil {

@@ -75,7 +75,7 @@ type kept struct{ Store }
 
 func (kept) Close() error { return nil }
 
-// content is what a store holds, in a form that can be compared.
+// content returns the archive of a store, so that stores can be compared.
 func content(t *testing.T, s Store) string {
 	t.Helper()
 	var out bytes.Buffer

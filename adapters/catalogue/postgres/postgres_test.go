@@ -212,7 +212,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// An instance that has ended without a word counts no more after a while, and its rows go. What servers have listed stays.
+// An instance that was killed no longer counts after aliveTime, and its rows are removed later. The lists of servers stay.
 func TestDeadInstance(t *testing.T) {
 	url := database.Start(t).Database(t)
 	a := open(t, url, "a")

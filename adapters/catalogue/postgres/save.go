@@ -259,7 +259,7 @@ func scanItem(rows pgx.Rows, servers map[string]*catalogue.Server, kind catalogu
 // maxKey bounds the keys that are stored: those of an index of PostgreSQL may have 2,704 bytes.
 const maxKey = 2000
 
-// storable reports whether PostgreSQL takes a text as a key. What is not is listed anew after a restart.
+// storable reports whether PostgreSQL takes a text as a key. Items with other keys are not stored: a restart waits for the server to list them.
 func storable(text string) bool {
 	return len(text) <= maxKey && utf8.ValidString(text) && !strings.Contains(text, "\x00")
 }
