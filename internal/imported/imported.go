@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -27,6 +28,12 @@ type Server struct {
 	SSE bool
 	// Headers are sent to the URL. Env are variables of the command.
 	Headers, Env []Setting
+	// Inherit names variables that the command gets from the environment of whoever starts it.
+	Inherit []string
+	// EnvFile is a file of NAME=VALUE lines for the command; empty: none.
+	EnvFile Text
+	// StartTimeout is how long the start may take, and ToolTimeout how long a call; 0: not said.
+	StartTimeout, ToolTimeout time.Duration
 	// Variables are the values that the description leaves open, in its order.
 	Variables []Variable
 	// Disabled means that the description has the server switched off.
@@ -68,7 +75,7 @@ type Text []Part
 type Part struct {
 	// Literal is the piece itself, if Variable is empty.
 	Literal string
-	// Variable names a variable of the environment, or one of [Server.Variables].
+	// Variable names a variable of the environment, or one of [Server.Variables], or is "file:/path" for the content of a file.
 	Variable string
 	// Default stands for a variable that has no value, if HasDefault is set.
 	Default    string
