@@ -150,7 +150,7 @@ func (l *loader) assignOpen(row *setting, g given, skip int) {
 			l.failWith(err, g.key(), g.from)
 			return
 		}
-		if row.secret && (row.key != envKey || value.Refers(g.Text)) && !l.resolve(&g) {
+		if row.secret && !l.resolveEntry(row, &g) {
 			return
 		}
 		l.store(place, g, []string{row.open.cell(value.KeyText(g.path[:skip]), own[0])}, nil)
@@ -175,6 +175,26 @@ func (l *loader) assignPart(row *setting, g given, skip int) {
 	default:
 		l.assignKey(nil, &parts[i], g)
 	}
+}
+
+// resolveEntry replaces the references of a header or a variable: the whole value, or each ${NAME} in it. It returns false after an error.
+func (l *loader) resolveEntry(row *setting, g *given) bool {
+	whole := value.Refers(g.Text) || row.key != envKey && (strings.HasPrefix(g.Text, "env:") || strings.HasPrefix(g.Text, "file:"))
+	if whole {
+		return l.resolve(g)
+	}
+	text, err := expand(g.Text, func(ref string) (string, error) {
+		if !value.Refers(ref) {
+			return "${" + strings.TrimPrefix(ref, "env:") + "}", nil // of another notation
+		}
+		return value.ResolveSecret(ref, l.lookup)
+	})
+	if err != nil {
+		l.failWith(err, g.key(), g.from)
+		return false
+	}
+	g.Text = text
+	return true
 }
 
 // resolve replaces a reference to a secret by the value. It returns false after an error.

@@ -356,6 +356,8 @@ func (c *Config) Only() (*Upstream, error) {
 type LoadOptions struct {
 	// File is the path of the configuration file; "" for none.
 	File string
+	// Import are files of MCP clients, whose servers are added to those of File.
+	Import []string
 	// Environ is the environment as os.Environ gives it.
 	Environ []string
 	// Flags are the settings given as flags, in order.

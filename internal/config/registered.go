@@ -265,8 +265,6 @@ func (c *connection) named(fields map[string]json.RawMessage, key string) {
 	if !c.take(fields, key, &all, "an object of texts") {
 		return
 	}
-	rows := c.l.keysOf(c.l.cfg.Upstream(c.r.Name))
-	row := &rows[slices.IndexFunc(rows, func(s setting) bool { return s.key == key })]
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := connectionField + "." + key + "." + value.KeyPart(name)
 		if key == envKey && loads(name) {
@@ -282,13 +280,7 @@ func (c *connection) named(fields map[string]json.RawMessage, key string) {
 			c.l.failWith(err, at, value.Source{})
 			continue
 		}
-		place, err := row.open.entry(name)
-		if err != nil {
-			c.l.failWith(err, at, value.Source{})
-			continue
-		}
-		g := given{path: []string{UpstreamsKey, c.r.Name, key, name}, Literal: value.Literal{Text: text}, from: c.from}
-		c.l.store(place, g, []string{row.open.cell(UpstreamsKey+"."+c.r.Name+"."+key, name)}, nil)
+		c.l.final(c.l.cfg.Upstream(c.r.Name), key, name, given{path: []string{UpstreamsKey, c.r.Name, key, name}, Literal: value.Literal{Text: text}, from: c.from})
 	}
 }
 
@@ -328,13 +320,19 @@ func (c *connection) resolve(text string) (string, error) {
 		}
 		return value.ResolveSecret(text, c.l.lookup)
 	}
+	return expand(text, func(ref string) (string, error) {
+		if err := c.allowed(ref); err != nil {
+			return "", err
+		}
+		return value.ResolveSecret(ref, c.l.lookup)
+	})
+}
+
+// expand replaces each ${NAME} of a text by what resolve returns for env:NAME. The error is the first of resolve.
+func expand(text string, resolve func(ref string) (string, error)) (string, error) {
 	var failed error
 	resolved := inText.ReplaceAllStringFunc(text, func(ref string) string {
-		ref = "env:" + ref[2:len(ref)-1]
-		err := c.allowed(ref)
-		if err == nil {
-			ref, err = value.ResolveSecret(ref, c.l.lookup)
-		}
+		ref, err := resolve("env:" + ref[2:len(ref)-1])
 		if failed == nil {
 			failed = err
 		}
