@@ -50,12 +50,12 @@ func (s *Server) Keys() (keys []Key) {
 	text(s.EnvFile, "env_file")
 	list(Texts(s.Inherit...), "env_inherit")
 	if s.StartTimeout > 0 && len(s.Command) > 0 {
-		text(Literal(within(s.StartTimeout, time.Second, 15*time.Minute)), "start_timeout")
+		text(Literal(within(s.StartTimeout, MostStart)), "start_timeout")
 	}
 	settings(s.Headers, "headers")
 	settings(s.Env, "env")
 	if s.ToolTimeout > 0 {
-		text(Literal(within(s.ToolTimeout, time.Second, 300*time.Second)), "tools", "*", "timeout")
+		text(Literal(within(s.ToolTimeout, MostCall)), "tools", "*", "timeout")
 	}
 	for _, tool := range s.Hidden {
 		if tool != "" && !strings.ContainsAny(tool, "*\x00\n") {
@@ -66,9 +66,15 @@ func (s *Server) Keys() (keys []Key) {
 	return keys
 }
 
-// within returns a duration between two bounds as configurations have it.
-func within(d, least, most time.Duration) string {
-	return min(max(d, least), most).Round(time.Second).String()
+// The longest times that a configuration can have for a start and for the silence of a call.
+const (
+	MostStart = 15 * time.Minute
+	MostCall  = 300 * time.Second
+)
+
+// within returns a time from one second to most as configurations have it.
+func within(d, most time.Duration) string {
+	return min(max(d, time.Second), most).Round(time.Second).String()
 }
 
 // Value returns how the variables of a server are looked up: in files, in the environment, else their defaults.

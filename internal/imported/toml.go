@@ -17,7 +17,8 @@ type Writer struct {
 	// Keep stores a secret value of a server, under a name that is unique in it, and returns the reference to it: file:/path or env:NAME.
 	Keep func(server, name, secret string) (reference string, err error)
 
-	names []string
+	// Taken are names that servers cannot have. Those that are written are added.
+	Taken []string
 	// Lines says what was not taken over, or needs the user, a line each.
 	Lines []string
 }
@@ -41,11 +42,11 @@ func (w *Writer) Servers(all []Server) (text string, err error) {
 			w.say(s.Name, "is switched off there, and left out")
 			continue
 		}
-		name := Name(s.Name, func(n string) bool { return slices.Contains(w.names, n) })
+		name := Name(s.Name, func(n string) bool { return slices.Contains(w.Taken, n) })
 		if name != s.Name {
 			w.say(s.Name, "is called "+name+" here: names have lower-case letters, digits, hyphens and underscores")
 		}
-		w.names = append(w.names, name)
+		w.Taken = append(w.Taken, name)
 		if err := w.server(&b, name, s); err != nil {
 			return "", err
 		}
@@ -98,10 +99,14 @@ func plain(all []Text) []string {
 func (w *Writer) fill(s *Server, at string, t Text) string {
 	text, missing := t.Fill(s.Value(w.Lookup))
 	for _, name := range t.Variables() {
-		if slices.Contains(missing, name) {
+		_, set := w.Lookup(name)
+		switch {
+		case slices.Contains(missing, name):
 			w.say(s.Name, fmt.Sprintf("%s needs the variable %s, which is not set: ${%s} stays in it; set the variable and import again, or write the value", at, name, name))
-		} else {
+		case set:
 			w.say(s.Name, fmt.Sprintf("%s has the value that the variable %s has now", at, name))
+		default:
+			w.say(s.Name, fmt.Sprintf("%s has the default of the variable %s, which is not set", at, name))
 		}
 	}
 	return text
@@ -110,13 +115,14 @@ func (w *Writer) fill(s *Server, at string, t Text) string {
 // reference returns the value of a header or a variable: with references to variables, and a secret kept elsewhere.
 func (w *Writer) reference(name string, s *Server, key *Key) (string, error) {
 	t, at := key.Texts[0], strings.Join(key.Path, ".")
+	w.unset(s, at, t)
 	if len(t) == 1 && t[0].Variable != "" && !t[0].HasDefault {
 		return Reference(t[0].Variable), nil
 	}
 	var b strings.Builder
 	keep, lookup := false, s.Value(w.Lookup)
 	for _, p := range t {
-		switch _, set := lookup(p.Variable); {
+		switch _, set := w.Lookup(p.Variable); {
 		case p.Variable == "":
 			keep = keep || strings.Contains(p.Literal, "${")
 			b.WriteString(p.Literal)
@@ -137,6 +143,20 @@ func (w *Writer) reference(name string, s *Server, key *Key) (string, error) {
 		w.say(s.Name, fmt.Sprintf("%s lacks the value of %s", at, strings.Join(missing, ", ")))
 	}
 	return w.Keep(name, at, text)
+}
+
+// unset says which variables of a value must be set before Dragoman is started.
+func (w *Writer) unset(s *Server, at string, t Text) {
+	for _, p := range t {
+		if _, set := w.Lookup(p.Variable); set || p.Variable == "" || p.HasDefault || strings.HasPrefix(p.Variable, filePrefix) {
+			continue
+		}
+		line := fmt.Sprintf("%s needs the variable %s, which is not set: set it before dragoman is started", at, p.Variable)
+		if i := slices.IndexFunc(s.Variables, func(v Variable) bool { return v.Name == p.Variable && v.Description != "" }); i >= 0 {
+			line += " (" + wire.Shown(s.Variables[i].Description) + ")"
+		}
+		w.say(s.Name, line)
+	}
 }
 
 // Prefixes of references.

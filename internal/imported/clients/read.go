@@ -159,12 +159,17 @@ func (r *reader) complete(n *node) {
 	switch kind := strings.ToLower(textOf(n.at("type")) + textOf(n.at("transport"))); kind {
 	case "sse":
 		s.SSE = true
-	case "", "stdio", "local", "remote", "http", "streamable-http", "streamablehttp", "streamable_http":
+	case "", "stdio", "local", "remote", "http", "streamable-http", "streamablehttp", "streamable_http", "ws", "websocket": // address and complete say what of these is wrong
 	default:
 		r.lose("the transport " + shown(kind) + " is not known")
 	}
 	if r.from.urlIsSSE && n.at("url") != nil && n.at("httpUrl") == nil && textOf(n.at("type")) == "" {
 		s.SSE = true
+	}
+	if r.project != "" && len(s.Command) > 0 { // where clients start what a project's file names
+		if dir := s.Dir.String(); !filepath.IsAbs(dir) && len(s.Dir.Variables()) == 0 {
+			s.Dir = imported.Literal(filepath.Join(r.project, dir))
+		}
 	}
 	if len(s.Command) > 0 && len(s.URL) > 0 {
 		r.lose("has a command and an address: the command counts")
@@ -374,4 +379,7 @@ func (r *reader) time(to *time.Duration, name string, n *node) {
 		unit = time.Millisecond
 	}
 	*to = time.Duration(count * float64(unit)).Round(time.Millisecond)
+	if most := map[bool]time.Duration{true: imported.MostStart, false: imported.MostCall}[to == &r.server.StartTimeout]; *to > most {
+		r.lose(fmt.Sprintf("%s is longer than dragoman's longest, which counts: %s", name, most))
+	}
 }

@@ -31,7 +31,7 @@ const claudeCode = "claude-code"
 var Clients = []*Client{
 	{ID: "claude-desktop", Title: "Claude Desktop", key: []string{"mcpServers"}, dialect: noVariables,
 		files: func(m *Machine) []string { return []string{m.appData("Claude", "claude_desktop_config.json")} }, presence: func(m *Machine) []string { return []string{m.appData("Claude")} }},
-	{ID: claudeCode, Title: "Claude Code", key: []string{"mcpServers"}, dialect: shellVariables, project: ".mcp.json", typed: true,
+	{ID: claudeCode, Title: "Claude Code", key: []string{"mcpServers"}, dialect: shellVariables, project: ".mcp.json", typed: true, milliseconds: true,
 		files: func(m *Machine) []string {
 			if dir := m.Lookup("CLAUDE_CONFIG_DIR"); dir != "" {
 				return []string{filepath.Join(dir, ".claude.json")}
@@ -155,7 +155,7 @@ func (c *Client) endings() (ends []string) {
 // project returns the folder of the project of a file, by the place of the file in it; "" if it belongs to a user.
 func (f *form) project(path, home string) string {
 	if f.client == nil {
-		return filepath.Dir(path)
+		return ""
 	}
 	end := filepath.FromSlash(f.client.project)
 	folder, is := strings.CutSuffix(path, string(filepath.Separator)+end)

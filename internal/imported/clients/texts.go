@@ -72,7 +72,8 @@ func (r *reader) part(inside string) (imported.Part, bool) {
 	case prefixed && kind == "env" && value.IsVariable(name):
 		return imported.Part{Variable: name}, true
 	case prefixed && kind == "input":
-		return imported.Part{Variable: r.inputName(name)}, true
+		v := r.input(name)
+		return imported.Part{Variable: v.Name, Default: v.Default, HasDefault: v.Default != "" && !v.Secret}, true
 	case prefixed && kind == "file" && filepath.IsAbs(name):
 		return imported.Part{Variable: "file:" + name}, true
 	case inside == "userHome":
@@ -140,8 +141,8 @@ func (r *reader) inputs(list *node) {
 	}
 }
 
-// inputName returns the variable of an input, and notes that the server needs it.
-func (r *reader) inputName(id string) string {
+// input returns the variable of an input, and notes that the server needs it.
+func (r *reader) input(id string) imported.Variable {
 	name := imported.VariableName(id)
 	at := slices.IndexFunc(r.asked, func(i input) bool { return i.id == id })
 	known := imported.Variable{Name: name, Required: true}
@@ -153,7 +154,7 @@ func (r *reader) inputName(id string) string {
 	if !slices.ContainsFunc(r.server.Variables, func(v imported.Variable) bool { return v.Name == name }) {
 		r.server.Variables = append(r.server.Variables, known)
 	}
-	return name
+	return known
 }
 
 // textOf returns a scalar as text; "" for anything else.
