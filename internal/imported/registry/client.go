@@ -14,6 +14,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/internal/config/value"
+	"dragoman/internal/imported"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -124,7 +125,7 @@ func parsePage(body []byte, from string) (*Page, error) {
 			Next string `json:"nextCursor"`
 		} `json:"metadata"`
 	}
-	if depth(body) > maxNested || !json.Valid(body) || json.Unmarshal(body, &said) != nil || said.Servers == nil {
+	if imported.Nested(body) > maxNested || !json.Valid(body) || json.Unmarshal(body, &said) != nil || said.Servers == nil {
 		return nil, notOne(from)
 	}
 	if len(said.Metadata.Next) > maxCursor {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/internal/imported"
 	"dragoman/proxy/wire"
 )
 
@@ -162,32 +163,12 @@ func decode(data []byte, to any) error {
 	switch {
 	case len(data) > maxServer:
 		return fmt.Errorf("it has more than %d bytes", maxServer)
-	case depth(data) > maxNested:
+	case imported.Nested(data) > maxNested:
 		return fmt.Errorf("it is nested more than %d deep", maxNested)
 	case !json.Valid(data) || json.Unmarshal(data, to) != nil:
 		return errJSON
 	}
 	return nil
-}
-
-// depth returns how deep JSON is nested.
-func depth(data []byte) (deepest int) {
-	now, text := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
 }
 
 // check returns an error if a server breaks a rule that its use relies on. What concerns one package or remote is judged when it is chosen.
