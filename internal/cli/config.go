@@ -2,15 +2,24 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"dragoman/internal/config"
 	"dragoman/internal/config/reference"
 	"dragoman/internal/config/value"
+	"dragoman/internal/imported"
+	"dragoman/internal/imported/clients"
+	"dragoman/proxy/wire"
 )
 
-const configLong = `Check the configuration, or print it with the source of every value.
+const configLong = `Check the configuration, print it with the source of every value, or make one from
+the file of an MCP client.
 
 Settings come from flags, DRAGOMAN_... variables, MCP_... variables, the file and
 defaults, in this order of precedence. config.toml in the repository is the
@@ -19,13 +28,111 @@ complete file with every key explained.`
 func newConfig(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "config",
-		Short:   "Check or print the configuration",
+		Short:   "Check, print or import the configuration",
 		Long:    configLong,
 		Example: "  dragoman config check servers.toml\n  dragoman config print --json servers.toml",
 	}
 	parent(c)
-	c.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReference(p), newConfigSchema(p))
+	c.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigImport(p), newConfigReference(p), newConfigSchema(p))
 	return c
+}
+
+const importLong = `Print a configuration with the servers in the FILE of an MCP client: Claude Desktop,
+Claude Code, Cursor, VS Code, Windsurf, Zed, Codex or Gemini CLI, or any file with an
+object mcpServers. Comments in JSON are accepted. With NAMEs, only these servers.
+
+Secrets become references. Without --output they refer to variables, and a line says
+which must be set. With --output FILE the configuration is written there, and each
+secret into a file of its own that only its owner can read, in FILE.secrets.
+
+Whatever is not taken over is said, a line each, on standard error. ` + "`dragoman serve\n--import FILE`" + ` serves the servers without a configuration.`
+
+func newConfigImport(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "import FILE [NAME...] [flags]",
+		Short:   "Make a configuration from the file of an MCP client",
+		Long:    importLong,
+		Example: "  dragoman config import ~/.cursor/mcp.json\n  dragoman config import claude_desktop_config.json --output servers.toml\n  dragoman config import .vscode/mcp.json playwright",
+	}
+	var out string
+	var force bool
+	c.Flags().StringVarP(&out, "output", "o", "", "write the configuration into this `FILE`, and secrets beside it")
+	c.Flags().BoolVar(&force, "force", false, "replace the FILE of --output if there is one")
+	_ = c.MarkFlagFilename("output", "toml")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("the FILE of an MCP client is missing; fix: write `dragoman config import FILE`; `dragoman setup --dry-run` shows where the clients of this machine have theirs")
+		}
+		return p.configImport(args[0], args[1:], out, force)
+	}
+	return c
+}
+
+func (p *program) configImport(file string, names []string, out string, force bool) error {
+	if _, err := os.Stat(out); out != "" && err == nil && !force {
+		return failed(fmt.Errorf("%s exists; fix: name another file, or add --force to replace it", out))
+	}
+	home, _ := os.UserHomeDir() // a text that refers to it then stays as it is
+	read, err := clients.Read(file, home)
+	if err != nil {
+		return failed(err)
+	}
+	servers, err := onlyNamed(read.Servers, names)
+	if err != nil {
+		return err
+	}
+	secrets := imported.Secrets{}
+	if out != "" {
+		if out, err = filepath.Abs(out); err != nil {
+			return failed(err)
+		}
+		secrets.Dir = out + ".secrets"
+	}
+	w := imported.Writer{Lookup: p.lookup, Keep: secrets.Keep}
+	text, err := w.Servers(servers)
+	if err != nil {
+		return failed(err)
+	}
+	for _, line := range append(read.Lost, w.Lines...) {
+		_, _ = fmt.Fprintf(p.std.Err, "dragoman: %s\n", line)
+	}
+	if len(w.Taken) == 0 {
+		return failed(fmt.Errorf("%s has no server that can be taken over", file))
+	}
+	if out == "" {
+		for _, name := range slices.Sorted(maps.Keys(secrets.Variables)) {
+			_, _ = fmt.Fprintf(p.std.Err, "dragoman: set %s to the value that %s has, before dragoman is started\n", name, file)
+		}
+		_, err = io.WriteString(p.std.Out, text)
+		return failed(err)
+	}
+	if _, err = secrets.Write(); err == nil {
+		err = imported.WriteFile(out, []byte(text), 0o600)
+	}
+	if err != nil {
+		return failed(fmt.Errorf("%s cannot be written: %w; fix: name a file in a directory that you can write", out, value.Reason(err)))
+	}
+	_, err = fmt.Fprintf(p.std.Out, "%s has %s, and %s.secrets %s\n  dragoman config check %s\n  dragoman serve --config %s\n", out, counted(len(w.Taken), "server"), filepath.Base(out), counted(len(secrets.Files), "secret"), out, out)
+	return failed(err)
+}
+
+// onlyNamed returns the servers of the given names; all without names.
+func onlyNamed(all []imported.Server, names []string) (some []imported.Server, err error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+	}
+	for _, name := range names {
+		at := slices.Index(known, name)
+		if at < 0 {
+			return nil, usagef("there is no server %q; fix: write %s", value.Shorten(name), wire.Shown(value.OneOf(known)))
+		}
+		some = append(some, all[at])
+	}
+	return some, nil
 }
 
 func newConfigCheck(p *program) *cobra.Command {

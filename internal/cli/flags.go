@@ -37,8 +37,9 @@ func (f *settingFlag) Set(text string) error {
 // settingFlags are the flags of one command that set configuration keys.
 type settingFlags struct {
 	flags []*settingFlag
-	file  string // --config
-	pick  string // --upstream
+	file  string   // --config
+	from  []string // --import
+	pick  string   // --upstream
 	on    config.Command
 }
 
@@ -48,6 +49,10 @@ func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
 	if on&config.OnDemo == 0 {
 		c.Flags().StringVar(&s.file, "config", "", "configuration `FILE` (.toml, .json, .yaml); default: $"+config.FileVariable)
 		_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml")
+	}
+	if on&(config.OnServe|config.OnStdio) != 0 {
+		c.Flags().StringArrayVar(&s.from, "import", nil, "serve the servers in the `FILE` of an MCP client too, such as claude_desktop_config.json or mcp.json; repeatable")
+		_ = c.MarkFlagFilename("import", "json", "toml")
 	}
 	if on&(config.OnStdio|config.OnProbe) != 0 {
 		c.Flags().StringVar(&s.pick, "upstream", "", "which upstream of the configuration, by its `NAME`")
@@ -174,8 +179,11 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 		return nil, err
 	}
 	file, origin := p.configFile(s.file)
-	if len(named) > 0 && (file != "" || s.pick != "") {
-		if file == "" {
+	if len(named) > 0 && (file != "" || s.pick != "" || len(s.from) > 0) {
+		switch {
+		case len(s.from) > 0:
+			origin = "--import"
+		case file == "":
 			origin = "--upstream"
 		}
 		return nil, usagef("both %s and a %s are given; fix: leave one out, or write the upstream into the file", origin, named[0].Name)
@@ -184,14 +192,22 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick, For: s.on})
+	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Import: s.from, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick, For: s.on})
 	if err != nil {
 		return nil, err
 	}
 	if path := c.CommandPath(); len(cfg.Upstreams) == 0 && file == "" {
+		if len(s.from) > 0 {
+			return nil, failed(errNoServers(s.from, cfg.Warnings))
+		}
 		return nil, usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
 	}
 	return cfg, nil
+}
+
+// errNoServers says why nothing of the files of clients can be served.
+func errNoServers(files, warnings []string) error {
+	return fmt.Errorf("--import: %s has no server that can be served; fix: name a file with servers%s", strings.Join(files, ", "), strings.Join(append([]string{""}, warnings...), "\n  "))
 }
 
 // configFile returns the file to load, and the name of the flag or variable that named it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -156,3 +157,28 @@ const (
 	red   = "\x1b[1;31m"
 	plain = "\x1b[0m"
 )
+
+// attended reports whether somebody can be asked.
+func (p *program) attended() bool {
+	in, ok := p.std.In.(io.Writer)
+	return ok && logging.Terminal(in)
+}
+
+// ask asks a question on the terminal, and fails unless the answer is yes: nothing was done then.
+func (p *program) ask(ctx context.Context, question, done string) error {
+	_, _ = fmt.Fprint(p.std.Err, question)
+	line := make(chan string, 1)
+	go func() { // ends with the answer, or with the process: a terminal cannot be read with a deadline
+		text, _ := bufio.NewReader(p.std.In).ReadString('\n')
+		line <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case answer := <-line:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(p.std.Err)
+	}
+	return errors.New("nothing was " + done)
+}

@@ -1,14 +1,21 @@
+// Package cli is the command line: it reads flags and arguments, runs a command, and turns its error into a message and
+// an exit code.
 package cli
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
 	"slices"
+	"syscall"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/stdio/reaper"
+	"dragoman/conformance/mock"
 	"dragoman/internal/app"
 	"dragoman/internal/config/value"
 )
@@ -123,7 +130,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"setup", groupRun, newSetup}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
 	}
@@ -167,4 +174,91 @@ func newVersion(p *program) *cobra.Command {
 		return failed(err)
 	}
 	return c
+}
+
+// collectAt is how much the heap may grow, in percent of the live data, before a garbage collection. A proxy keeps little
+// alive and makes much garbage: at the default of 100 the collector would run after every few hundred requests to save a
+// few megabytes.
+const collectAt = 400
+
+// Main runs the command line of this process and returns its exit code.
+func Main() int {
+	if reaper.Called(os.Args) { // the first child waits for it, so nothing else is set up
+		return reaper.Main()
+	}
+	if mock.RelayCalled(os.Args) { // the server of `dragoman conformance --client`; the signals are for the client
+		return mock.Relay(os.Args[2], os.Stdin, os.Stdout, os.Stderr)
+	}
+	if startsChild(os.Args[1:]) {
+		reaper.Prelaunch()
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
+	ctx, stop := interruptible(context.Background(), os.Exit)
+	code := Execute(ctx, os.Args[1:], os.Environ(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Assembled())
+	stop()
+	return code
+}
+
+// Assembled returns the real Runners.
+func Assembled() Runners {
+	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
+}
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM, so that the running command drains. The
+// second signal ends the process at once through exit. stop ends the signal handling.
+func interruptible(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stopWatch := watch(parent, signals, exit)
+	return ctx, func() {
+		signal.Stop(signals)
+		stopWatch()
+	}
+}
+
+// watch is interruptible with signals from a channel. stop waits for its goroutine.
+func watch(parent context.Context, signals <-chan os.Signal, exit func(code int)) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for count := 0; ; count++ {
+			select {
+			case <-signals:
+			case <-quit:
+				return
+			}
+			if count > 0 {
+				exit(exitInterrupted)
+				return
+			}
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		close(quit)
+		<-ended
+		cancel()
+	}
+}
+
+// newReaper documents the hidden command with which Dragoman starts itself to run child processes and end their process
+// trees. [Main] runs it.
+func newReaper(*program) *cobra.Command {
+	return &cobra.Command{
+		Use:     reaper.Command + " [flags]",
+		Short:   "Start and end child processes for another dragoman",
+		Long:    "Start child processes for the dragoman that started this command, and end their process trees when it is gone.\nIt is not for users.",
+		Example: "  dragoman serve -- npx -y @modelcontextprotocol/server-everything   # starts it where it is needed",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return usagef("dragoman starts this command itself") },
+	}
+}
+
+// startsChild reports whether a command line names a COMMAND to start and a command that starts it.
+func startsChild(args []string) bool {
+	return len(args) > 0 && slices.Contains([]string{"serve", "stdio", "probe"}, args[0]) && slices.Contains(args, "--")
 }

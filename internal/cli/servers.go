@@ -418,10 +418,10 @@ func (s *serversFlags) approve(c *cobra.Command, name string, keys []string, yes
 	switch {
 	case err != nil || !yes && asJSON || !asJSON && len(held) == 0:
 		return err
-	case !yes && !s.attended():
+	case !yes && !s.p.attended():
 		return usagef("nothing was approved, as nobody can be asked: standard input is no terminal; fix: write --yes")
 	case !yes:
-		if err := s.ask(c.Context(), fmt.Sprintf("Approve %s of %s? [y/N] ", servers.Definitions(len(held)), name), "approved"); err != nil {
+		if err := s.p.ask(c.Context(), fmt.Sprintf("Approve %s of %s? [y/N] ", servers.Definitions(len(held)), name), "approved"); err != nil {
 			return failed(fmt.Errorf("servers: %w", err))
 		}
 	}

@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/aggregator"
-	"dragoman/internal/app/logging"
 	"dragoman/internal/cli/servers"
 	"dragoman/internal/config/value"
 	"dragoman/proxy/wire"
@@ -282,7 +278,7 @@ with its tools. It asks first, on a terminal.`,
 	yes := yesFlag(c)
 	s.named(c, changeable)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !*yes && !s.attended() {
+		if !*yes && !s.p.attended() {
 			return usagef("nobody can be asked whether %s is to be removed: standard input is no terminal; fix: write --yes", value.Shorten(args[0]))
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -291,7 +287,7 @@ with its tools. It asks first, on a terminal.`,
 				return err
 			}
 			if !*yes {
-				if err := s.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount)), "removed"); err != nil {
+				if err := s.p.ask(c.Context(), fmt.Sprintf("Remove %s with %s? [y/N] ", wire.Shown(one.Is.Name), servers.Counted(one.Is.ToolCount)), "removed"); err != nil {
 					return err
 				}
 			}
@@ -304,41 +300,16 @@ with its tools. It asks first, on a terminal.`,
 	return c
 }
 
-// attended reports whether somebody can be asked.
-func (s *serversFlags) attended() bool {
-	in, ok := s.p.std.In.(io.Writer)
-	return ok && logging.Terminal(in)
-}
-
 // confirm shows what a COMMAND starts, and asks on a terminal whether it may.
 func (s *serversFlags) confirm(ctx context.Context, of *servers.Given, yes bool) error {
 	lines := of.Starts()
 	for _, line := range lines {
 		_, _ = fmt.Fprintln(s.p.std.Err, line)
 	}
-	if yes || len(lines) == 0 || !s.attended() {
+	if yes || len(lines) == 0 || !s.p.attended() {
 		return nil
 	}
-	return failed(s.ask(ctx, "Start it on the machine of dragoman? [y/N] ", "sent"))
-}
-
-// ask asks a question on the terminal, and fails unless the answer is yes: nothing was done then.
-func (s *serversFlags) ask(ctx context.Context, question, done string) error {
-	_, _ = fmt.Fprint(s.p.std.Err, question)
-	line := make(chan string, 1)
-	go func() { // ends with the answer, or with the process: a terminal cannot be read with a deadline
-		text, _ := bufio.NewReader(s.p.std.In).ReadString('\n')
-		line <- strings.ToLower(strings.TrimSpace(text))
-	}()
-	select {
-	case answer := <-line:
-		if answer == "y" || answer == "yes" {
-			return nil
-		}
-	case <-ctx.Done():
-		_, _ = fmt.Fprintln(s.p.std.Err)
-	}
-	return errors.New("nothing was " + done)
+	return failed(s.p.ask(ctx, "Start it on the machine of dragoman? [y/N] ", "sent"))
 }
 
 func (s *serversFlags) connect() *cobra.Command {

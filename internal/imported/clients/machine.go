@@ -43,6 +43,11 @@ func (m *Machine) appData(parts ...string) string {
 	return filepath.Join(append([]string{base}, parts...)...)
 }
 
+// Settings returns the directory of a program of the command line for a user's settings.
+func (m *Machine) Settings(program string) string {
+	return m.config(program, program, "")
+}
+
 // config is appData, with ~/.config on macOS, as Zed has it, and another name of the folder on Windows.
 func (m *Machine) config(folder, onWindows, file string) string {
 	switch m.System {
