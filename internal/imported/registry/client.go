@@ -230,10 +230,7 @@ func (c *Client) get(ctx context.Context, target string, limit int) ([]byte, err
 
 // failed returns the error of a request that got no answer.
 func (c *Client) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return &Unreachable{c.base, err}
+	return &Unreachable{c.base, reason(ctx, err)}
 }
 
 // Unreachable is the error of a registry that gives no answer.

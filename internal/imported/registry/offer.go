@@ -176,7 +176,9 @@ func (in *inputs) address(t template, given imported.Values) (text string, ok bo
 	text = filled.String()
 	u, err := url.Parse(text)
 	switch {
-	case len(filled.Variables()) > 0 || imported.Reads(text):
+	case len(filled.Variables()) > 0:
+		return "", false, errors.New("its address cannot refer to a secret, which logs would show; fix: write the value itself")
+	case imported.Reads(text):
 		return "", false, errors.New("its address would read secrets of the running dragoman")
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return "", false, fmt.Errorf("its address %q is no http or https URL", wire.Shown(value.RedactURL(text)))
