@@ -48,6 +48,19 @@ const reading = "${"
 // secrets that nobody has given to it.
 func Reads(text string) bool { return Refers(text) || strings.Contains(text, reading) }
 
+// Reads reports whether the literals of a text together would be read as a reference: their pieces may come from different hands.
+func (t Text) Reads() bool {
+	var all strings.Builder
+	for _, p := range t {
+		if p.Variable == "" {
+			all.WriteString(p.Literal)
+		} else {
+			all.WriteByte('x')
+		}
+	}
+	return Reads(all.String())
+}
+
 // Check returns an error if values are not valid for a variable. It never repeats a value: it may be a secret that was written at the
 // wrong place.
 func (v *Variable) Check(values []string) error {

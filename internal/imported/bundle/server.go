@@ -307,5 +307,8 @@ func (p *Plan) setting(name, text string, given imported.Values) (s imported.Set
 	if at < len(text) {
 		s.Value = append(s.Value, imported.Part{Literal: text[at:]})
 	}
+	if s.Value.Reads() {
+		return s, false, fmt.Errorf("the value of the variable %s would read secrets of the running dragoman; fix: give the reference alone, as env:NAME", name)
+	}
 	return s, len(s.Value) > 0, nil
 }

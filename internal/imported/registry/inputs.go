@@ -202,6 +202,9 @@ func (in *inputs) filled(all []setting, given imported.Values) (filled []importe
 		if err != nil {
 			return nil, err
 		}
+		if text.Reads() {
+			return nil, fmt.Errorf("the value of %s would read secrets of the running dragoman; fix: give the reference alone, as env:NAME", s.name)
+		}
 		if ok && len(text) > 0 {
 			filled = append(filled, imported.Setting{Name: s.name, Value: text, Secret: s.secret})
 		}
