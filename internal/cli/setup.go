@@ -49,7 +49,7 @@ const launcherVariable = "DRAGOMAN_LAUNCHER"
 type setupFlags struct {
 	p                                 *program
 	all, project, dry, yes, undo      bool
-	file, url, name, launcher, folder string
+	file, url, name, launcher string
 }
 
 func newSetup(p *program) *cobra.Command {
