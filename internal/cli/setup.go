@@ -47,9 +47,9 @@ const launcherVariable = "DRAGOMAN_LAUNCHER"
 
 // setupFlags are the flags of `dragoman setup`.
 type setupFlags struct {
-	p                                 *program
-	all, project, dry, yes, undo      bool
-	file, url, name, launcher string
+	p                            *program
+	all, project, dry, yes, undo bool
+	file, url, name, launcher    string
 }
 
 func newSetup(p *program) *cobra.Command {
