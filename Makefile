@@ -120,12 +120,13 @@ counted:
 	@$(MAKE) --no-print-directory counts ARGS='--cells modern,legacy'
 
 # Allocations and the memory of large answers, without the race detector, which allocates too; and the CPU time of a call against the bare
-# proxy's in the same rounds.
+# proxy's in the same rounds; and the first answers after a start.
 ratioed: build
 	go test -count=1 -run '^Test(Allocations|LargeAnswer)' ./internal/e2e
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
+	bench/run.sh --limits bench/starts.tsv --sections start --rounds 5
 	@echo "make: trying every other section of make bench; its figures mean nothing" && \
-		bench/run.sh --sections sse,latency,policies,allocations,start,growth,several --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
+		bench/run.sh --sections sse,latency,policies,allocations,growth,several --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
 		{ cat bench/.tmp/sections.txt; exit 1; }
 
 soak: build ## look for leaks under load and for processes that survive a kill, about seven minutes; ARGS='--duration 1h' or --short

@@ -37,8 +37,8 @@ type limit struct {
 	was  float64
 }
 
-// readLimits reads lines of a cell and its ratio, in any order. "#" begins a comment.
-func readLimits(file string) ([]limit, error) {
+// readLimits reads lines of a name, which known accepts, and its ratio, in any order. "#" begins a comment.
+func readLimits(file string, known func(name string) bool) ([]limit, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("bench: --limits: %w", err)
@@ -56,7 +56,7 @@ func readLimits(file string) ([]limit, error) {
 			return nil, bad
 		}
 		was, err := strconv.ParseFloat(words[1], 64)
-		if err != nil || !slices.ContainsFunc(allCells(), func(c cell) bool { return c.name == words[0] }) {
+		if err != nil || !known(words[0]) {
 			return nil, bad
 		}
 		all = append(all, limit{words[0], was})
@@ -64,10 +64,16 @@ func readLimits(file string) ([]limit, error) {
 	return all, nil
 }
 
+func isCell(name string) bool {
+	return slices.ContainsFunc(allCells(), func(c cell) bool { return c.name == name })
+}
+
+func isStart(name string) bool { return name == startHTTP || name == startStdio }
+
 // hold compares the ratios with those of a file. A call that has become dearer is an error. For one that has become cheaper it prints the
 // ratio to record. It returns the names of the cells that failed.
 func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err error) {
-	limits, err := readLimits(file)
+	limits, err := readLimits(file, isCell)
 	if err != nil {
 		return nil, err
 	}
@@ -145,4 +151,60 @@ func holdCounts(ctx context.Context, s settings, self string, out io.Writer) err
 		fmt.Fprintf(out, "counted again: %s\n", strings.Join(failed, ", "))
 		s.cells = cellsOf(s.cells, append(failed, baseline)...)
 	}
+}
+
+// startSlack is the factor by which the ratio of a start may exceed its limit: starts vary more than calls.
+const startSlack = 1.35
+
+// holdStarts compares the times from the start of a process to its first answer with a file of ratios: those of Dragoman against those of a Go program
+// that listens and answers, in the same rounds. What seems slower is measured once more, for longer.
+func holdStarts(ctx context.Context, s settings, self string, out io.Writer) error {
+	for try := 0; ; try++ {
+		r, err := run(ctx, s, self, out)
+		if err != nil {
+			return err
+		}
+		r.Targets = nil
+		if err := r.failure(); err != nil {
+			return err
+		}
+		if err = r.holdStarts(s.limits, out); err == nil || try > 0 {
+			return err
+		}
+		fmt.Fprintf(out, "measured again with %d times the rounds: %v\n", again, err)
+		s.rounds = min(s.rounds*again, maxRounds)
+	}
+}
+
+// holdStarts judges the starts by a file. The lower of the ratios of medians and of minima counts.
+func (r *report) holdStarts(file string, out io.Writer) error {
+	limits, err := readLimits(file, isStart)
+	if err != nil {
+		return err
+	}
+	row := func(name string) *startRow {
+		if i := slices.IndexFunc(r.Start, func(one *startRow) bool { return one.Name == name }); i >= 0 {
+			return r.Start[i]
+		}
+		return &startRow{}
+	}
+	bare, passed := row(startServer).Sum, 0
+	var errs []error
+	for _, l := range limits {
+		is := row(l.cell).Sum
+		if is.Median == 0 || bare.Median == 0 || bare.Min == 0 {
+			errs = append(errs, fmt.Errorf("bench: the start %s was not measured", l.cell))
+			continue
+		}
+		now := min(is.Median/bare.Median, is.Min/bare.Min)
+		text := fmt.Sprintf("start %s takes %.2f times what a bare server does, and did %.2f", l.cell, now, l.was)
+		if now > l.was*startSlack {
+			errs = append(errs, fmt.Errorf("bench: %s (%s): a start has become slower", text, file))
+			continue
+		}
+		fmt.Fprintln(out, text)
+		passed++
+	}
+	fmt.Fprintf(out, "%d passed, %d failed\n", passed, len(errs))
+	return errors.Join(errs...)
 }

@@ -56,10 +56,35 @@ func TestHoldTimes(t *testing.T) {
 	}
 }
 
+// A start that takes longer than its recorded ratio allows fails by its name; the lower of median and minimum counts.
+func TestHoldStarts(t *testing.T) {
+	r := &report{Start: []*startRow{{Name: startServer, Sum: measure.Sum([]float64{2, 3, 4})}, {Name: startHTTP, Sum: measure.Sum([]float64{4, 9, 30})}, {Name: startStdio, Sum: measure.Sum([]float64{12, 15, 16})}}}
+	for limits, want := range map[string]struct{ failed, told string }{
+		"http 2\nstdio 5 # all is as it was\n": {"", "2 passed, 0 failed"},
+		"http 1.49\n":                          {"", "start http takes 2.00 times"},
+		"http 1.48\nstdio 4\n":                 {"start http takes 2.00 times what a bare server does, and did 1.48", "1 passed, 1 failed"},
+		"stdio 3.6\n":                          {"a start has become slower", "0 passed, 1 failed"},
+		"modern 2\n":                           {"is not a cell and a ratio", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "limits")
+		if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		err := r.holdStarts(file, &out)
+		if (err != nil) != (want.failed != "") || err != nil && !strings.Contains(err.Error(), want.failed) || !strings.Contains(out.String(), want.told) {
+			t.Errorf("%q: %v, %q", limits, err, out.String())
+		}
+	}
+	if err := (&report{}).holdStarts("starts.tsv", &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "was not measured") {
+		t.Error(err)
+	}
+}
+
 // The committed files can be read.
 func TestCommittedLimits(t *testing.T) {
-	for _, file := range []string{"instructions.tsv", "ratios.tsv"} {
-		if limits, err := readLimits(file); err != nil || len(limits) < 2 {
+	for file, known := range map[string]func(string) bool{"instructions.tsv": isCell, "ratios.tsv": isCell, "starts.tsv": isStart} {
+		if limits, err := readLimits(file, known); err != nil || len(limits) < 2 {
 			t.Errorf("%s: %v, %v", file, limits, err)
 		}
 	}

@@ -66,6 +66,9 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if s.instructions > 0 {
 		return holdCounts(ctx, s, self, out)
 	}
+	if s.limits != "" && s.sections[0].name == secStart {
+		return holdStarts(ctx, s, self, out)
+	}
 	if s.limits != "" {
 		return holdTimes(ctx, s, self, out)
 	}
@@ -101,7 +104,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.BoolVar(&s.sse, "sse", false, "calls: answers are event streams")
 	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of this many calls per cell with valgrind, instead of measuring times")
 	f.StringVar(&s.keep, "keep", "", "--instructions: keep callgrind's files in this directory")
-	f.StringVar(&s.limits, "limits", "", "file with the ratio to the bare proxy that each cell may reach; only calls are measured, and no report is written")
+	f.StringVar(&s.limits, "limits", "", "file with the ratio to the bare proxy that each cell may reach, or with --sections start that to a bare server; nothing else is measured, and no report is written")
 	f.StringVar(&s.summarise, "summarise", "", "copy the targets of this `REPORT.json` to "+summaryFile+", and measure nothing")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)

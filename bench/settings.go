@@ -58,8 +58,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("bench: --instructions must be 0 to %d", maxCounted)
 	case s.instructions == 0 && s.keep != "":
 		return errors.New("bench: --keep is for --instructions")
-	case s.limits != "" && len(s.sections) > 0 && (len(s.sections) > 1 || s.sections[0].name != secCalls):
-		return errors.New("bench: --limits is for the section calls")
+	case s.limits != "" && len(s.sections) > 0 && (len(s.sections) > 1 || s.sections[0].name != secCalls && s.sections[0].name != secStart):
+		return errors.New("bench: --limits is for one of the sections calls and start")
 	case s.hold < 0 || s.hold > 24*longest:
 		return errors.New("bench: --minutes must be 0 to 1440")
 	case s.connections < 1 || s.connections > maxConnections:

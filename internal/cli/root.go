@@ -17,7 +17,9 @@ import (
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/conformance/mock"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config/value"
+	"dragoman/internal/setup"
 )
 
 // Execute runs one command line and returns the exit code. It writes errors to std.Err, each with what fixes it.
@@ -73,6 +75,7 @@ func newRoot(p *program) *cobra.Command {
 	root.SetOut(p.std.Out) // before the completion command is made, which stores it
 	root.SetErr(p.std.Err)
 	parent(root)
+	p.greet(root)
 	p.versionFlag(root)
 	root.SetFlagErrorFunc(flagError)
 	for _, g := range groups {
@@ -133,6 +136,19 @@ func commands() []command {
 		{"setup", groupRun, newSetup}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
+	}
+}
+
+// greet makes the program say on a terminal what it has found and what to do next, when it is called alone. Elsewhere it prints its help.
+func (p *program) greet(root *cobra.Command) {
+	otherwise := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		m, _, err := p.machine()
+		if err != nil || len(args) > 0 || !logging.Terminal(p.std.Out) {
+			return otherwise(c, args)
+		}
+		_, err = fmt.Fprint(p.std.Out, setup.Greeting(m, defaultEntry))
+		return failed(err)
 	}
 }
 

@@ -39,14 +39,17 @@ const setupExample = `  dragoman setup --dry-run
   dragoman setup vscode --project --url http://127.0.0.1:8080/mcp
   dragoman setup claude-desktop --undo`
 
+// defaultEntry is the name of the entry in a client's file.
+const defaultEntry = "dragoman"
+
 // launcherVariable is how a program that starts dragoman, such as npx, says with which command a client can do so.
 const launcherVariable = "DRAGOMAN_LAUNCHER"
 
 // setupFlags are the flags of `dragoman setup`.
 type setupFlags struct {
-	p                                 *program
-	all, project, dry, yes, undo      bool
-	file, url, name, launcher, folder string
+	p                            *program
+	all, project, dry, yes, undo bool
+	file, url, name, launcher    string
 }
 
 func newSetup(p *program) *cobra.Command {
@@ -62,7 +65,7 @@ func newSetup(p *program) *cobra.Command {
 	flags.StringVar(&f.file, "config", "", "serve the configuration `FILE`")
 	flags.StringVar(&f.url, "url", "", "serve the server at this `URL`, such as that of a running dragoman")
 	flags.BoolVar(&f.project, "project", false, "change the client's file in the working directory, not that of the user")
-	flags.StringVar(&f.name, "name", "dragoman", "`NAME` of the entry")
+	flags.StringVar(&f.name, "name", defaultEntry, "`NAME` of the entry")
 	flags.StringVar(&f.launcher, "launcher", "", "`'COMMAND ARG...'` that starts dragoman, such as 'npx -y PACKAGE@1.2.3' (default: the path of this program)")
 	flags.BoolVar(&f.dry, "dry-run", false, "show the changes only")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")

@@ -177,13 +177,25 @@ func (l *loader) assignPart(row *setting, g given, skip int) {
 	}
 }
 
+// final writes a header or a variable of an upstream whose references are replaced already.
+func (l *loader) final(u *Upstream, g given) {
+	rows, key, name := l.keysOf(u), g.path[2], g.path[3]
+	row := &rows[slices.IndexFunc(rows, func(s setting) bool { return s.key == key })]
+	place, err := row.open.entry(name)
+	if err != nil {
+		l.failWith(err, g.key(), g.from)
+		return
+	}
+	l.store(place, g, []string{row.open.cell(UpstreamsKey+"."+u.Name+"."+key, name)}, nil)
+}
+
 // resolveEntry replaces the references of a header or a variable: the whole value, or each ${NAME} in it. It returns false after an error.
 func (l *loader) resolveEntry(row *setting, g *given) bool {
 	whole := value.Refers(g.Text) || row.key != envKey && (strings.HasPrefix(g.Text, "env:") || strings.HasPrefix(g.Text, "file:"))
 	if whole {
 		return l.resolve(g)
 	}
-	text, err := expand(g.Text, func(ref string) (string, error) {
+	text, err := value.Expand(g.Text, func(ref string) (string, error) {
 		if !value.Refers(ref) {
 			return "${" + strings.TrimPrefix(ref, "env:") + "}", nil // of another notation
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dragoman/internal/config/value"
@@ -11,104 +12,103 @@ import (
 	"dragoman/internal/imported/clients"
 )
 
-// imports adds the servers of files of MCP clients. What of them is not taken over is a warning.
-func (l *loader) imports(files []string) {
-	for _, path := range files {
-		l.beginLayer()
-		home, err := os.UserHomeDir()
-		if err != nil {
-			home = ""
-		}
-		file, err := clients.Read(path, home)
-		if err != nil {
-			l.failWith(err, "", value.Source{Kind: value.FromFile, Name: path})
-			continue
-		}
-		for _, line := range file.Lost {
-			l.warn("%s: %s", path, line)
-		}
-		for i := range file.Servers {
-			l.importServer(path, &file.Servers[i])
-		}
+// importing reads the servers of a file of an MCP client.
+type importing struct {
+	path   string
+	lookup func(name string) (string, bool)
+	taken  func(name string) bool // reports whether an upstream has a name
+
+	keys     []importedKey
+	warnings []string // on what is not taken over
+	errs     value.ConfigErrors
+}
+
+// importedKey is a key below upstreams. Its value has no references to variables.
+type importedKey struct {
+	path []string
+	value.Literal
+	from   value.Source
+	secret bool // a header or a variable
+}
+
+func (i *importing) read() {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // a text that refers to it stays as it is
+	}
+	file, err := clients.Read(i.path, home)
+	if err != nil {
+		i.errs = append(i.errs, value.AsConfigError(err, "", value.Source{Kind: value.FromFile, Name: i.path}, ""))
+		return
+	}
+	for _, line := range file.Lost {
+		i.warnings = append(i.warnings, i.path+": "+line)
+	}
+	for n := range file.Servers {
+		i.server(&file.Servers[n])
 	}
 }
 
-// importServer adds one server, unless it is switched off or cannot be used.
-func (l *loader) importServer(path string, s *imported.Server) {
-	shown := fmt.Sprintf("%s: server %s ", path, value.Shorten(s.Name))
+// server reads one server, unless it is switched off or cannot be used.
+func (i *importing) server(s *imported.Server) {
+	shown := fmt.Sprintf("%s: server %s ", i.path, value.Shorten(s.Name))
 	for _, line := range s.Lost {
-		l.warn("%s: %s", strings.TrimSpace(shown), line)
+		i.warnings = append(i.warnings, strings.TrimSpace(shown)+": "+line)
 	}
 	switch {
 	case len(s.Command) == 0 && len(s.URL) == 0:
 		return
 	case s.Disabled:
-		l.warn("%sis switched off there, and left out", shown)
+		i.warnings = append(i.warnings, shown+"is switched off there, and left out")
 		return
 	}
-	name := imported.Name(s.Name, func(name string) bool { return l.cfg.Upstream(name) != nil })
+	name := imported.Name(s.Name, func(name string) bool {
+		return i.taken(name) || slices.ContainsFunc(i.keys, func(k importedKey) bool { return k.path[1] == name })
+	})
 	if name != s.Name {
-		l.warn("%sis called %s here", shown, name)
+		i.warnings = append(i.warnings, shown+"is called "+name+" here")
 	}
-	line, _ := lineOf(s.From)
-	from := value.Source{Kind: value.FromFile, Name: path, Line: line}
+	from := value.Source{Kind: value.FromFile, Name: i.path}
+	if line, err := strconv.Atoi(s.From[strings.LastIndexByte(s.From, ':')+1:]); err == nil {
+		from.Line = line
+	}
 	for _, key := range s.Keys() {
-		l.importKey(append([]string{UpstreamsKey, name}, key.Path...), &key, s, from)
+		i.key(append([]string{UpstreamsKey, name}, key.Path...), &key, s, from)
 	}
 }
 
-// lineOf returns the line in "FILE:LINE".
-func lineOf(from string) (line int, err error) {
-	_, err = fmt.Sscanf(from[strings.LastIndexByte(from, ':')+1:], "%d", &line)
-	return line, err
-}
-
-// importKey writes one key, with the values that its variables have in the environment.
-func (l *loader) importKey(path []string, key *imported.Key, s *imported.Server, from value.Source) {
+// key reads one key, with the values that its variables have in the environment.
+func (i *importing) key(path []string, key *imported.Key, s *imported.Server, from value.Source) {
 	items := make([]value.Literal, len(key.Texts))
-	for i, t := range key.Texts {
-		text, missing := t.Fill(s.Value(l.lookup))
+	before := len(i.errs)
+	for n, t := range key.Texts {
+		text, missing := t.Fill(s.Value(i.lookup))
 		for _, name := range missing {
-			what, fix := fmt.Sprintf("needs the variable %q, which is not set", name), "set it"
-			if at := slices.IndexFunc(s.Variables, func(v imported.Variable) bool { return v.Name == name }); at >= 0 && s.Variables[at].Description != "" {
-				fix += ": " + value.Shorten(s.Variables[at].Description)
-			}
-			if strings.HasPrefix(name, "file:") {
-				what, fix = "needs the file "+value.Shorten(name[len("file:"):])+", which cannot be read or is empty", "write the value into it"
-			}
-			l.fail(value.KeyText(path), from, what, fix)
+			i.errs = append(i.errs, lacking(name, s, value.ConfigError{Source: from, Key: value.KeyText(path)}))
 		}
-		if len(missing) > 0 {
-			return
-		}
-		items[i] = value.Literal{Kind: value.QuotedLiteral, Text: text}
+		items[n] = value.Literal{Kind: value.QuotedLiteral, Text: text}
 	}
 	literal := items[0]
 	switch {
+	case len(i.errs) > before:
+		return
 	case key.List:
 		literal = value.Literal{Kind: value.ListLiteral, Items: items}
 	case key.Bare:
 		literal = value.Literal{Kind: value.BooleanLiteral, Text: items[0].Text}
 	}
-	if !key.Refers {
-		l.assign(path, literal, from)
-		return
-	}
-	u := l.upstream(given{path: path, Literal: literal, from: from})
-	if u == nil {
-		return
-	}
-	l.final(u, key.Path[0], key.Path[1], given{path: path, Literal: literal, from: from})
+	i.keys = append(i.keys, importedKey{path, literal, from, key.Refers})
 }
 
-// final writes a header or a variable of a server whose references are replaced already.
-func (l *loader) final(u *Upstream, key, name string, g given) {
-	rows := l.keysOf(u)
-	row := &rows[slices.IndexFunc(rows, func(s setting) bool { return s.key == key })]
-	place, err := row.open.entry(name)
-	if err != nil {
-		l.failWith(err, g.key(), g.from)
-		return
+// lacking is the error of a variable of a server that has no value.
+func lacking(name string, s *imported.Server, e value.ConfigError) *value.ConfigError {
+	if path, file := strings.CutPrefix(name, "file:"); file {
+		e.Problem, e.Fix = "needs the file "+value.Shorten(path)+", which cannot be read or is empty", "write the value into it"
+		return &e
 	}
-	l.store(place, g, []string{row.open.cell(UpstreamsKey+"."+u.Name+"."+key, name)}, nil)
+	e.Problem, e.Fix = fmt.Sprintf("needs the variable %q, which is not set", name), "set it"
+	if at := slices.IndexFunc(s.Variables, func(v imported.Variable) bool { return v.Name == name }); at >= 0 && s.Variables[at].Description != "" {
+		e.Fix += ": " + value.Shorten(s.Variables[at].Description)
+	}
+	return &e
 }

@@ -155,6 +155,25 @@ func (l *loader) file(path string, below ...string) {
 	}
 }
 
+// imports adds the servers of files of MCP clients.
+func (l *loader) imports(files []string) {
+	for _, path := range files {
+		l.beginLayer()
+		i := importing{path: path, lookup: l.lookup, taken: func(name string) bool { return l.cfg.Upstream(name) != nil }}
+		i.read()
+		l.errs = append(l.errs, i.errs...)
+		l.cfg.Warnings = append(l.cfg.Warnings, i.warnings...)
+		for _, k := range i.keys {
+			g := given{k.path, k.Literal, k.from}
+			if !k.secret {
+				l.assign(g.path, g.Literal, g.from)
+			} else if u := l.upstream(g); u != nil {
+				l.final(u, g)
+			}
+		}
+	}
+}
+
 // schemaKey names the schema of a file for editors. It is no setting.
 const schemaKey = "$schema"
 

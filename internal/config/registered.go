@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -280,17 +279,16 @@ func (c *connection) named(fields map[string]json.RawMessage, key string) {
 			c.l.failWith(err, at, value.Source{})
 			continue
 		}
-		c.l.final(c.l.cfg.Upstream(c.r.Name), key, name, given{path: []string{UpstreamsKey, c.r.Name, key, name}, Literal: value.Literal{Text: text}, from: c.from})
+		c.l.final(c.l.cfg.Upstream(c.r.Name), given{path: []string{UpstreamsKey, c.r.Name, key, name}, Literal: value.Literal{Text: text}, from: c.from})
 	}
 }
 
 // refers reports whether a value refers to a secret.
-func refers(text string) bool { return value.Refers(text) || inText.MatchString(text) }
+func refers(text string) bool { return value.Refers(text) || value.Contains(text) }
 
 // OnlyReference reports whether a value is a reference to a secret and nothing else, which is no secret itself.
 func OnlyReference(text string) bool {
-	at := inText.FindStringIndex(text)
-	return value.Refers(text) || at != nil && at[0] == 0 && at[1] == len(text)
+	return value.Refers(text) || value.IsReference(text)
 }
 
 // Hidden reports whether clients do not see a tool, by the name that the server gives it.
@@ -309,9 +307,6 @@ func loads(name string) bool {
 		strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "PYTHON") || strings.HasPrefix(name, "NPM_CONFIG_") || strings.HasPrefix(name, "UV_") || strings.HasPrefix(name, "PIP_")
 }
 
-// inText matches references to variables within a text.
-var inText = regexp.MustCompile(`\$\{([^{}]*)\}`)
-
 // resolve replaces the references of a value. Errors name the reference, never the value.
 func (c *connection) resolve(text string) (string, error) {
 	if value.Refers(text) || strings.HasPrefix(text, "env:") && value.IsVariable(text[4:]) {
@@ -320,28 +315,12 @@ func (c *connection) resolve(text string) (string, error) {
 		}
 		return value.ResolveSecret(text, c.l.lookup)
 	}
-	return expand(text, func(ref string) (string, error) {
+	return value.Expand(text, func(ref string) (string, error) {
 		if err := c.allowed(ref); err != nil {
 			return "", err
 		}
 		return value.ResolveSecret(ref, c.l.lookup)
 	})
-}
-
-// expand replaces each ${NAME} of a text by what resolve returns for env:NAME. The error is the first of resolve.
-func expand(text string, resolve func(ref string) (string, error)) (string, error) {
-	var failed error
-	resolved := inText.ReplaceAllStringFunc(text, func(ref string) string {
-		ref, err := resolve("env:" + ref[2:len(ref)-1])
-		if failed == nil {
-			failed = err
-		}
-		return ref
-	})
-	if failed != nil {
-		return "", failed
-	}
-	return resolved, nil
 }
 
 // allowed returns an error unless a registration may have a reference.

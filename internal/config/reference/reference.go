@@ -29,7 +29,8 @@ each is for.
   hyphens as underscores. Lists are separated by commas, but for ^command^, which is a JSON array. Empty variables count as
   not set.
 - **Types.** *duration*: ^"500ms"^, ^"30s"^, ^"1h30m"^. *size*: ^"64KiB"^, ^"4MiB"^, ^"100MB"^ or a number of bytes. *secret*:
-  ^"env:NAME"^ takes the value from a variable, ^"file:/path"^ from a file, at most 64 KiB; it is never printed.
+  ^"env:NAME"^ takes the value from a variable, ^"file:/path"^ from a file, at most 64 KiB; it is never printed. Values of
+  headers and of ^env^ may also contain ^${NAME}^.
 - **Changes** take effect when the file is read again, on SIGHUP or by ^reload.watch^; keys marked ` + fixedMark + ` need one.
 - **Editors** complete and check the file with [config.schema.json](config.schema.json), which is also what
   ^dragoman config schema^ prints. In TOML (Even Better TOML, Taplo, Tombi) write ^#:schema ./config.schema.json^ as the first

@@ -71,6 +71,34 @@ func Refers(text string) bool {
 	return env && plainVariable.MatchString(name) || file && filepath.IsAbs(path)
 }
 
+// inText matches references to variables within a text.
+var inText = regexp.MustCompile(`\$\{([^{}]*)\}`)
+
+// Contains reports whether a text has a reference ${NAME} in it.
+func Contains(text string) bool { return inText.MatchString(text) }
+
+// IsReference reports whether a text is a reference ${NAME} and nothing else.
+func IsReference(text string) bool {
+	at := inText.FindStringIndex(text)
+	return at != nil && at[0] == 0 && at[1] == len(text)
+}
+
+// Expand replaces each ${NAME} of a text by what resolve returns for "env:NAME". The error is the first one of resolve.
+func Expand(text string, resolve func(ref string) (string, error)) (string, error) {
+	var failed error
+	resolved := inText.ReplaceAllStringFunc(text, func(ref string) string {
+		ref, err := resolve("env:" + ref[2:len(ref)-1])
+		if failed == nil {
+			failed = err
+		}
+		return ref
+	})
+	if failed != nil {
+		return "", failed
+	}
+	return resolved, nil
+}
+
 // ReadSecret returns the content of a file without the line ends at its end. path must be absolute, and the file must
 // be neither empty nor larger than 64 KiB.
 func ReadSecret(path string) (string, error) {

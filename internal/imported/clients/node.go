@@ -121,7 +121,7 @@ func deep(data []byte) bool {
 
 // comment returns the length of a comment at the beginning of data, less one; 0 if there is none.
 func comment(data []byte) int {
-	end, ok := -1, 0
+	var end int
 	switch {
 	case bytes.HasPrefix(data, []byte("//")):
 		end = bytes.IndexByte(data, '\n')
@@ -130,7 +130,7 @@ func comment(data []byte) int {
 			end += 3
 		}
 	default:
-		return ok
+		return 0
 	}
 	if end < 0 {
 		return len(data) - 1

@@ -112,7 +112,6 @@ type reader struct {
 	project string
 	asked   []input
 	server  imported.Server // that is being read
-	line    int
 	own     map[string]bool // variables of the server itself
 }
 

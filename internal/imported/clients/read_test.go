@@ -85,7 +85,7 @@ func TestFilesOfClients(t *testing.T) {
 	}
 	for _, c := range Clients {
 		if !seen[c.ID] {
-			t.Errorf("no file of %s was recognized", c.Title)
+			t.Errorf("no file of %s was recognised", c.Title)
 		}
 	}
 }

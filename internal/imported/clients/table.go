@@ -1,3 +1,5 @@
+// Package clients knows the MCP clients that people have: where their files are, which servers are in them, and how a file is changed so that everything
+// else in it stays.
 package clients
 
 import (
