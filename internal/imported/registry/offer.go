@@ -135,7 +135,7 @@ func kindsOf(all []Offer) (kinds []string) {
 // offer returns a remote as an offer.
 func (r *Remote) offer() Offer {
 	in := &inputs{}
-	o := Offer{Kind: KindRemote, Title: "remote " + wire.Shown(value.RedactURL(r.URL))}
+	o := Offer{Kind: KindRemote, Title: "remote " + wire.Shown(r.URL)}
 	switch r.Type {
 	case "streamable-http":
 	case "sse":
