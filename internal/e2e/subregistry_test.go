@@ -52,7 +52,7 @@ func (r *rig) listed(path string, headers ...string) (p registryPage) {
 func TestSubregistry(t *testing.T) {
 	key := func(name string) string { return "drg_" + strings.Repeat(name, 43) }
 	var toml strings.Builder
-	fmt.Fprintf(&toml, "[subregistry]\nnamespace = \"com.example\"\n[security]\napi_keys_enabled = true\ntrusted_proxies = [\"127.0.0.0/8\"]\n[security.api_keys]\nall = { hashes = [%q], scopes = [\"use:c\"] }\nfew = { hashes = [%q] }\n", policies.HashKey(key("a")), policies.HashKey(key("f")))
+	fmt.Fprintf(&toml, "[subregistry]\nnamespace = \"com.example\"\n[security]\napi_keys_enabled = true\ntrusted_proxies = [\"127.0.0.0/8\"]\nallowed_hosts = [\"gate.example\", \"127.0.0.1\"]\n[security.api_keys]\nall = { hashes = [%q], scopes = [\"use:c\"] }\nfew = { hashes = [%q] }\n", policies.HashKey(key("a")), policies.HashKey(key("f")))
 	for _, name := range []string{"a", "b", "c", "d"} {
 		toml.WriteString(strings.Replace(newUpstream(t, "legacy").toml(map[bool]string{true: "scopes = { \"method:*\" = [\"use:c\"] }"}[name == "c"]), "default", name, 1))
 	}

@@ -55,8 +55,8 @@ func (s *Server) Offers(from string) (all []Offer) {
 		all = append(all, s.Remotes[i].offer())
 	}
 	for i := range all {
-		make := all[i].server
-		if make == nil {
+		server := all[i].server
+		if server == nil {
 			continue
 		}
 		variables := all[i].Variables
@@ -64,7 +64,7 @@ func (s *Server) Offers(from string) (all []Offer) {
 			if err := imported.CheckAll(variables, given); err != nil {
 				return nil, err
 			}
-			one, err := make(given)
+			one, err := server(given)
 			if err == nil {
 				one.Name, one.Description, one.From = s.Name, s.Description, from
 			}
