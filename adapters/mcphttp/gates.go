@@ -111,6 +111,12 @@ func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).hea
 // PrefixOf returns the path under which a proxy in front serves the listener, without a slash at its end; empty if there is none.
 func PrefixOf(ctx *fasthttp.RequestCtx) string { return scratchOf(ctx).head.Prefix }
 
+// OriginOf returns the host of the listener as the client knows it, and whether its connection is TLS. A trusted proxy says both.
+func OriginOf(ctx *fasthttp.RequestCtx) (host string, secure bool) {
+	h := &scratchOf(ctx).head
+	return string(h.Host), h.Secure
+}
+
 // readHead fills h, which Clear has emptied.
 func readHead(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpserver.FieldsOf(ctx)

@@ -62,6 +62,9 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	if down != nil {
 		down.Register(handler)
 	}
+	if err := g.subregistry(handler); err != nil {
+		return nil, err
+	}
 	return handler, g.metadata(handler)
 }
 

@@ -74,7 +74,7 @@ func newServers(p *program) *cobra.Command {
 	}
 	parent(c)
 	s := addServersFlags(p, c.PersistentFlags())
-	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh(), s.test())
+	c.AddCommand(s.list(), s.show(), s.tools(), s.add(), s.edit(), s.remove(), s.connect(), s.disconnect(), s.refresh(), s.test(), s.search())
 	return c
 }
 

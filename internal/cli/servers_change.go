@@ -136,7 +136,7 @@ func joined(begin, word string) string {
 
 func (s *serversFlags) add() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...]",
+		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...] | NAME[@VERSION] --registry URL [flags] | NAME --bundle FILE [flags]",
 		Short: "Register a server and connect it",
 		Long: `Register a server, connect it, and say how many tools it has. Clients see them as
 NAME.TOOL at once. The server is kept over restarts.
@@ -147,33 +147,35 @@ A COMMAND must be one of its aggregator.commands, and the packages that it fetch
 have fixed versions. What it starts is shown, and asked about on a terminal. An address
 outside of the public networks must be in its aggregator.networks.
 
+With --registry NAME is the exact name of a server of an MCP registry, and @VERSION one of
+its versions; its end becomes our name. With --bundle the server is in a file (.mcpb),
+which is unpacked on this machine. Both say what is used, and which values are needed:
+they are asked for on a terminal, or given with --var. Secrets are references only.
+
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
 is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
 		Example: `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
   dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
-  dragoman servers add old --sse --url https://example.com/sse --no-connect`,
+  dragoman servers add old --sse --url https://example.com/sse --no-connect
+  dragoman servers add io.github.me/weather@1.2.0 --registry https://registry.example.com --var API_KEY=env:WEATHER_KEY
+  dragoman servers add notes --bundle notes.mcpb --var directory=/srv/notes`,
 	}
 	var g given
 	g.flags(c)
+	var a arriving
+	a.flags(c)
 	idle := c.Flags().Bool("no-connect", false, "register it only, for a later connect")
 	wait := waitFlag(c)
 	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = func(c *cobra.Command, args []string) error {
-		name, command, err := nameAndCommand(c, args)
-		if err != nil {
-			return err
-		}
-		of, err := g.read(c, command)
+		name, of, err := s.added(c, args, &g, &a, *yes)
 		if err != nil {
 			return err
 		}
 		r, err := of.Registration(name, !*idle)
 		if err != nil {
-			return err
-		}
-		if err := s.confirm(c.Context(), of, *yes); err != nil {
 			return err
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
@@ -190,6 +192,32 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 		})
 	}
 	return c
+}
+
+// added returns what is registered, and its name. It was shown, and may be started.
+func (s *serversFlags) added(c *cobra.Command, args []string, g *given, a *arriving, yes bool) (name string, of *servers.Given, err error) {
+	described, err := a.wanted(c, args)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case described:
+		of, name, err = s.arrive(c, a, args[0], yes)
+		if err == nil && c.Flags().Changed("description") {
+			of.Description = &g.description
+		}
+		return name, of, err
+	}
+	name, command, err := nameAndCommand(c, args)
+	if err != nil {
+		return "", nil, err
+	}
+	if of, err = g.read(c, command); err != nil {
+		return "", nil, err
+	}
+	if _, err := of.Registration(name, false); err != nil {
+		return "", nil, err
+	}
+	return name, of, s.confirm(c.Context(), of, yes)
 }
 
 func (s *serversFlags) edit() *cobra.Command {

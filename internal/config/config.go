@@ -56,6 +56,8 @@ type Config struct {
 	Idempotency IdempotencyConfig
 	// Rest says how callers without MCP are served.
 	Rest RestConfig
+	// Subregistry says how the servers are listed for others as an MCP registry.
+	Subregistry SubregistryConfig
 	// Limits bounds single bodies, lines, events and requests, and their number.
 	Limits LimitsConfig
 	// DrainTimeout is how long exchanges may run after the first interrupt. 0 to 10 min, default 30 s; 0 ends them at

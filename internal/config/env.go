@@ -27,6 +27,16 @@ const FileVariable = envPrefix + "CONFIG"
 // KeyVariable is the variable with the key of `dragoman servers`, which reads it. It sets no key of the configuration.
 const KeyVariable = envPrefix + "AGGREGATOR_KEY"
 
+// RegistryVariable and RegistryKeyVariable are the variables with the address of the MCP registry that `dragoman servers` asks, and with the
+// credential for it. They set no key of the configuration.
+const (
+	RegistryVariable    = envPrefix + "REGISTRY"
+	RegistryKeyVariable = envPrefix + "REGISTRY_KEY"
+)
+
+// commandVariables are those of this program that commands read, and that set no key.
+var commandVariables = []string{FileVariable, KeyVariable, RegistryVariable, RegistryKeyVariable}
+
 // leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
 // milliseconds.
 const leastMilliseconds = 1000
@@ -47,7 +57,7 @@ func (l *loader) environment(layer value.SourceKind) {
 			l.sharedVariable(name, text, from)
 			continue
 		}
-		if strings.HasPrefix(name, envPrefix) && name != FileVariable && name != KeyVariable {
+		if strings.HasPrefix(name, envPrefix) && !slices.Contains(commandVariables, name) {
 			l.ownVariable(name, text, from)
 		}
 	}
@@ -89,7 +99,7 @@ func (l *loader) ownVariable(name, text string, from value.Source) {
 }
 
 func (l *loader) variables() []string {
-	names := []string{FileVariable, KeyVariable}
+	names := slices.Clone(commandVariables)
 	for _, s := range l.keys {
 		if env := s.env(); env != "" {
 			names = append(names, env)

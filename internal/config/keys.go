@@ -46,7 +46,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // service.host and service.port have no variable of their own on purpose: for a Service called dragoman, Kubernetes
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
-	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
+	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
 		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.aggregatorKeys(), c.reloadKeys())
 }
 
@@ -187,6 +187,14 @@ func (c *Config) questionKeys() []setting {
 		{key: "resume.retry", std: "1s", doc: "time after which clients should reconnect", field: field.Duration{At: &c.Resume.Retry, Least: 100 * time.Millisecond, Most: 30 * time.Second}},
 		{key: "resume.hold", std: "0s", doc: "time after which the open stream of a response is closed, for the client to poll",
 			field: field.Duration{At: &c.Resume.Hold, Least: 100 * time.Millisecond, Most: 15 * time.Minute, Zero: "never"}},
+	}
+}
+
+func (c *Config) subregistryKeys() []setting {
+	return []setting{
+		{key: "subregistry.enabled", std: "true", doc: "list the servers that a caller may use as an MCP registry, at /v0.1/servers", field: field.Bool{At: &c.Subregistry.Enabled}},
+		{key: "subregistry.namespace", std: "", doc: "what is before the slash of their names there, in reverse-DNS notation; empty: local. and service.name",
+			field: field.Text{At: &c.Subregistry.Namespace, Pattern: namespace, Most: maxNamespace, What: "a name in reverse-DNS notation, such as com.example"}},
 	}
 }
 

@@ -188,6 +188,17 @@ type RestConfig struct {
 	Capabilities []string
 }
 
+// SubregistryConfig configures the servers of Dragoman as an MCP registry.
+type SubregistryConfig struct {
+	// Enabled serves /v0.1/servers; default true.
+	Enabled bool
+	// Namespace is before the slash of the names of servers there, in reverse-DNS notation; "" (default): "local." and the name of the service.
+	Namespace string
+}
+
+// NamespaceOf returns the namespace of a service's servers.
+func (c *SubregistryConfig) NamespaceOf(service string) string { return cmp.Or(c.Namespace, "local."+service) }
+
 // Declared returns Capabilities as the ClientCapabilities object of 2026-07-28.
 func (c *RestConfig) Declared() []byte {
 	var out []string

@@ -76,6 +76,7 @@ func TestDefaults(t *testing.T) {
 		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Total: 256 << 20, Retry: time.Second},
 		Idempotency:  IdempotencyConfig{Mode: "replay", Window: 5 * time.Minute, Max: 10000, Bytes: 16 << 20},
 		Rest:         RestConfig{Enabled: true, ToolError: "error", Validate: true, ToolsTTL: 30 * time.Second, Capabilities: []string{"elicitation", "sampling"}},
+		Subregistry:  SubregistryConfig{Enabled: true},
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
 		KeepAwake:    true,

@@ -209,6 +209,7 @@ const (
 var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
+	namespace    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9][A-Za-z0-9-]*)*$`)
 	UpstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	KeyName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	HeaderName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
@@ -216,8 +217,10 @@ var (
 )
 
 const (
-	maxName   = 64
-	maxList   = 1000
-	maxHeader = 16 << 10 // bytes of one header's value
-	day       = 24 * time.Hour
+	maxName = 64
+	// maxNamespace leaves room for a slash and the name of a server in the 200 bytes that registries allow.
+	maxNamespace = 128
+	maxList      = 1000
+	maxHeader    = 16 << 10 // bytes of one header's value
+	day          = 24 * time.Hour
 )

@@ -66,6 +66,12 @@ type Variable struct {
 	Secret bool
 	// Required means that there is no server without a value.
 	Required bool
+	// Kind says which values are valid.
+	Kind Kind
+	// Repeated means that there may be several values.
+	Repeated bool
+	// Min and Max bound a [Number]; nil: they do not.
+	Min, Max *float64
 }
 
 // Text is a text with variables in it.

@@ -76,6 +76,7 @@ var layers = map[string]int{
 	"adapters/rest/upstream":           5,
 	"adapters/admin":                   5,
 	"adapters/aggregator":              5,
+	"adapters/subregistry":             5,
 	"policies/internal/policytest":     2,
 	"policies":                         4, // shared by the packages below
 	"policies/access":                  5,
@@ -140,7 +141,7 @@ var owners = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "internal/cli/servers", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "adapters/subregistry", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "internal/cli/servers", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit", "internal/testkit/database"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/hook", "policies/limits", "policies/resilience", "adapters/definitions", "adapters/merge/lists", "adapters/merge/view", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},

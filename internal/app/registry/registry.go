@@ -238,6 +238,16 @@ func (r *Registry) registrations() ([]catalogue.Registration, map[string]error) 
 	return r.all, r.left
 }
 
+// Descriptions returns what operators say that registered servers are, by name.
+func (r *Registry) Descriptions() map[string]string {
+	all, _ := r.registrations()
+	texts := make(map[string]string, len(all))
+	for i := range all {
+		texts[all[i].Name] = all[i].Description
+	}
+	return texts
+}
+
 // registration returns the registration of an id as it is stored.
 func (r *Registry) registration(ctx context.Context, id string) (catalogue.Registration, error) {
 	all, err := r.stored().Registrations(ctx)

@@ -68,6 +68,10 @@ var launchers = func() (all []launcher) {
 	all = append(all, python([]string{"--from"}, "uvx"), python([]string{"--from"}, "uv", "tool", "run"),
 		launcher{words: []string{"pipx", "run"}, switches: []string{"--no-cache", "-q", "--quiet", "--verbose", "--pypackages"}, values: []string{"--python", "--pip-args", "--index-url", "-i"},
 			names: []string{"--spec"}, main: true, parse: pythonPackage, example: "server==1.2.3"})
+	for _, words := range [][]string{{"dnx"}, {"dotnet", "tool", "exec"}, {"dotnet", "dnx"}} {
+		all = append(all, launcher{words: words, switches: []string{"-y", "--yes", "--prerelease", "--ignore-failed-sources", "--interactive"}, values: []string{"--source", "--add-source", "--configfile", "-v", "--verbosity", "--framework"},
+			parse: nugetPackage, example: "Server@1.2.3"})
+	}
 	for _, words := range [][]string{{"docker", "run"}, {"docker", "container", "run"}, {"podman", "run"}, {"podman", "container", "run"}} {
 		all = append(all, launcher{words: words, switches: imageSwitches, values: imageValues, parse: image, example: "registry.example/server:1.2.3"})
 	}
@@ -215,6 +219,7 @@ var (
 	npmSpec     = lazily(`^((?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)@v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?)$`)
 	pythonSpec  = lazily(`^([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]*\])?)(?:==|@)v?((?:\d+!)?\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?(?:\+[A-Za-z0-9.]+)?)$`)
 	gitSpec     = lazily(`^(?:[A-Za-z0-9._-]+ ?@ ?)?((?:git\+(?:https|ssh)://|github:|gitlab:|bitbucket:)[^\s#]+)[@#]([0-9a-f]{40})(?:#.*)?$`)
+	nugetSpec   = lazily(`^([A-Za-z0-9_][A-Za-z0-9_.-]*)@(\d+\.\d+(?:\.\d+){0,2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?)$`)
 	imageTag    = lazily(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 	imageDigest = lazily(`^sha256:[0-9a-f]{64}$`)
 	imageName   = lazily(`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`)
@@ -231,6 +236,14 @@ func npmPackage(spec string) (name, version string, ok bool) { return versioned(
 // pythonPackage parses a package of Python: NAME==VERSION, NAME@VERSION, a commit of a repository, or a file.
 func pythonPackage(spec string) (name, version string, ok bool) {
 	return versioned(pythonSpec(), strings.ReplaceAll(spec, " ", ""))
+}
+
+// nugetPackage parses a package of NuGet: NAME@VERSION. dnx takes no files.
+func nugetPackage(spec string) (name, version string, ok bool) {
+	if m := nugetSpec().FindStringSubmatch(spec); m != nil {
+		return m[1], m[2], true
+	}
+	return "", "", false
 }
 
 func versioned(form *regexp.Regexp, spec string) (name, version string, ok bool) {

@@ -51,6 +51,12 @@ func TestPackages(t *testing.T) {
 		{"docker run localhost:5000/server:v1", "localhost:5000/server v1"},
 		{"podman run --rm -it registry.example:5000/a/server:v1 --flag latest", "registry.example:5000/a/server v1"},
 		{"docker container run server:1", "server 1"},
+		{"dnx Some.Server@0.4.0-beta --yes -- mcp start", "Some.Server 0.4.0-beta"},
+		{"dnx --source https://nuget.example -y Server@1.2.3.4", "Server 1.2.3.4"},
+		{"dotnet tool exec Server@1.2.3", "Server 1.2.3"},
+		{"dnx Server@latest", "!write `dnx Server@1.2.3`"},
+		{"dnx Server", "!has no fixed version"},
+		{"dnx ./server", "!has no fixed version"},
 		// Commands that fetch nothing, or whose program is not known.
 		{"npx", ""}, {"node server.js", ""}, {"python -m server", ""}, {"docker compose up", ""}, {"docker exec -i x y", ""}, {"npm run server", ""}, {"uv run server.py", ""}, {"/opt/server --npx", ""},
 		{"docker", ""}, {"env", ""}, {"cmd /c", ""}, {"", ""},

@@ -22,6 +22,7 @@ var Tables = map[string]Table{
 	"resume":                         {Doc: "Event streams that legacy clients can resume."},
 	"idempotency":                    {Doc: "Repeated requests."},
 	"rest":                           {Doc: "Callers without MCP."},
+	"subregistry":                    {Doc: "The servers that a caller may use, listed as an MCP registry."},
 	"cache":                          {Doc: "Results that modern servers allow to be cached."},
 	"names":                          {Doc: "How clients call the tools and prompts of several servers at one endpoint."},
 	"listing":                        {Doc: "Lists of several servers of which one is away."},
