@@ -197,7 +197,9 @@ type SubregistryConfig struct {
 }
 
 // NamespaceOf returns the namespace of a service's servers.
-func (c *SubregistryConfig) NamespaceOf(service string) string { return cmp.Or(c.Namespace, "local."+service) }
+func (c *SubregistryConfig) NamespaceOf(service string) string {
+	return cmp.Or(c.Namespace, "local."+service)
+}
 
 // Declared returns Capabilities as the ClientCapabilities object of 2026-07-28.
 func (c *RestConfig) Declared() []byte {
