@@ -164,3 +164,32 @@ func TestSetup(t *testing.T) {
 		t.Errorf("%d %s", code, errs)
 	}
 }
+
+// servers add --import registers what may be registered, one after the other, and says what it does not.
+func TestServersAddImport(t *testing.T) {
+	s := serveAggregator(t, "commands = [\"npx\"]\n")
+	file := testkit.WriteFile(t, "mcp.json", `{"mcpServers": {
+		"First One": {"url": "`+toolsServer(t, "a", "b")+`", "headers": {"X-Token": "${AGG_TOKEN}"}, "alwaysAllow": ["a"], "disabledTools": ["b"]},
+		"shell": {"command": "sh", "args": ["-c", "x"]},
+		"moving": {"command": "npx", "args": ["-y", "server-latest"], "cwd": "/srv"},
+		"bare": {"url": "https://example.com/mcp", "headers": {"X-Key": "5ecret-value"}},
+		"braces": {"command": "npx", "args": ["x@1.2.3"], "env": {"A": "${not one}"}},
+		"lacks": {"command": "npx", "args": ["x@1.2.3", "${NOT_SET}"]},
+		"off": {"url": "https://example.com/mcp", "disabled": true}}}`)
+	code, out, errs := s.run("add", "--import", file, "--yes")
+	if code != ExitFailed || !strings.Contains(out, "first-one is registered and connected, with 2 tools\n") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	for _, want := range []string{"server   First One\n", "alwaysAllow is not taken over", "its hidden tools are not registered", "as       first-one\n", "header   X-Token from env:AGG_TOKEN\n",
+		`shell: servers: `, `"sh" may not be registered`, "moving: servers: ", "fixed version", "its directory is not registered", "bare: servers: ", "has no reference to a secret", "braces: the value of A holds what registrations read as a reference",
+		"lacks: its command needs NOT_SET, which is not set", "off: it is switched off there", "6 of 7 are not registered"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is missing in\n%s", want, errs)
+		}
+	}
+	s.want(ExitOK, "CONNECTED", "show", "first-one")
+	s.want(ExitUsage, `there is no server "none"; fix: write First One, shell`, "add", "--import", file, "none")
+	s.want(ExitUsage, "--url does not go with --import", "add", "--import", file, "--url", "https://x.example/")
+	s.want(ExitUsage, "both a COMMAND and --import", "add", "--import", file, "--", "npx")
+	s.want(ExitFailed, "cannot be read", "add", "--import", "/none.json")
+}

@@ -136,7 +136,7 @@ func joined(begin, word string) string {
 
 func (s *serversFlags) add() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...] | NAME[@VERSION] --registry URL [flags] | NAME --bundle FILE [flags]",
+		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...] | NAME[@VERSION] --registry URL [flags] | NAME --bundle FILE [flags] | --import FILE [NAME...] [flags]",
 		Short: "Register a server and connect it",
 		Long: `Register a server, connect it, and say how many tools it has. Clients see them as
 NAME.TOOL at once. The server is kept over restarts.
@@ -152,24 +152,33 @@ its versions; its end becomes our name. With --bundle the server is in a file (.
 which is unpacked on this machine. Both say what is used, and which values are needed:
 they are asked for on a terminal, or given with --var. Secrets are references only.
 
+With --import the servers in the file of an MCP client are registered, each shown and
+asked about; with NAMEs, only these.
+
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
 is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
 		Example: `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
   dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
   dragoman servers add old --sse --url https://example.com/sse --no-connect
   dragoman servers add io.github.me/weather@1.2.0 --registry https://registry.example.com --var API_KEY=env:WEATHER_KEY
-  dragoman servers add notes --bundle notes.mcpb --var directory=/srv/notes`,
+  dragoman servers add notes --bundle notes.mcpb --var directory=/srv/notes
+  dragoman servers add --import ~/.cursor/mcp.json`,
 	}
 	var g given
 	g.flags(c)
 	var a arriving
 	a.flags(c)
+	file := c.Flags().String("import", "", "register the servers in the `FILE` of an MCP client, such as claude_desktop_config.json or mcp.json")
+	_ = c.MarkFlagFilename("import", "json", "toml")
 	idle := c.Flags().Bool("no-connect", false, "register it only, for a later connect")
 	wait := waitFlag(c)
 	yes := yesFlag(c)
 	asJSON := c.Flags().Bool("json", false, "print the server as JSON, as the API has it")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if *file != "" {
+			return s.imports(c, *file, args, &importing{*idle, *yes, *wait})
+		}
 		name, of, err := s.added(c, args, &g, &a, *yes)
 		if err != nil {
 			return err

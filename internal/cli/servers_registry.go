@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/internal/imported"
+	"dragoman/internal/imported/clients"
 	"dragoman/internal/imported/registry"
 	"dragoman/proxy/wire"
 )
@@ -360,4 +362,82 @@ func (s *serversFlags) foundJSON(list *registry.List, found *registry.Found) err
 		return err
 	}
 	return servers.JSON(s.p.std.Out, raw)
+}
+
+// importing is how the servers of a client's file are registered.
+type importing struct {
+	idle, yes bool
+	wait      time.Duration
+}
+
+// imports registers servers of a client's file, one after the other. One that is refused is told, and the others are registered.
+func (s *serversFlags) imports(c *cobra.Command, file string, names []string, how *importing) error {
+	for _, one := range []string{"url", "sse", "header", "env", "description", "registry", "bundle", "var", "package", "as", "sha256", "bundles", "json"} {
+		if c.Flags().Changed(one) {
+			return usagef("--%s does not go with --import; fix: leave it out", one)
+		}
+	}
+	if c.ArgsLenAtDash() >= 0 {
+		return usagef("both a COMMAND and --import are given; fix: leave one out")
+	}
+	home, _ := os.UserHomeDir() // a text that refers to it then stays as it is
+	read, err := clients.Read(file, home)
+	if err != nil {
+		return failed(err)
+	}
+	chosen, err := onlyNamed(read.Servers, names)
+	if err != nil {
+		return err
+	}
+	for _, line := range read.Lost {
+		s.tell([]string{"note     " + line})
+	}
+	var taken []string
+	refused := 0
+	for i := range chosen {
+		name := imported.Name(chosen[i].Name, func(n string) bool { return slices.Contains(taken, n) })
+		taken = append(taken, name)
+		if err := s.importOne(c, &chosen[i], name, how); err != nil {
+			refused++
+			s.p.printError(fmt.Errorf("%s: %w", wire.Shown(chosen[i].Name), err))
+		}
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	if refused > 0 {
+		return failed(fmt.Errorf("servers: %d of %d are not registered, or not connected", refused, len(chosen)))
+	}
+	return nil
+}
+
+// importOne shows one server, asks, and registers it.
+func (s *serversFlags) importOne(c *cobra.Command, one *imported.Server, name string, how *importing) error {
+	of, lines, err := servers.FromClient(one, s.p.lookup)
+	for i, line := range lines {
+		lines[i] = "note     " + line
+	}
+	s.tell(append([]string{"server   " + wire.Shown(one.Name)}, lines...))
+	if err != nil {
+		return err
+	}
+	s.tell(append(of.Reaches(), "as       "+name))
+	if !how.yes && s.p.attended() {
+		if err := s.p.ask(c.Context(), "Use it from the machine of dragoman? [y/N] ", "sent"); err != nil {
+			return err
+		}
+	}
+	r, err := of.Registration(name, !how.idle)
+	if err != nil {
+		return err
+	}
+	return s.run(c, func(ctx context.Context, api *servers.Client) error {
+		if _, err := api.Add(ctx, r); err != nil {
+			return err
+		}
+		if how.idle {
+			return s.say(name + " is registered; `dragoman servers connect " + name + "` connects it")
+		}
+		return s.waited(c, api, name, "registered", how.wait, false)
+	})
 }

@@ -179,22 +179,70 @@ func (r *reader) complete(n *node) {
 	}
 }
 
-// fields has a function for each field of a server, of all clients. What none of them needs is ignored in silence: it is for people.
+// fields has a function for each field of a server, of all clients.
 var fields = map[string]func(r *reader, name string, n *node){
-	"command": (*reader).command, "args": func(r *reader, name string, n *node) { r.args(name, n) },
-	"env": func(r *reader, name string, n *node) { r.server.Env = append(r.server.Env, r.settings(name, n)...) }, "envFile": func(r *reader, name string, n *node) { r.single(&r.server.EnvFile, name, n) },
-	"env_vars": (*reader).inherit, "cwd": func(r *reader, name string, n *node) { r.single(&r.server.Dir, name, n) },
-	"url": (*reader).address, "serverUrl": (*reader).address, "httpUrl": (*reader).address,
-	"headers": (*reader).headers, "http_headers": (*reader).headers, "env_http_headers": (*reader).headersFromEnv, "bearer_token_env_var": (*reader).bearer,
-	"disabled": func(r *reader, _ string, n *node) { r.server.Disabled = r.server.Disabled || n.text == "true" }, "enabled": func(r *reader, _ string, n *node) { r.server.Disabled = r.server.Disabled || n.text == "false" },
-	"enabled_tools": (*reader).only, "includeTools": (*reader).only, "disabled_tools": (*reader).hidden, "excludeTools": (*reader).hidden, "disabledTools": (*reader).hidden,
-	"startup_timeout_sec": (*reader).startTime, "startup_timeout_ms": (*reader).startTime, "tool_timeout_sec": (*reader).toolTime, "timeout": (*reader).toolTime,
-	"type": ignored, "transport": ignored, "description": func(r *reader, _ string, n *node) { r.server.Description = textOf(n) },
-	"name": ignored, "gallery": ignored, "version": ignored, "source": ignored, "$schema": ignored, "icon": ignored, "id": ignored,
-	"alwaysAllow": consent, "autoApprove": consent, "trust": consent, "tools": consent, "default_tools_approval_mode": consent,
-	"required": clients("whether the client starts without it"), "dev": clients("for development in the client"), "sandbox": clients("the client's sandbox"), "sandboxEnabled": clients("the client's sandbox"),
-	"experimental_environment": clients("the client's remote executor"), "settings": clients("settings of an extension of the client"), "remote": clients("the client's remote executor"),
-	"oauth": signIn, "auth": signIn, "authProviderType": signIn, "scopes": signIn, "oauth_resource": signIn, "targetAudience": signIn, "targetServiceAccount": signIn,
+	"command":  (*reader).command,
+	"args":     (*reader).args,
+	"env":      (*reader).env,
+	"envFile":  func(r *reader, name string, n *node) { r.single(&r.server.EnvFile, name, n) },
+	"env_vars": (*reader).inherit,
+	"cwd":      func(r *reader, name string, n *node) { r.single(&r.server.Dir, name, n) },
+
+	"url":       (*reader).address,
+	"serverUrl": (*reader).address,
+	"httpUrl":   (*reader).address,
+	"type":      ignored, // complete reads it
+	"transport": ignored,
+
+	"headers":              (*reader).headers,
+	"http_headers":         (*reader).headers,
+	"env_http_headers":     (*reader).headersFromEnv,
+	"bearer_token_env_var": (*reader).bearer,
+
+	"disabled": func(r *reader, _ string, n *node) { r.server.Disabled = r.server.Disabled || n.text == "true" },
+	"enabled":  func(r *reader, _ string, n *node) { r.server.Disabled = r.server.Disabled || n.text == "false" },
+
+	"enabled_tools":  (*reader).only,
+	"includeTools":   (*reader).only,
+	"disabled_tools": (*reader).hidden,
+	"excludeTools":   (*reader).hidden,
+	"disabledTools":  (*reader).hidden,
+
+	"startup_timeout_sec": (*reader).startTime,
+	"startup_timeout_ms":  (*reader).startTime,
+	"tool_timeout_sec":    (*reader).toolTime,
+	"timeout":             (*reader).toolTime,
+
+	// For people.
+	"description": func(r *reader, _ string, n *node) { r.server.Description = textOf(n) },
+	"name":        ignored,
+	"gallery":     ignored,
+	"version":     ignored,
+	"source":      ignored,
+	"$schema":     ignored,
+	"icon":        ignored,
+	"id":          ignored,
+
+	// What is not taken over, with the reason.
+	"alwaysAllow":                 consent,
+	"autoApprove":                 consent,
+	"trust":                       consent,
+	"tools":                       consent,
+	"default_tools_approval_mode": consent,
+	"required":                    clients("whether the client starts without it"),
+	"dev":                         clients("for development in the client"),
+	"sandbox":                     clients("the client's sandbox"),
+	"sandboxEnabled":              clients("the client's sandbox"),
+	"experimental_environment":    clients("the client's remote executor"),
+	"remote":                      clients("the client's remote executor"),
+	"settings":                    clients("settings of an extension of the client"),
+	"oauth":                       signIn,
+	"auth":                        signIn,
+	"authProviderType":            signIn,
+	"scopes":                      signIn,
+	"oauth_resource":              signIn,
+	"targetAudience":              signIn,
+	"targetServiceAccount":        signIn,
 	"headersHelper": func(r *reader, name string, _ *node) {
 		r.lose(name + " is not taken over: Dragoman runs no program for headers; write headers")
 	},
@@ -242,7 +290,7 @@ func (r *reader) command(name string, n *node) {
 			r.args("args", args)
 		}
 		if env := n.at("env"); env != nil {
-			r.server.Env = append(r.server.Env, r.settings("env", env)...)
+			r.env("env", env)
 		}
 	default:
 		r.wrong(name, n, "text")
@@ -254,6 +302,10 @@ func orNull(n *node) *node {
 		return &node{kind: 'n'}
 	}
 	return n
+}
+
+func (r *reader) env(name string, n *node) {
+	r.server.Env = append(r.server.Env, r.settings(name, n)...)
 }
 
 func (r *reader) args(name string, n *node) {
