@@ -66,7 +66,7 @@ opa: ## the policy hook at a real Open Policy Agent, which is built first (three
 registries: ## servers of the official MCP registry with 10,000 entries, and this one's own list of servers; the registry is built first (two minutes)
 	conformance/registry/setup.sh
 	internal/testkit/database/setup.sh
-	@go test -count=1 -v -run 'TestOfficialRegistry$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
+	@go test -count=1 -v -run 'TestOfficial(Registry|Bundle)$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
 
 # Go's test cache does not know the files that the laws read.
 laws: ## the tests about the repository: imports, sizes, documents, rules

@@ -269,3 +269,53 @@ func (s *served) listed(base string) {
 	other.want(ExitOK, "everything is registered and connected", "add", "local.dragoman/everything", "--registry", s.base, "--wait", "1m")
 	s.want(ExitOK, fmt.Sprintf("%s  ", "local.dragoman/everything"), "search", "everything", "--registry", s.base)
 }
+
+// helloServer is a small server on Node.js without packages.
+const helloServer = `const lines = require('node:readline').createInterface({ input: process.stdin })
+const results = {
+  initialize: { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'hello', version: '1.0.0' } },
+  'tools/list': { tools: [{ name: process.argv[2].replace('--greeting=', 'say-') + '-' + (process.env.KEY || '').length, inputSchema: { type: 'object' } }] },
+  ping: {},
+}
+lines.on('line', (line) => {
+  const m = JSON.parse(line)
+  if (m.id === undefined) return
+  const result = results[m.method]
+  console.log(JSON.stringify(result ? { jsonrpc: '2.0', id: m.id, result } : { jsonrpc: '2.0', id: m.id, error: { code: -32601, message: 'no such method' } }))
+})
+`
+
+const helloManifest = `{"manifest_version":"0.3","name":"hello","version":"1.0.0","description":"Says hello","author":{"name":"Me"},
+ "server":{"type":"node","entry_point":"server/index.js","mcp_config":{"command":"node","args":["${__dirname}/server/index.js","--greeting=${user_config.greeting}"],"env":{"KEY":"${user_config.key}"}}},
+ "user_config":{"greeting":{"type":"string","title":"Greeting","description":"what is said","default":"hello"},"key":{"type":"string","title":"Key","description":"a key","sensitive":true,"required":true}}}`
+
+// packer is the official tool that makes bundles.
+const packer = "@anthropic-ai/mcpb@2.1.2"
+
+// A bundle that the official tool has packed and signed is added, and its server runs with its values.
+func TestOfficialBundle(t *testing.T) {
+	if *registryPath == "" {
+		t.Skip("make registries runs it")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "hello.mcpb")
+	if err := os.MkdirAll(filepath.Join(dir, "hello", "server"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	testkit.PutFile(t, filepath.Join(dir, "hello", "manifest.json"), helloManifest)
+	testkit.PutFile(t, filepath.Join(dir, "hello", "server", "index.js"), helloServer)
+	for _, args := range [][]string{{"pack", filepath.Join(dir, "hello"), file}, {"sign", file, "--self-signed"}} {
+		c := exec.CommandContext(t.Context(), "npx", append([]string{"-y", packer}, args...)...)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	s := serveAggregator(t, "commands = [\"node\"]\n")
+	below := filepath.Join(dir, "bundles")
+	code, out, errs := s.run("add", "hello", "--bundle", file, "--bundles", below, "--var", "key=env:AGG_TOKEN", "--wait", "1m")
+	if code != ExitOK || !strings.Contains(out, "hello is registered and connected, with 1 tool") || !strings.Contains(errs, "its signature is not checked") {
+		t.Fatalf("%d %s%s", code, out, errs)
+	}
+	s.want(ExitOK, fmt.Sprintf("hello.say-hello-%d", len("5ecret-of-env")), "tools", "hello")
+}
