@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"regexp"
@@ -33,6 +34,8 @@ const (
 	maxPart     = 255  // bytes of each name in a path
 	maxDepth    = 64
 	maxManifest = 1 << 20
+	// maxDirectory bounds the list of files, each of which takes some hundred bytes of memory.
+	maxDirectory = 32 << 20
 )
 
 const manifestName = "manifest.json"
@@ -101,15 +104,33 @@ func Read(file io.ReaderAt, size int64, sha256 string) (*Bundle, error) {
 	if sha256 != "" && b.SHA256 != sha256 {
 		return nil, fmt.Errorf("its SHA-256 is %s, and not %s: it is another file; fix: get it again, and do not use this one", b.SHA256, sha256)
 	}
-	archive, err := zip.NewReader(file, size)
+	directory := &bounded{file, maxDirectory}
+	archive, err := zip.NewReader(directory, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return nil, fmt.Errorf("it is no archive of the form ZIP: %w", err)
 	}
+	directory.left = math.MaxInt64 // the files have bounds of their own
 	if err := b.list(archive); err != nil {
 		return nil, err
 	}
 	b.Signed = b.signed()
 	return b, b.read()
+}
+
+// bounded is a file of which only so many bytes are read. The reader of archives reads as many entries as there are.
+type bounded struct {
+	io.ReaderAt
+	left int64
+}
+
+var errDirectory = fmt.Errorf("its list of files has more than %d bytes", maxDirectory)
+
+// ReadAt implements io.ReaderAt.
+func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errDirectory
+	}
+	return b.ReaderAt.ReadAt(p, at)
 }
 
 // Close closes the file of [Open].

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,6 +135,28 @@ func TestArchives(t *testing.T) {
 	} {
 		if _, err := read(test.data, test.sum); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v; want %q", what, err, test.want)
+		}
+	}
+}
+
+// Lists of files are bounded before they are in memory, and so is the number of files.
+func TestManyFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		files, comment int
+		want           string
+	}{"many": {maxEntries + 1, 0, "more than 100000 files"}, "a long list": {600, 60_000, "list of files has more than"}} {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for i := range test.files {
+			if _, err := w.CreateHeader(&zip.FileHeader{Name: strconv.Itoa(i), Comment: strings.Repeat("x", test.comment)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(b.Bytes(), ""); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v; want %q", name, err, test.want)
 		}
 	}
 }

@@ -230,22 +230,8 @@ func (c *Client) get(ctx context.Context, target string, limit int) ([]byte, err
 
 // failed returns the error of a request that got no answer.
 func (c *Client) failed(ctx context.Context, err error) error {
-	return &Unreachable{c.base, reason(ctx, err)}
+	return fmt.Errorf("the registry %s does not answer: %w", c.base, reason(ctx, err))
 }
-
-// Unreachable is the error of a registry that gives no answer.
-type Unreachable struct {
-	base string
-	err  error
-}
-
-// Error says which registry, and why.
-func (u *Unreachable) Error() string {
-	return fmt.Sprintf("the registry %s does not answer: %s", u.base, wire.ShownText(u.err.Error()))
-}
-
-// Unwrap returns the reason.
-func (u *Unreachable) Unwrap() error { return u.err }
 
 // judge returns the error of a status.
 func (c *Client) judge(status int, location string, body []byte) error {
