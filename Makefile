@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint browser opa vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -174,6 +174,9 @@ made: build
 	@if [ -n "$$CI" ] || { command -v javac && command -v mvn && command -v cargo; } >/dev/null; then \
 		conformance/makers/setup.sh && conformance/makers/run.mjs --short; \
 	else echo "make: without a JDK, Maven and Rust the clients and servers of other makers are left out"; fi
+
+setups: build ## the real Claude Code, Codex and Gemini CLI read and start what dragoman setup writes (760 MB from npm, half a minute)
+	conformance/setup/run.sh
 
 registered: build ## Schemathesis at the API by which servers are registered (a minute)
 	conformance/rest/registered.sh

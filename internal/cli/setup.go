@@ -96,7 +96,11 @@ func (f *setupFlags) run(ctx context.Context, args []string) error {
 	}
 	failures := 0
 	for _, at := range found {
-		if err := f.one(ctx, s, at); err != nil {
+		err := f.one(ctx, s, at)
+		if len(args) == 0 && errors.Is(err, setup.ErrNoServers) {
+			err = f.say("%s: %v", at.Title, err)
+		}
+		if err != nil {
 			failures++
 			f.p.printError(fmt.Errorf("%s: %w", at.Title, err))
 		}
