@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -62,6 +62,11 @@ browser: ## pages of other origins in a real Chromium, which is not installed fo
 opa: ## the policy hook at a real Open Policy Agent, which is built first (three minutes)
 	conformance/opa/setup.sh
 	@go test -count=1 -run 'TestOpenPolicyAgent$$' ./internal/e2e -opa $(CURDIR)/conformance/opa/.bin/opa
+
+registries: ## servers of the official MCP registry with 10,000 entries, and this one's own list of servers; the registry is built first (two minutes)
+	conformance/registry/setup.sh
+	internal/testkit/database/setup.sh
+	@go test -count=1 -v -run 'TestOfficial(Registry|Bundle)$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
 
 # Go's test cache does not know the files that the laws read.
 laws: ## the tests about the repository: imports, sizes, documents, rules
@@ -105,7 +110,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX selects some
 
 # The targets that `make test` fuzzes: the parsers of untrusted bytes. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|TrustProxies|URI)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|TrustProxies|URI|ServerJSON|Page|Manifest|Bundle)$$'
 
 bench: build ## the cost of a hop compared with a bare proxy and nginx (twenty-five minutes); ARGS=--short takes four
 	bench/run.sh $(ARGS)

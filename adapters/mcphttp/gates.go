@@ -14,6 +14,7 @@ import (
 // scratch holds the state of a request before its handler runs.
 type scratch struct {
 	head   proxy.Head // input of the gates; their findings stay after they have run
+	host   []byte     // of the head, for OriginOf
 	post   Post
 	reader wire.Reader  // for the messages on this connection
 	denied *proxy.Error // see Deny
@@ -33,7 +34,7 @@ func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
 func (d *scratch) Clear() {
 	reply := d.head.Reply
 	clear(reply)
-	d.head, d.post, d.denied = proxy.Head{Reply: reply[:0]}, Post{}, nil
+	d.head, d.host, d.post, d.denied = proxy.Head{Reply: reply[:0]}, nil, Post{}, nil
 }
 
 // Gates combines gates, in order, into one function for an HTTP server. The function reports whether the request may
@@ -57,6 +58,7 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 			setReply(ctx, h)
 			return false
 		}
+		scratchOf(ctx).host = h.Host // valid as long as the request is
 		arrived(ctx, h)
 		httpserver.SetOwner(ctx, h.Caller.Principal, h.Address)
 		setReply(ctx, h)
@@ -113,8 +115,8 @@ func PrefixOf(ctx *fasthttp.RequestCtx) string { return scratchOf(ctx).head.Pref
 
 // OriginOf returns the host of the listener as the client knows it, and whether its connection is TLS. A trusted proxy says both.
 func OriginOf(ctx *fasthttp.RequestCtx) (host string, secure bool) {
-	h := &scratchOf(ctx).head
-	return string(h.Host), h.Secure
+	d := scratchOf(ctx)
+	return string(d.host), d.head.Secure
 }
 
 // readHead fills h, which Clear has emptied.

@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,23 +248,42 @@ func (a *api) described(s *Server) string {
 	return text
 }
 
-// semantic matches versions that mean one version to everybody.
-var semantic = regexp.MustCompile(`^v?\d{1,9}(\.\d{1,9}){0,3}(-[0-9A-Za-z.-]{1,64})?(\+[0-9A-Za-z.-]{1,64})?$`)
-
-// version returns the version of a server, which must be there.
+// version returns the version of a server, which must be there, and one that means one version to everybody.
 func version(text string) string {
-	if semantic.MatchString(text) {
-		return text
+	const most = 64
+	digits := strings.TrimPrefix(text, "v")
+	odd := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-' && r != '+'
 	}
-	return "0.0.0"
+	if digits == "" || len(text) > most || digits[0] < '0' || digits[0] > '9' || strings.ContainsFunc(digits, odd) || strings.HasSuffix(digits, ".x") || strings.Contains(digits, ".x.") {
+		return "0.0.0"
+	}
+	return text
 }
 
-var hostForm = regexp.MustCompile(`^([A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:\d{1,5})?$`)
+// validHost reports whether a text is the host of a URL, with or without a port.
+func validHost(text string) bool {
+	const most = 260
+	host, port := text, "0"
+	if at := strings.LastIndexByte(text, ':'); at > strings.LastIndexByte(text, ']') {
+		host, port = text[:at], text[at+1:]
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil || len(text) > most {
+		return false
+	}
+	if inner, ipv6 := strings.CutPrefix(host, "["); ipv6 {
+		address, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		return err == nil && address.Is6() && address.Zone() == "" && strings.HasSuffix(inner, "]")
+	}
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-' && r != '_'
+	})
+}
 
 // originOf returns the scheme and the host of the listener as the client knows them.
 func originOf(ctx *fasthttp.RequestCtx) (origin string, ok bool) {
 	host, secure := mcphttp.OriginOf(ctx)
-	if !hostForm.MatchString(host) {
+	if !validHost(host) {
 		return "", false
 	}
 	if secure {

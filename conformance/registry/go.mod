@@ -56,5 +56,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-// The version that the registry requires, v2.40.0, is not available everywhere; the registry works alike with this one.
+// v2.40.0, which the registry requires, cannot be had everywhere. The registry builds with this one, and `make registries` passes with it.
 replace github.com/danielgtaylor/huma/v2 => github.com/danielgtaylor/huma/v2 v2.37.2

@@ -62,8 +62,11 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	if down != nil {
 		down.Register(handler)
 	}
-	if err := g.subregistry(handler); err != nil {
-		return nil, err
+	if c.Subregistry.Enabled {
+		err = listServers(handler, g.components, &listing{cfg: c, targets: g.Targets, scopes: g.identity.scopes, described: g.registry.Descriptions})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return handler, g.metadata(handler)
 }

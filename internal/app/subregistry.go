@@ -10,40 +10,46 @@ import (
 	"dragoman/adapters/subregistry"
 	"dragoman/internal/app/component"
 	"dragoman/internal/app/target"
+	"dragoman/internal/config"
+	"dragoman/policies/access"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// subregistry serves the servers as an MCP registry, if that is on.
-func (g *Generation) subregistry(s httpserver.Registrar) error {
-	c := g.Cfg
-	if !c.Subregistry.Enabled {
-		return nil
-	}
-	changes, err := component.Get(g.components, "subregistry", nil, component.Spec[*subregistry.Changes]{Build: func(prometheus.Registerer) (*subregistry.Changes, error) {
+// listing is what the list of servers is made of.
+type listing struct {
+	cfg       *config.Config
+	targets   *target.Set
+	scopes    *access.ScopePolicy      // nil: nothing needs scopes
+	described func() map[string]string // what operators say of servers, by name
+}
+
+// listServers serves the servers as an MCP registry.
+func listServers(s httpserver.Registrar, set *component.Set, l *listing) error {
+	changes, err := component.Get(set, "subregistry", nil, component.Spec[*subregistry.Changes]{Build: func(prometheus.Registerer) (*subregistry.Changes, error) {
 		return new(subregistry.Changes), nil
 	}})
 	if err != nil {
 		return err
 	}
-	subregistry.Register(s, subregistry.Options{Namespace: c.Subregistry.NamespaceOf(c.Service.Name), Service: c.Service.Name,
-		Base: strings.TrimSuffix(c.Security.Auth.JWT.Resource, "/"), Servers: g.usable}, changes)
+	service := l.cfg.Service.Name
+	subregistry.Register(s, subregistry.Options{Namespace: l.cfg.Subregistry.NamespaceOf(service), Service: service, Base: strings.TrimSuffix(l.cfg.Security.Auth.JWT.Resource, "/"), Servers: l.usable}, changes)
 	return nil
 }
 
 // usable returns the servers that a caller may use, in any order. Those that an operator has disconnected are not among them.
-func (g *Generation) usable(caller proxy.Caller) (all []subregistry.Server) {
-	descriptions := g.registry.Descriptions()
-	for _, t := range g.Targets.All {
-		up := g.Cfg.Upstream(t.Name())
-		if up.Disconnected || !g.admits(t, caller) {
+func (l *listing) usable(caller proxy.Caller) (all []subregistry.Server) {
+	descriptions := l.described()
+	for _, t := range l.targets.All {
+		up := l.cfg.Upstream(t.Name())
+		if up.Disconnected || !l.admits(t, caller) {
 			continue
 		}
 		var info struct{ Version string }
 		_ = json.Unmarshal(t.ServerInfo(), &info) // invalid info has no version
 		one := subregistry.Server{Name: t.Name(), Description: descriptions[t.Name()], Version: info.Version}
-		if g.Targets.Catalogue != nil {
-			if known := g.Targets.Catalogue.Snapshot().Server(t.Name()); known != nil {
+		if l.targets.Catalogue != nil {
+			if known := l.targets.Catalogue.Snapshot().Server(t.Name()); known != nil {
 				one.Since = known.Registered
 			}
 		}
@@ -53,8 +59,8 @@ func (g *Generation) usable(caller proxy.Caller) (all []subregistry.Server) {
 }
 
 // admits reports whether the scopes of a caller let it ask a server what it is.
-func (g *Generation) admits(t *target.Target, caller proxy.Caller) bool {
-	shown := g.identity.scopes.Shown(t.Name())
+func (l *listing) admits(t *target.Target, caller proxy.Caller) bool {
+	shown := l.scopes.Shown(t.Name())
 	if shown == nil {
 		return true
 	}

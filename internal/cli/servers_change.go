@@ -214,6 +214,9 @@ func (s *serversFlags) added(c *cobra.Command, args []string, g *given, a *arriv
 		if err == nil && c.Flags().Changed("description") {
 			of.Description = &g.description
 		}
+		if err == nil && c.Flags().Changed("health-url") {
+			of.HealthURL = &g.healthURL
+		}
 		return name, of, err
 	}
 	name, command, err := nameAndCommand(c, args)

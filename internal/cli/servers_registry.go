@@ -173,6 +173,9 @@ func (s *serversFlags) arrive(c *cobra.Command, a *arriving, name string, yes bo
 	if err != nil {
 		return nil, "", err
 	}
+	if _, err := s.api(); err != nil { // before a registry is asked
+		return nil, "", err
+	}
 	one, name, err := s.arrival(c.Context(), a, name, values)
 	if err != nil {
 		return nil, "", err
@@ -242,9 +245,10 @@ func (p *program) prompt(ctx context.Context, question string, hidden bool) (str
 	}
 	done := make(chan read, 1)
 	file, is := p.std.In.(*os.File)
-	before, err := (*term.State)(nil), error(nil)
+	var before *term.State
 	if hidden && is {
-		if before, err = term.GetState(int(file.Fd())); err != nil { //nolint:gosec // a file descriptor
+		var err error
+		if before, err = term.GetState(int(file.Fd())); err != nil {
 			return "", err
 		}
 	}
@@ -252,7 +256,7 @@ func (p *program) prompt(ctx context.Context, question string, hidden bool) (str
 		var one read
 		if hidden && is {
 			var raw []byte
-			raw, one.err = term.ReadPassword(int(file.Fd())) //nolint:gosec // a file descriptor
+			raw, one.err = term.ReadPassword(int(file.Fd()))
 			one.text = string(raw)
 		} else {
 			one.text, one.err = bufio.NewReader(p.std.In).ReadString('\n')
@@ -270,7 +274,7 @@ func (p *program) prompt(ctx context.Context, question string, hidden bool) (str
 		return strings.TrimSpace(one.text), one.err
 	case <-ctx.Done():
 		if before != nil {
-			_ = term.Restore(int(file.Fd()), before) //nolint:gosec // a file descriptor
+			_ = term.Restore(int(file.Fd()), before)
 		}
 		_, _ = fmt.Fprintln(p.std.Err)
 		return "", errors.New("nothing was sent")

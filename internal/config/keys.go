@@ -194,7 +194,7 @@ func (c *Config) subregistryKeys() []setting {
 	return []setting{
 		{key: "subregistry.enabled", std: "true", doc: "list the servers that a caller may use as an MCP registry, at /v0.1/servers", field: field.Bool{At: &c.Subregistry.Enabled}},
 		{key: "subregistry.namespace", std: "", doc: "what is before the slash of their names there, in reverse-DNS notation; empty: local. and service.name",
-			field: field.Text{At: &c.Subregistry.Namespace, Pattern: namespace, Most: maxNamespace, What: "a name in reverse-DNS notation, such as com.example"}},
+			field: field.Text{At: &c.Subregistry.Namespace, Pattern: namespace, Most: maxNamespace, Empty: true, What: "a name in reverse-DNS notation, such as com.example"}},
 	}
 }
 

@@ -288,10 +288,11 @@ func (l *List) Near(name string) (near []string) {
 // Nearest is Near for some names.
 func Nearest(name string, names []string) (near []string) {
 	const most, candidates, difference = 5, 10_000, 3
-	_, last, _ := strings.Cut(strings.ToLower(name), "/")
+	_, last, _ := strings.Cut(name, "/")
 	var rest []string
 	for _, one := range names {
-		if d := len(one) - len(name); len(rest) < candidates && (d <= difference && d >= -difference || strings.HasSuffix(strings.ToLower(one), "/"+last)) {
+		_, other, _ := strings.Cut(one, "/")
+		if d := len(other) - len(last); len(rest) < candidates && d <= difference && d >= -difference && (strings.EqualFold(last, other) || value.Nearest(last, []string{other}) != "") {
 			rest = append(rest, one)
 		}
 	}
@@ -302,11 +303,6 @@ func Nearest(name string, names []string) (near []string) {
 		}
 		near = append(near, one)
 		rest = slices.DeleteFunc(rest, func(other string) bool { return other == one })
-	}
-	for _, one := range rest {
-		if len(near) < most && last != "" && strings.HasSuffix(strings.ToLower(one), "/"+last) {
-			near = append(near, one)
-		}
 	}
 	return near
 }

@@ -55,8 +55,8 @@ func (s *Server) Offers(from string) (all []Offer) {
 		all = append(all, s.Remotes[i].offer())
 	}
 	for i := range all {
-		make := all[i].server
-		if make == nil {
+		server := all[i].server
+		if server == nil {
 			continue
 		}
 		variables := all[i].Variables
@@ -64,7 +64,7 @@ func (s *Server) Offers(from string) (all []Offer) {
 			if err := imported.CheckAll(variables, given); err != nil {
 				return nil, err
 			}
-			one, err := make(given)
+			one, err := server(given)
 			if err == nil {
 				one.Name, one.Description, one.From = s.Name, s.Description, from
 			}
@@ -135,7 +135,7 @@ func kindsOf(all []Offer) (kinds []string) {
 // offer returns a remote as an offer.
 func (r *Remote) offer() Offer {
 	in := &inputs{}
-	o := Offer{Kind: KindRemote, Title: "remote " + wire.Shown(value.RedactURL(r.URL))}
+	o := Offer{Kind: KindRemote, Title: "remote " + wire.Shown(r.URL)}
 	switch r.Type {
 	case "streamable-http":
 	case "sse":

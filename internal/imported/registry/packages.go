@@ -47,7 +47,7 @@ var sha256Form = regexp.MustCompile(`^[a-f0-9]{64}$`)
 func (p *Package) offer() Offer {
 	o := Offer{Kind: p.Type, Title: strings.TrimSpace(fmt.Sprintf("%s package %s %s", wire.Shown(p.Type), wire.Shown(p.Identifier), wire.Shown(p.Version)))}
 	if p.Type == KindBundle {
-		o.Title = "bundle " + wire.Shown(value.RedactURL(p.Identifier))
+		o.Title = "bundle " + wire.Shown(p.Identifier)
 		o.Bundle, o.Problem = p.bundle()
 		return o
 	}
@@ -57,7 +57,7 @@ func (p *Package) offer() Offer {
 		o.Problem = fmt.Errorf("packages of %s cannot be started", wire.Shown(p.Type))
 		return o
 	case p.Transport.Type != "stdio":
-		o.Problem = fmt.Errorf("it serves %s at %s after somebody has started it; fix: start it, and add it with --url", wire.Shown(p.Transport.Type), wire.Shown(value.RedactURL(p.Transport.URL)))
+		o.Problem = fmt.Errorf("it serves %s at %s after somebody has started it; fix: start it, and add it with --url", wire.Shown(p.Transport.Type), wire.Shown(p.Transport.URL))
 		return o
 	}
 	in := &inputs{}

@@ -158,7 +158,7 @@ func TestOffers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ""
+			var got string
 			if one, err := s.Offers("here")[0].Server(test.given); err != nil {
 				got = "!" + err.Error()
 			} else {
