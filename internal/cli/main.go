@@ -15,6 +15,7 @@ import (
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/conformance/mock"
 	"dragoman/internal/app"
+	"dragoman/internal/config"
 )
 
 // collectAt is how much the heap may grow, in percent of the live data, before a garbage collection. A proxy keeps little
@@ -37,9 +38,19 @@ func Main() int {
 		debug.SetGCPercent(collectAt)
 	}
 	ctx, stop := interruptible(context.Background(), os.Exit)
-	code := Execute(ctx, os.Args[1:], os.Environ(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Assembled())
-	stop()
-	return code
+	defer stop()
+	pid, err := parentOf(os.Environ(), os.Getppid())
+	_ = os.Unsetenv(config.ParentVariable) // it is not about our children, and a failure is one of the name only
+	if err != nil {
+		printError(os.Stderr, os.Environ(), err)
+		return exitCode(err)
+	}
+	if pid != 0 {
+		var left func()
+		ctx, left = withParent(ctx, pid, os.Getppid)
+		defer left()
+	}
+	return Execute(ctx, os.Args[1:], os.Environ(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Assembled())
 }
 
 // Assembled returns the real Runners.

@@ -40,9 +40,10 @@ in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
 Other variables: DRAGOMAN_CONFIG names the file, DRAGOMAN_AGGREGATOR_KEY the key of
-` + "`dragoman servers`" + `; HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to servers;
-SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn colours
-off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
+` + "`dragoman servers`" + `, DRAGOMAN_PARENT the id of the process whose end is an interrupt (0:
+the one that has started dragoman); HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to
+servers; SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn
+colours off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server to test, 130 a second interrupt.`
 
@@ -51,6 +52,9 @@ const rootExample = `  dragoman serve -- npx -y @modelcontextprotocol/server-eve
   dragoman stdio https://example.com/mcp
   dragoman probe https://example.com/mcp
   dragoman demo --http 127.0.0.1:8081`
+
+// Tree returns all commands with their flags, for what is generated from them. Its commands are not for running.
+func Tree() *cobra.Command { return newRoot(new(program)) }
 
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{

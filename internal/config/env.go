@@ -27,6 +27,12 @@ const FileVariable = envPrefix + "CONFIG"
 // KeyVariable is the variable with the key of `dragoman servers`, which reads it. It sets no key of the configuration.
 const KeyVariable = envPrefix + "AGGREGATOR_KEY"
 
+// ParentVariable is the variable with the process without which Dragoman ends. The command reads it; packages' launchers set it.
+const ParentVariable = envPrefix + "PARENT"
+
+// commandVariables set no key.
+var commandVariables = []string{FileVariable, KeyVariable, ParentVariable}
+
 // leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
 // milliseconds.
 const leastMilliseconds = 1000
@@ -47,7 +53,7 @@ func (l *loader) environment(layer value.SourceKind) {
 			l.sharedVariable(name, text, from)
 			continue
 		}
-		if strings.HasPrefix(name, envPrefix) && name != FileVariable && name != KeyVariable {
+		if strings.HasPrefix(name, envPrefix) && !slices.Contains(commandVariables, name) {
 			l.ownVariable(name, text, from)
 		}
 	}
@@ -89,7 +95,7 @@ func (l *loader) ownVariable(name, text string, from value.Source) {
 }
 
 func (l *loader) variables() []string {
-	names := []string{FileVariable, KeyVariable}
+	names := slices.Clone(commandVariables)
 	for _, s := range l.keys {
 		if env := s.env(); env != "" {
 			names = append(names, env)
