@@ -29,18 +29,19 @@ function binary() {
 // What a terminal sends (Ctrl-C) reaches the child by itself, if it is in our process group. Without a terminal it has a group of its own, so
 // that a signal to ours reaches it once: a second one would end it without draining.
 const terminal = [0, 1, 2].some((fd) => tty.isatty(fd));
-const env = { ...process.env, DRAGOMAN_PARENT: String(process.pid) }; // it ends with us even if we are killed
-const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit', detached: !terminal && !windows, env });
 
 const last = new Map();
 const pass = (signal) => {
   const now = performance.now();
-  const again = now - (last.get(signal) ?? -Infinity) < pause;
+  if (now - (last.get(signal) ?? -Infinity) < pause) return;
   last.set(signal, now);
-  if (!again) child.kill(signal);
+  child.kill(signal);
 };
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', ...(windows ? [] : ['SIGQUIT'])];
 for (const signal of signals) process.on(signal, () => signal !== 'SIGTERM' && terminal || pass(signal));
+
+const env = { ...process.env, DRAGOMAN_PARENT: String(process.pid) }; // it ends with us even if we are killed
+const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit', detached: !terminal && !windows, env });
 
 // npx passes signals on, but not its own death.
 if (process.env.npm_command === 'exec' && !windows) {
