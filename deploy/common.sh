@@ -1,4 +1,5 @@
-# common.sh: functions of release.sh and image.sh, which source it in the root of the repository.
+# common.sh: functions of release.sh and image.sh, which source it in the root of the repository. $work is their directory for what is in between.
+# shellcheck shell=sh disable=SC2154
 
 # The version: VERSION of the environment, else the tag of this commit, else "devel". Letters, digits, dots, plus and hyphens.
 version() {

@@ -1,4 +1,5 @@
 # names.sh: the names under which a release is published. Nothing is published yet. Change them here, or set them in the environment;
+# shellcheck shell=sh
 # documents name those written here, which a test checks.
 
 : "${NPM_NAME:=dragoman-mcp}"                                   # of the npm package; NAME-linux-x64 and so on are its binaries

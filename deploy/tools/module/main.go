@@ -50,6 +50,10 @@ func publish(root, dir string, m module.Version, when time.Time) error {
 	if err := module.Check(m.Path, m.Version); err != nil {
 		return fmt.Errorf("%w; fix: set MODULE in deploy/names.sh to a path such as example.com/dragoman, and VERSION to v1.2.3", err)
 	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
 	mod, old, err := renamed(root, m.Path)
 	if err != nil {
 		return err
