@@ -3,10 +3,9 @@
 // itself by another program, so this process stays as its parent.
 'use strict';
 const { spawn } = require('node:child_process');
+const { readFileSync } = require('node:fs');
 const path = require('node:path');
-const tty = require('node:tty');
 
-const pause = 500; // ms in which a repeated signal is the same: `kill -- -GROUP` reaches us, and npm, which passes it on to us
 const check = 1000; // ms between looks for npm
 
 const windows = process.platform === 'win32';
@@ -26,30 +25,35 @@ function binary() {
   }
 }
 
-// What a terminal sends (Ctrl-C) reaches the child by itself, if it is in our process group. Without a terminal it has a group of its own, so
-// that a signal to ours reaches it once: a second one would end it without draining.
-const terminal = [0, 1, 2].some((fd) => tty.isatty(fd));
+// parentOf returns the parent of a process, on Linux.
+function parentOf(pid) {
+  try {
+    return Number(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) \S+ /s, '').split(' ')[0]);
+  } catch {
+    return 0;
+  }
+}
 
-const last = new Map();
-const pass = (signal) => {
-  const now = performance.now();
-  if (now - (last.get(signal) ?? -Infinity) < pause) return;
-  last.set(signal, now);
-  child.kill(signal);
-};
+// A terminal sends Ctrl-C to the binary, too; it takes what comes twice for once. On Windows only a console sends signals, and kill is no signal.
+let passed = false;
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', ...(windows ? [] : ['SIGQUIT'])];
-for (const signal of signals) process.on(signal, () => signal !== 'SIGTERM' && terminal || pass(signal));
-
+for (const signal of signals) {
+  process.on(signal, () => {
+    passed ||= signal !== 'SIGHUP'; // which reads the configuration again
+    if (!windows) child.kill(signal);
+  });
+}
 const env = { ...process.env, DRAGOMAN_PARENT: String(process.pid) }; // it ends with us even if we are killed
-const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit', detached: !terminal && !windows, env });
+const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit', env });
 
-// npx passes signals on, but not its own death.
+// npx tells us nothing when it is killed; and its SIGTERM ends the shell that it has put between, not us.
 if (process.env.npm_command === 'exec' && !windows) {
-  const npm = process.ppid;
+  const shell = process.ppid;
+  const npm = parentOf(shell);
   const timer = setInterval(() => {
-    if (process.ppid === npm) return;
+    if (process.ppid === shell && parentOf(shell) === npm) return;
     clearInterval(timer);
-    child.kill('SIGTERM');
+    if (!passed) child.kill('SIGTERM');
   }, check);
   timer.unref();
 }

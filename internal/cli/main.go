@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,8 +59,12 @@ func Assembled() Runners {
 	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
 }
 
+// sameSignal is how long after the first interrupt another one is taken for the same. A signal to a process group reaches
+// us and what has launched us (npx, uvx), which passes it on.
+const sameSignal = 500 * time.Millisecond
+
 // interruptible returns a context that ends with the first SIGINT or SIGTERM, so that the running command drains. The
-// second signal ends the process at once through exit. stop ends the signal handling.
+// second signal, later than [sameSignal], ends the process at once through exit. stop ends the signal handling.
 func interruptible(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -76,17 +81,21 @@ func watch(parent context.Context, signals <-chan os.Signal, exit func(code int)
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for count := 0; ; count++ {
+		var first time.Time
+		for {
 			select {
 			case <-signals:
 			case <-quit:
 				return
 			}
-			if count > 0 {
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				cancel()
+			case time.Since(first) >= sameSignal:
 				exit(exitInterrupted)
 				return
 			}
-			cancel()
 		}
 	}()
 	return ctx, func() {

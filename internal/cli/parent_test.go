@@ -35,7 +35,7 @@ func TestWithParent(t *testing.T) {
 		var parent atomic.Int64
 		parent.Store(41)
 		ctx, stop := withParent(t.Context(), 41, func() int { return int(parent.Load()) })
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if ctx.Err() != nil {
 			t.Fatal("it ended while its parent lived")
 		}
