@@ -24,9 +24,10 @@ import time
 import traceback
 
 from launchers import Launcher, code, inside, stdio
-from serving import HERE, ROOT, Registry, Serving, free_port, until
+from serving import ROOT, Registry, Serving, free_port, tail
 
 NPM = {"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_yes": "true"}
+SLOW = 5  # seconds of a start that has to be looked into
 
 
 @dataclasses.dataclass
@@ -49,8 +50,8 @@ class Way:
 class Check:
     def __init__(self, dist, work, short):
         self.dist, self.work, self.short = dist, work, short
-        self.registry = Registry(dist)
         self.npm = self.name("NPM_NAME")
+        self.registry = Registry(dist, self.npm)
         self.pypi = self.name("PYPI_NAME")
         self.module = self.name("MODULE")
         pinned = json.loads((ROOT / "conformance/package.json").read_text())["dependencies"]["@modelcontextprotocol/server-everything"]
@@ -224,6 +225,8 @@ class Check:
             with Serving(way.command, upstream, home, way.env) as s:
                 s.ready()
                 way.answered = time.monotonic() - begun
+                if way.answered > SLOW and self.short:
+                    print(f"{way.name}: the first answer took {way.answered:.1f} s:\n{tail(s.log)}")
                 s.process.terminate()
                 s.process.wait(20)
                 s.gone(10)
@@ -291,10 +294,11 @@ def disk(path):
 
 
 def listing(root):
-    """The files of a root file system, without what package managers keep about packages."""
+    """The files of a root file system, and what has our name, without what package managers keep about packages. rpm leaves directories that other
+    packages use as well."""
     kept = ("var/lib/dpkg/", "var/log/", "var/cache/", "tmp/", "proc/", "dev/")
-    names = {p.relative_to(root).as_posix() for p in root.rglob("*")}
-    return {n for n in names if not n.startswith(kept)}
+    names = {p.relative_to(root).as_posix(): p for p in root.rglob("*")}
+    return {n for n, p in names.items() if not n.startswith(kept) and (not p.is_dir() or "dragoman" in n)}
 
 
 made = threading.Lock()
@@ -335,7 +339,7 @@ def table(ways):
     out = io.StringIO()
     out.write("| | command | installed after | fetched | on disk | then over HTTP after | over stdio after | to know |\n|---|---|---|---|---|---|---|---|\n")
     for w in ways:
-        out.write(f"| {w.name} | {w.shown} | {w.installed:.1f} s | {w.fetched / 1e6:.1f} MB | {w.disk / 1e6:.1f} MB | {w.answered:.1f} s | {w.spoken:.1f} s | {w.notes} |\n")
+        out.write(f"| {w.name} | {w.shown} | {w.installed:.1f} s | {w.fetched / 1e6:.1f} MB | {w.disk / 1e6:.1f} MB | {w.answered:.2f} s | {w.spoken:.2f} s | {w.notes} |\n")
     return out.getvalue()
 
 

@@ -8,8 +8,12 @@ need=rpm
 [ "${1:-}" = --short ] || need="rpm debootstrap"
 for tool in $need; do
 	command -v "$tool" >/dev/null && continue
-	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "installed: $tool is missing; fix: install it (on Debian: apt-get install $tool)" >&2; exit 2; }
-	{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y "$tool"; } >&2
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y "$tool"; } >&2
+	else
+		echo "installed: $tool is missing; fix: install it (on Debian: apt-get install $tool)" >&2
+		exit 2
+	fi
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

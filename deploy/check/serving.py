@@ -43,9 +43,12 @@ def free_port():
 
 
 class Registry:
-    """Serves the npm packages of a directory as a registry does, and counts the bytes of those that were fetched."""
+    """Serves the npm packages of a directory as a registry does, and counts the bytes of those that were fetched. Other packages than those whose
+    names begin with prefix are at the registry of the environment: `dragoman stdio` hands its own on to the server that npx fetches."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, prefix):
+        self.prefix = prefix
+        self.others = subprocess.run(["npm", "config", "get", "registry"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip().rstrip("/")
         self.files = {p.name: p for p in directory.glob("*.tgz")}
         self.fetched = 0
         self.packages = {}
@@ -55,8 +58,13 @@ class Registry:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                body, kind = registry.answer(urllib.parse.unquote(self.path.split("?")[0].lstrip("/")))
-                self.send_response(200 if body else 404)
+                path = urllib.parse.unquote(self.path.split("?")[0].lstrip("/"))
+                body, kind = registry.answer(path)
+                if path.startswith(("-/", registry.prefix)):
+                    self.send_response(200 if body else 404)
+                else:
+                    self.send_response(302)
+                    self.send_header("Location", registry.others + self.path)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
