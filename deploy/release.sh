@@ -75,10 +75,11 @@ made "$(python3 deploy/packages.py npm "$tree" "$out")"
 "$work/module" -name "$MODULE" -version "v$SEMVER" -time "$SOURCE_DATE_EPOCH" . "$out/goproxy"
 for suffix in zip mod info; do made "$(cd "$out" && find goproxy -name "v$SEMVER.$suffix")"; done
 
-# The statement names what it was made from: the commit, if there is one, the modules and Go.
+# The statement names what it was made from: the commit, if that is what is here, the modules and Go.
 set -- -builder "$BUILDER_ID" -type "$BUILD_TYPE" -parameter "version=$VERSION" -parameter "targets=$TARGETS" -parameter "go=$(go env GOVERSION)" \
 	-material "$HOMEPAGE/go.mod=$root/go.mod" -material "$HOMEPAGE/go.sum=$root/go.sum"
-! commit=$(git rev-parse HEAD 2>/dev/null) || set -- "$@" -source "git+$HOMEPAGE=$commit"
+if git diff --quiet HEAD 2>/dev/null; then set -- "$@" -source "git+$HOMEPAGE=$(git rev-parse HEAD)"
+else echo "release.sh: the provenance names no commit, since there is none, or files have changed" >&2; fi
 statement=dragoman-$VERSION.provenance.json
 # shellcheck disable=SC2046 # no name has spaces
 (cd "$out" && "$work/provenance" "$@" $(cat "$work/files") >"$work/$statement")

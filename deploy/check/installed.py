@@ -53,6 +53,7 @@ class Check:
         self.npm = self.name("NPM_NAME")
         self.registry = Registry(dist, self.npm)
         self.pypi = self.name("PYPI_NAME")
+        self.linux = self.name("LINUX_NAME")
         self.module = self.name("MODULE")
         pinned = json.loads((ROOT / "conformance/package.json").read_text())["dependencies"]["@modelcontextprotocol/server-everything"]
         self.everything = f"@modelcontextprotocol/server-everything@{pinned}"
@@ -150,19 +151,17 @@ class Check:
         self.laid_out(home, "zsh/site-functions")
         return [home / "usr/bin/dragoman"]
 
-    @staticmethod
-    def queried(file):
+    def queried(self, file):
         said = run(["rpm", "-qip", "--nosignature", file])
-        for line in ("Name        : dragoman", "License     : Apache-2.0", "Build Host  : localhost"):
+        for line in (f"Name        : {self.linux}", "License     : Apache-2.0", "Build Host  : localhost"):
             assert line in said, said
 
-    @staticmethod
-    def laid_out(root, zsh):
+    def laid_out(self, root, zsh):
         """What the packages for Linux have beside the binary."""
         unit = (root / "usr/lib/systemd/system/dragoman.service").read_text()
         assert "ExecStart=/usr/bin/dragoman " in unit and "/usr/local" not in unit, unit
         for name in ("etc/dragoman", "usr/share/man/man1/dragoman-serve.1.gz", "usr/share/bash-completion/completions/dragoman", f"usr/share/{zsh}/_dragoman",
-                     "usr/share/fish/vendor_completions.d/dragoman.fish", "usr/share/doc/dragoman/examples/config.toml", "usr/share/doc/dragoman/copyright"):
+                     "usr/share/fish/vendor_completions.d/dragoman.fish", f"usr/share/doc/{self.linux}/examples/config.toml", f"usr/share/doc/{self.linux}/copyright"):
             assert (root / name).exists(), name
         assert b"dragoman serve" in gzip.open(root / "usr/share/man/man1/dragoman-serve.1.gz").read()
 
@@ -178,7 +177,7 @@ class Check:
             way.installed = time.monotonic() - begun
             if remove:
                 way.fetched, way.disk = file.stat().st_size, disk(home) - size
-                run(["chroot", home, "dpkg", "--purge", "dragoman"])
+                run(["chroot", home, "dpkg", "--purge", self.linux])
                 assert listing(home) == before, listing(home) ^ before
         return ["chroot", home, "dragoman"]
 
@@ -194,7 +193,7 @@ class Check:
             way.installed = time.monotonic() - begun
             if remove:
                 way.fetched, way.disk = file.stat().st_size, disk(home) - size
-                run(["rpm", "--root", home, "--dbpath", "/tmp/db", "-e", "dragoman"])
+                run(["rpm", "--root", home, "--dbpath", "/tmp/db", "-e", self.linux])
                 assert listing(home) == before, listing(home) ^ before
         return ["chroot", home, "dragoman"]
 
