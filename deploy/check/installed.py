@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 
-from launchers import Launcher, code, inside, stdio
+from launchers import Launcher, bare, code, inside, stdio
 from serving import ROOT, Registry, Serving, free_port, tail
 
 NPM = {"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_yes": "true"}
@@ -105,11 +105,14 @@ class Check:
 
     def npm_global(self, way, home):
         """From the two files, without a registry."""
-        files = [self.dist / f"{self.npm.removeprefix('@').replace('/', '-')}-{self.semver()}.tgz", self.file("*-linux-*.tgz")]
+        files = [self.launcher(), self.file("*-linux-*.tgz")]
         way.fetched = sum(f.stat().st_size for f in files)
         run(["npm", "install", "--offline", "--global", "--prefix", home / "prefix", *files], env={**os.environ, **NPM, "npm_config_cache": str(home / "npm")}, cwd=home)
         assert (home / "prefix/share/man/man1/dragoman.1").exists(), "the manual page is not linked"
         return [home / "prefix/bin/dragoman"]
+
+    def launcher(self):
+        return self.dist / f"{self.npm.removeprefix('@').replace('/', '-')}-{self.semver()}.tgz"
 
     def semver(self):
         return self.version[1:] if re.match(r"v\d", self.version) else f"0.0.0-{self.version}"
@@ -268,7 +271,9 @@ class Check:
             way, work = ways[name], self.work / f"launched-{name}"
             work.mkdir()
             one = Launcher(name, way.command, upstream, work, way.env, **options)
-            cases = [*one.cases(), *([("a SIGKILL inside", lambda one=one: inside(one))] if name == "npm" else [])]
+            cases = list(one.cases())
+            if name == "npm":
+                cases += [("a SIGKILL inside", lambda one=one: inside(one)), ("without a binary", lambda work=work: bare(self.launcher(), work))]
             threads.append(threading.Thread(target=lambda cases=cases, name=name: [self.report(f"{name}: {what}", case) for what, case in cases]))
         for t in threads:
             t.start()

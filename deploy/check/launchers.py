@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import subprocess
+import tarfile
 import threading
 import time
 
@@ -155,6 +156,14 @@ def inside(npm):
             code = s.process.wait(20)
             assert code == -signal.SIGKILL, f"exit code {code}"
             s.gone(GONE)
+
+
+def bare(package, work):
+    """The launcher without the package of its system says so, and how to mend it."""
+    with tarfile.open(package) as files:
+        files.extractall(work / "bare", filter="data")
+    got, said = code(["node", work / "bare/package/bin/dragoman.js"], ["version"], work, None)
+    assert got == 1 and "is not installed; fix: " in said, (got, said)
 
 
 def cmdline(pid):
