@@ -315,10 +315,10 @@ made = threading.Lock()
 
 
 def debian(work, root):
-    """A minimal Debian in a directory. It is made once, and copied."""
+    """A minimal Debian 12, the oldest that the packages are for, in a directory. It is made once, and copied."""
     with made:
         if not (work / "debian").exists():
-            run(["debootstrap", "--variant=minbase", "stable", work / "debian"])
+            run(["debootstrap", "--variant=minbase", "bookworm", work / "debian"])
     root.rmdir()
     run(["cp", "-a", work / "debian", root])
 
