@@ -34,8 +34,11 @@ const (
 	RegistryKeyVariable = envPrefix + "REGISTRY_KEY"
 )
 
+// ParentVariable is the variable with the process without which Dragoman ends. The command reads it; packages' launchers set it.
+const ParentVariable = envPrefix + "PARENT"
+
 // commandVariables are those of this program that commands read, and that set no key.
-var commandVariables = []string{FileVariable, KeyVariable, RegistryVariable, RegistryKeyVariable}
+var commandVariables = []string{FileVariable, KeyVariable, RegistryVariable, RegistryKeyVariable, ParentVariable}
 
 // leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
 // milliseconds.
