@@ -9,7 +9,8 @@ const path = require('node:path');
 const check = 1000; // ms between looks for npm
 
 const windows = process.platform === 'win32';
-const name = `${require('../package.json').name}-${process.platform}-${process.arch}`;
+const own = require('../package.json');
+const name = `${own.name}-${process.platform}-${process.arch}`;
 
 function fail(message) {
   process.stderr.write(`dragoman: ${message}\n`);
@@ -44,6 +45,7 @@ for (const signal of signals) {
   });
 }
 const env = { ...process.env, DRAGOMAN_PARENT: String(process.pid) }; // it ends with us even if we are killed
+if (process.env.npm_command === 'exec') env.DRAGOMAN_LAUNCHER ||= `npx -y ${own.name}@${own.version}`; // what `dragoman setup` has clients start
 const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit', env });
 
 // npx tells us nothing when it is killed; and its SIGTERM ends the shell that it has put between, not us.

@@ -53,8 +53,10 @@ in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
 Other variables: DRAGOMAN_CONFIG names the file, DRAGOMAN_AGGREGATOR_KEY the key of
-` + "`dragoman servers`" + `, DRAGOMAN_PARENT the id of the process whose end is an interrupt (0:
-the one that has started dragoman); HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to
+` + "`dragoman servers`" + `, DRAGOMAN_REGISTRY the MCP registry that it asks and
+DRAGOMAN_REGISTRY_KEY its key, DRAGOMAN_LAUNCHER the command that ` + "`dragoman setup`" + `
+writes, DRAGOMAN_PARENT the id of the process whose end is an interrupt (0: the one that
+has started dragoman); HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to
 servers; SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn
 colours off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
 
