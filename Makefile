@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -51,10 +51,10 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about half an hour)
-	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed soaked
+	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed packed soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
-LABS := bench/lab conformance/beside
+LABS := bench/lab conformance/beside deploy/pages deploy/tools
 
 browser: ## pages of other origins in a real Chromium, which is not installed for it
 	@go test -count=1 -v -run 'TestChromium$$' ./internal/e2e -browser
@@ -180,6 +180,9 @@ made: build
 		conformance/makers/setup.sh && conformance/makers/run.mjs --short; \
 	else echo "make: without a JDK, Maven and Rust the clients and servers of other makers are left out"; fi
 
+setups: build ## the real Claude Code, Codex and Gemini CLI read and start what dragoman setup writes (760 MB from npm, half a minute)
+	conformance/setup/run.sh
+
 registered: build ## Schemathesis at the API by which servers are registered (a minute)
 	conformance/rest/registered.sh
 
@@ -251,11 +254,17 @@ imaged:
 deployed: build ## check the manifests with the types of Kubernetes, the chart with Helm, the unit with systemd
 	cd deploy/check && CGO_ENABLED=0 go test -count=1 -timeout 20m .
 
-release: ## archives for every system, SBOMs and checksums, into dist/; VERSION=v1.2.3 names it
+release: ## archives and packages for every system, SBOMs, provenance and checksums, into dist/; VERSION=v1.2.3 names it
 	VERSION='$(VERSION)' deploy/release.sh
 
 released:
 	deploy/check/release.sh
+
+installed: packages ## install a release in every way, up to the first answer; writes deploy/INSTALLED.md (five minutes)
+	deploy/check/installed.sh
+
+packed: packages
+	deploy/check/installed.sh --short
 
 clean: ## remove built files and logs; installed packages stay
 	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp

@@ -9,7 +9,7 @@
 #   PUSH=yes  pushes IMAGE:VERSION, all architectures under one name, to the registry that IMAGE names (with buildah);
 #             PUSH_FLAGS are flags of `buildah manifest push`, such as --authfile
 #
-# Needs Go 1.26, Python 3, buildah or docker, and for buildah root or a user with subordinate ids (subuid). Installs nothing.
+# Needs Go 1.26.4, Python 3, buildah or docker, and for buildah root or a user with subordinate ids (subuid). Installs nothing.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-dist}

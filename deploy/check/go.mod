@@ -7,7 +7,6 @@ go 1.26.0
 tool helm.sh/helm/v3/cmd/helm
 
 require (
-	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/compose-spec/compose-go/v2 v2.16.2
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.95.1
 	k8s.io/api v0.37.2

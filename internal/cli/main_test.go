@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -280,16 +281,30 @@ func TestInterrupt(t *testing.T) {
 			if line, err := lines.ReadString('\n'); line != wanted {
 				t.Fatalf("%q, %v; want %q", line, err, wanted)
 			}
-			if wanted == "serving\n" || twice {
+			if wanted == "serving\n" {
 				if err := c.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
+		ended := make(chan struct{})
+		go func() {
+			_ = c.Wait()
+			close(ended)
+		}()
 		if !twice {
 			_ = stdin.Close()
 		}
-		_ = c.Wait()
+		for again := time.Tick(sameSignal / 5); twice; { // too early ones do not count
+			select {
+			case <-again:
+				_ = c.Process.Signal(signal)
+				continue
+			case <-ended:
+			}
+			break
+		}
+		<-ended
 		if got := c.ProcessState.ExitCode(); got != want {
 			t.Errorf("%v twice=%v: exit code %d, want %d", signal, twice, got, want)
 		}
@@ -307,6 +322,29 @@ func TestWatchEndsItsGoroutine(t *testing.T) {
 	signals <- os.Interrupt
 	<-ctx.Done()
 	stop()
+}
+
+// What launchers pass on counts once; a second interrupt of somebody who does not want to wait ends the process.
+func TestRepeatedSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals, code := make(chan os.Signal), make(chan int, 1)
+		ctx, stop := watch(t.Context(), signals, func(c int) { code <- c })
+		defer stop()
+		signals <- syscall.SIGTERM
+		<-ctx.Done()
+		signals <- syscall.SIGTERM
+		<-time.After(sameSignal - 1)
+		signals <- os.Interrupt
+		synctest.Wait()
+		if len(code) != 0 {
+			t.Fatal("the same signal has ended the process")
+		}
+		<-time.After(1)
+		signals <- syscall.SIGTERM
+		if c := <-code; c != exitInterrupted {
+			t.Errorf("exit code %d", c)
+		}
+	})
 }
 
 func TestVersion(t *testing.T) {

@@ -9,7 +9,10 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
@@ -18,6 +21,7 @@ import (
 	"dragoman/conformance/mock"
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/internal/setup"
 )
@@ -49,9 +53,12 @@ in this order of precedence. For variables, the key's dots become underscores:
 sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
 
 Other variables: DRAGOMAN_CONFIG names the file, DRAGOMAN_AGGREGATOR_KEY the key of
-` + "`dragoman servers`" + `; HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to servers;
-SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn colours
-off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
+` + "`dragoman servers`" + `, DRAGOMAN_REGISTRY the MCP registry that it asks and
+DRAGOMAN_REGISTRY_KEY its key, DRAGOMAN_LAUNCHER the command that ` + "`dragoman setup`" + `
+writes, DRAGOMAN_PARENT the id of the process whose end is an interrupt (0: the one that
+has started dragoman); HTTPS_PROXY, HTTP_PROXY and NO_PROXY the proxy to
+servers; SSL_CERT_FILE and SSL_CERT_DIR the trusted roots; NO_COLOR and TERM=dumb turn
+colours off; GOGC, GOMEMLIMIT and GOMAXPROCS are those of Go.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server to test, 130 a second interrupt.`
 
@@ -60,6 +67,9 @@ const rootExample = `  dragoman serve -- npx -y @modelcontextprotocol/server-eve
   dragoman stdio https://example.com/mcp
   dragoman probe https://example.com/mcp
   dragoman demo --http 127.0.0.1:8081`
+
+// Tree returns all commands with their flags, for what is generated from them. Its commands are not for running.
+func Tree() *cobra.Command { return newRoot(new(program)) }
 
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
@@ -212,9 +222,19 @@ func Main() int {
 		debug.SetGCPercent(collectAt)
 	}
 	ctx, stop := interruptible(context.Background(), os.Exit)
-	code := Execute(ctx, os.Args[1:], os.Environ(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Assembled())
-	stop()
-	return code
+	defer stop()
+	pid, err := parentOf(os.Environ(), os.Getppid())
+	_ = os.Unsetenv(config.ParentVariable) // it is not about our children, and a failure is one of the name only
+	if err != nil {
+		printError(os.Stderr, os.Environ(), err)
+		return exitCode(err)
+	}
+	if pid != 0 {
+		var left func()
+		ctx, left = withParent(ctx, pid, os.Getppid)
+		defer left()
+	}
+	return Execute(ctx, os.Args[1:], os.Environ(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Assembled())
 }
 
 // Assembled returns the real Runners.
@@ -222,8 +242,12 @@ func Assembled() Runners {
 	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
 }
 
+// sameSignal is how long after the first interrupt another one is taken for the same. A signal to a process group reaches
+// us and what has launched us (npx, uvx), which passes it on.
+const sameSignal = 500 * time.Millisecond
+
 // interruptible returns a context that ends with the first SIGINT or SIGTERM, so that the running command drains. The
-// second signal ends the process at once through exit. stop ends the signal handling.
+// second signal, later than [sameSignal], ends the process at once through exit. stop ends the signal handling.
 func interruptible(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -240,17 +264,21 @@ func watch(parent context.Context, signals <-chan os.Signal, exit func(code int)
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for count := 0; ; count++ {
+		var first time.Time
+		for {
 			select {
 			case <-signals:
 			case <-quit:
 				return
 			}
-			if count > 0 {
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				cancel()
+			case time.Since(first) >= sameSignal:
 				exit(exitInterrupted)
 				return
 			}
-			cancel()
 		}
 	}()
 	return ctx, func() {
@@ -277,4 +305,49 @@ func newReaper(*program) *cobra.Command {
 // startsChild reports whether a command line names a COMMAND to start and a command that starts it.
 func startsChild(args []string) bool {
 	return len(args) > 0 && slices.Contains([]string{"serve", "stdio", "probe"}, args[0]) && slices.Contains(args, "--")
+}
+
+// parentCheck is how often the parent is looked for: what was left behind has ended a moment later, and an idle proxy stays idle.
+const parentCheck = time.Second
+
+// parentOf returns the process that [config.ParentVariable] names and with which this one ends; 0 means none. now is the parent at the start.
+func parentOf(environ []string, now int) (pid int, err error) {
+	at := slices.IndexFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, config.ParentVariable+"=") })
+	if at < 0 {
+		return 0, nil
+	}
+	text := environ[at][len(config.ParentVariable)+1:]
+	switch pid, err = strconv.Atoi(text); {
+	case text == "":
+		return 0, nil
+	case err != nil || pid < 0:
+		return 0, usagef("%s is %q; fix: write the id of the process that starts dragoman, or 0", config.ParentVariable, value.Shorten(text))
+	case pid != 0 && pid != now:
+		return 0, failed(fmt.Errorf("process %d has not started this one, or has ended, and %s names it; fix: unset the variable", pid, config.ParentVariable))
+	}
+	return now, nil
+}
+
+// withParent returns a context that ends when process pid is no longer the parent: a killed launcher cannot pass its signal on. stop ends the
+// watch and waits for its goroutine. On Windows a parent never changes.
+func withParent(parent context.Context, pid int, current func() int) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(parentCheck)
+		defer tick.Stop()
+		for current() == pid {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, func() {
+		cancel()
+		<-ended
+	}
 }

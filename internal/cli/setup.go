@@ -42,9 +42,6 @@ const setupExample = `  dragoman setup --dry-run
 // defaultEntry is the name of the entry in a client's file.
 const defaultEntry = "dragoman"
 
-// launcherVariable is how a program that starts dragoman, such as npx, says with which command a client can do so.
-const launcherVariable = "DRAGOMAN_LAUNCHER"
-
 // setupFlags are the flags of `dragoman setup`.
 type setupFlags struct {
 	p                            *program
@@ -96,7 +93,11 @@ func (f *setupFlags) run(ctx context.Context, args []string) error {
 	}
 	failures := 0
 	for _, at := range found {
-		if err := f.one(ctx, s, at); err != nil {
+		err := f.one(ctx, s, at)
+		if len(args) == 0 && errors.Is(err, setup.ErrNoServers) {
+			err = f.say("%s: %v", at.Title, err)
+		}
+		if err != nil {
 			failures++
 			f.p.printError(fmt.Errorf("%s: %w", at.Title, err))
 		}
@@ -166,7 +167,7 @@ func (p *program) machine() (m *clients.Machine, dir string, err error) {
 
 // launch returns the command with which a client starts dragoman.
 func (f *setupFlags) launch() ([]string, error) {
-	text, set := f.p.lookup(launcherVariable)
+	text, set := f.p.lookup(config.LauncherVariable)
 	if f.launcher != "" {
 		text, set = f.launcher, true
 	}

@@ -34,8 +34,15 @@ const (
 	RegistryKeyVariable = envPrefix + "REGISTRY_KEY"
 )
 
+// ParentVariable is the variable with the process without which Dragoman ends. The command reads it; packages' launchers set it.
+const ParentVariable = envPrefix + "PARENT"
+
+// LauncherVariable is the variable with the command that starts Dragoman, which `dragoman setup` writes into the files of clients. Packages'
+// launchers set it, if the program is in a cache.
+const LauncherVariable = envPrefix + "LAUNCHER"
+
 // commandVariables are those of this program that commands read, and that set no key.
-var commandVariables = []string{FileVariable, KeyVariable, RegistryVariable, RegistryKeyVariable}
+var commandVariables = []string{FileVariable, KeyVariable, RegistryVariable, RegistryKeyVariable, ParentVariable, LauncherVariable}
 
 // leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
 // milliseconds.

@@ -52,10 +52,13 @@ type Plan struct {
 	remove  []string // files that an undo removes
 }
 
+// ErrNoServers means that a client has no servers that Dragoman could serve.
+var ErrNoServers = errors.New("there are no servers that dragoman could serve")
+
 // ErrNothing means that a client's file is as it should be.
 var ErrNothing = errors.New("nothing is to be changed")
 
-// Plan returns the change that puts Dragoman into a client's file. The error is [ErrNothing], or says why it cannot be, and what to do.
+// Plan returns the change that puts Dragoman into a client's file. The error is [ErrNothing] or [ErrNoServers], or says why it cannot be, and what to do.
 func (s *Setup) Plan(at clients.Installed) (*Plan, error) {
 	p := &Plan{Installed: at, setup: s}
 	var err error
@@ -124,7 +127,7 @@ func (p *Plan) move() (reach []string, err error) {
 	}
 	p.Lines = append(p.Lines, w.Lines...)
 	if len(w.Taken) == 0 {
-		return nil, fmt.Errorf("%s has no servers that dragoman could serve; fix: leave out --all-servers, and say what it serves with --config or --url%s", p.Path, strings.Join(append([]string{""}, p.Lines...), "\n  "))
+		return nil, fmt.Errorf("%s: %w; fix: leave out --all-servers, and say what it serves with --config or --url%s", p.Path, ErrNoServers, strings.Join(append([]string{""}, p.Lines...), "\n  "))
 	}
 	p.ConfigText = string(had)
 	if text != "" {

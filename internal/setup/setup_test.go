@@ -255,7 +255,7 @@ func TestSetupThatFails(t *testing.T) {
 	if err := p.Apply(nil); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
 		t.Error(err)
 	}
-	if _, err := s.Plan(at); err == nil || !strings.Contains(err.Error(), "no servers that dragoman could serve") {
+	if _, err := s.Plan(at); err == nil || !strings.Contains(err.Error(), "no servers that dragoman could serve") || !errors.Is(err, ErrNoServers) {
 		t.Error(err)
 	}
 	mustWrite(t, at.Path, "{")
