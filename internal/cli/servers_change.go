@@ -134,11 +134,7 @@ func joined(begin, word string) string {
 	return begin + word
 }
 
-func (s *serversFlags) add() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...] | NAME[@VERSION] --registry URL [flags] | NAME --bundle FILE [flags] | --import FILE [NAME...] [flags]",
-		Short: "Register a server and connect it",
-		Long: `Register a server, connect it, and say how many tools it has. Clients see them as
+const addLong = `Register a server, connect it, and say how many tools it has. Clients see them as
 NAME.TOOL at once. The server is kept over restarts.
 
 Headers and variables may be, or contain, references to secrets that the running
@@ -156,13 +152,20 @@ With --import the servers in the file of an MCP client are registered, each show
 asked about; with NAMEs, only these.
 
 The exit code is 0 if the server is registered and, unless --no-connect or --wait 0s
-is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`,
-		Example: `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
+is given, connected in time; 1 if it is refused or not connected, 2 for wrong usage.`
+
+const addExample = `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
   dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
   dragoman servers add old --sse --url https://example.com/sse --no-connect
   dragoman servers add io.github.me/weather@1.2.0 --registry https://registry.example.com --var API_KEY=env:WEATHER_KEY
   dragoman servers add notes --bundle notes.mcpb --var directory=/srv/notes
-  dragoman servers add --import ~/.cursor/mcp.json`,
+  dragoman servers add --import ~/.cursor/mcp.json`
+
+func (s *serversFlags) add() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add NAME --url URL [flags] | NAME [flags] -- COMMAND [ARG...] | NAME[@VERSION] --registry URL [flags] | NAME --bundle FILE [flags] | --import FILE [NAME...] [flags]",
+		Short: "Register a server and connect it",
+		Long:  addLong, Example: addExample,
 	}
 	var g given
 	g.flags(c)
