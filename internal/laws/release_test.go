@@ -34,12 +34,14 @@ func publishedNames(t *testing.T) map[string]string {
 	return names
 }
 
-// installation matches a command that fetches a package of ours. What others publish under our name would be run by who copies it.
-var installation = regexp.MustCompile(`\b(npx|npm install|uvx|pip install|uv tool install|go install)((?: +-[-\w]+)*) +(@?[\w./-]*dragoman[\w./-]*)(@\S+)?`)
-
-// Documents name packages as deploy/names.sh does, and the README names each.
+// Documents name packages as deploy/names.sh does, and the README names each: what others publish under a wrong name is run by whoever copies it.
 func TestPublishedNames(t *testing.T) {
 	names := publishedNames(t)
+	ours := []string{`@?[\w./-]*dragoman[\w./-]*`}
+	for _, name := range []string{"NPM_NAME", "PYPI_NAME", "MODULE"} {
+		ours = append(ours, regexp.QuoteMeta(names[name]))
+	}
+	installation := regexp.MustCompile(`\b(npx|npm install|uvx|pip install|uv tool install|go install)((?: +-[-\w]+)*) +(` + strings.Join(ours, "|") + `)(@\S+)?`)
 	by := map[string]string{"npx": names["NPM_NAME"], "npm install": names["NPM_NAME"], "uvx": names["PYPI_NAME"], "pip install": names["PYPI_NAME"], "uv tool install": names["PYPI_NAME"], "go install": names["MODULE"]}
 	if len(names) != 8 || slices.Contains([]string{by["npx"], by["uvx"], by["go install"]}, "") {
 		t.Fatalf("deploy/names.sh has %q", names)
@@ -102,12 +104,13 @@ func packed(t *testing.T, semver string, args ...string) string {
 
 // A wheel has the binary among its scripts, the tags of its name, and the sums of its files. Its version is Python's.
 func TestWheels(t *testing.T) {
+	name := strings.ToLower(regexp.MustCompile(`[-_.]+`).ReplaceAllString(publishedNames(t)["PYPI_NAME"], "_"))
 	for _, c := range []struct{ semver, system, arch, file, binary string }{
-		{"1.2.3", "linux", "amd64", "dragoman_mcp-1.2.3-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64.whl", "dragoman"},
-		{"1.2.3-rc.1", "darwin", "arm64", "dragoman_mcp-1.2.3rc1-py3-none-macosx_12_0_arm64.whl", "dragoman"},
-		{"1.2.3-beta2", "linux", "arm64", "dragoman_mcp-1.2.3b2-py3-none-manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64.whl", "dragoman"},
-		{"0.0.0-devel", "windows", "amd64", "dragoman_mcp-0.0.0.dev0+devel-py3-none-win_amd64.whl", "dragoman.exe"},
-		{"1.2.3-next.4+Build-5", "windows", "arm64", "dragoman_mcp-1.2.3.dev0+next.4.build.5-py3-none-win_arm64.whl", "dragoman.exe"},
+		{"1.2.3", "linux", "amd64", name + "-1.2.3-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64.whl", "dragoman"},
+		{"1.2.3-rc.1", "darwin", "arm64", name + "-1.2.3rc1-py3-none-macosx_12_0_arm64.whl", "dragoman"},
+		{"1.2.3-beta2", "linux", "arm64", name + "-1.2.3b2-py3-none-manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64.whl", "dragoman"},
+		{"0.0.0-devel", "windows", "amd64", name + "-0.0.0.dev0+devel-py3-none-win_amd64.whl", "dragoman.exe"},
+		{"1.2.3-next.4+Build-5", "windows", "arm64", name + "-1.2.3.dev0+next.4.build.5-py3-none-win_arm64.whl", "dragoman.exe"},
 	} {
 		path := packed(t, c.semver, "wheel", c.system, c.arch)
 		if got := filepath.Base(path); got != c.file {
@@ -174,7 +177,7 @@ func TestNpmPackages(t *testing.T) {
 	launcher := packed(t, "1.2.3", "npm")
 	about, files := readNpm(t, launcher)
 	want := fmt.Sprintf("map[%s-linux-x64:1.2.3 %s-win32-arm64:1.2.3]", name, name)
-	if got := fmt.Sprint(about["optionalDependencies"]); got != want || filepath.Base(launcher) != name+"-1.2.3.tgz" || files["bin/dragoman.js"] != 0o755 {
+	if got := fmt.Sprint(about["optionalDependencies"]); got != want || filepath.Base(launcher) != strings.NewReplacer("@", "", "/", "-").Replace(name)+"-1.2.3.tgz" || files["bin/dragoman.js"] != 0o755 {
 		t.Errorf("%s depends on %s; its files are %v", launcher, got, files)
 	}
 	if got := fmt.Sprint(about["bin"], about["man"]); got != "map[dragoman:bin/dragoman.js] [./man/dragoman-serve.1 ./man/dragoman.1]" {
