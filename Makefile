@@ -51,7 +51,7 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about half an hour)
-	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed packed soaked
+	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed packed+registries soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
 LABS := bench/lab conformance/beside deploy/pages deploy/tools
