@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ import time
 import traceback
 
 from launchers import Launcher, bare, code, inside, stdio
-from serving import ROOT, Registry, Serving, free_port, tail
+from serving import ROOT, Registry, Serving, free_port, tail, until
 
 NPM = {"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_yes": "true"}
 SLOW = 5  # seconds of a start that has to be looked into
@@ -250,6 +251,7 @@ class Check:
         port = free_port()
         with subprocess.Popen(["node", local, "streamableHttp"], env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
             try:
+                until(lambda: listening(port), 60, "the server does not listen")
                 yield [f"http://127.0.0.1:{port}/mcp"]
             finally:
                 p.kill()
@@ -291,6 +293,11 @@ def run(command, **options):
     p = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     assert p.returncode == 0, f"{' '.join(str(c) for c in command)}: exit code {p.returncode}:\n{p.stdout[-4000:]}"
     return p.stdout
+
+
+def listening(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
 
 
 def disk(path):
