@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -24,9 +25,9 @@ type record struct {
 	Existed bool   `json:"existed"`
 	// Changed means that others have changed the file between two setups: "before" is no longer what an undo should give.
 	Changed bool `json:"changed"`
-	// Entry is the name of Dragoman's entry, and Moved are the servers that were taken out, as the file had them.
-	Entry string  `json:"entry"`
-	Moved []moved `json:"moved"`
+	// Entries are the names of Dragoman's entries, and Moved are the servers that were taken out, as the file had them.
+	Entries []string `json:"entries"`
+	Moved   []moved  `json:"moved"`
 	// After is the SHA-256 of the file that setup wrote last, in hexadecimal digits.
 	After string `json:"after"`
 	// Made are the files that setup made, with their SHA-256.
@@ -91,7 +92,10 @@ func (p *Plan) Apply(check func(config string) error) error {
 		raw, _ := p.Raw(p.Before, name)
 		r.Moved = append(slices.DeleteFunc(r.Moved, func(m moved) bool { return m.Name == name }), moved{name, string(raw)})
 	}
-	r.Entry, r.After = p.setup.Name, hash(p.After)
+	if !slices.Contains(r.Entries, p.setup.Name) {
+		r.Entries = append(r.Entries, p.setup.Name)
+	}
+	r.After = hash(p.After)
 	if err := p.save(&r); err != nil {
 		return err
 	}
@@ -203,7 +207,7 @@ func (s *Setup) Undo(at clients.Installed) (*Plan, error) {
 	var was []byte
 	if r.Existed {
 		if was, err = read(p.Backup()); err == nil && was == nil {
-			err = fmt.Errorf("the backup %s is gone; fix: remove the entry %q from %s by hand", p.Backup(), r.Entry, at.Path)
+			err = fmt.Errorf("the backup %s is gone; fix: remove the entry %s from %s by hand", p.Backup(), strings.Join(r.Entries, ", "), at.Path)
 		}
 		if err != nil {
 			return nil, err
@@ -235,13 +239,15 @@ func (s *Setup) Undo(at clients.Installed) (*Plan, error) {
 
 // restore takes Dragoman's entry out of a file that others have changed, and puts the moved servers back.
 func (p *Plan) restore(r *record, was []byte) ([]byte, error) {
-	after, err := p.Remove(p.Before, r.Entry)
+	after, err := p.Remove(p.Before, r.Entries...)
 	if err != nil {
 		return nil, err
 	}
-	if raw, had := p.Raw(was, r.Entry); had { // an entry of that name that was there before
-		if after, err = p.Put(after, r.Entry, raw); err != nil {
-			return nil, err
+	for _, name := range r.Entries {
+		if raw, had := p.Raw(was, name); had { // one of that name that was there before
+			if after, err = p.Put(after, name, raw); err != nil {
+				return nil, err
+			}
 		}
 	}
 	names, err := p.Servers(after)
@@ -274,5 +280,11 @@ func (p *Plan) applyUndo() error {
 		_ = os.Remove(path)               // what is left is a file that nobody reads
 		_ = os.Remove(filepath.Dir(path)) // if it is empty
 	}
-	return os.RemoveAll(p.setup.backup(p.Installed))
+	dir := p.setup.backup(p.Installed)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(dir)) // and Dragoman's own directory, if they are empty
+	_ = os.Remove(p.setup.Dir)
+	return nil
 }

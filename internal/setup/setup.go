@@ -110,6 +110,8 @@ func (p *Plan) move() (reach []string, err error) {
 		p.hide = append(p.hide, values(one)...)
 		switch {
 		case one.Name == s.Name:
+		case slices.ContainsFunc(one.Command, func(t imported.Text) bool { return strings.HasSuffix(t.String(), p.Config) }):
+			p.keep(one.Name, "starts dragoman with this configuration, which would start itself")
 		case one.Disabled:
 			p.keep(one.Name, "is switched off")
 		case len(one.Command)+len(one.URL) == 0:

@@ -111,6 +111,9 @@ func TestSetupTwiceAndBack(t *testing.T) {
 			}
 		}
 		after := tree(t, s.Machine.Home)
+		if _, err := os.Stat(s.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", s.Dir, err)
+		}
 		for path := range after {
 			if _, had := before[path]; !had {
 				t.Errorf("%s is left", path)
@@ -161,13 +164,25 @@ func TestUndoKeepsLaterChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	other := *s
+	other.Name = "second" // which finds no servers but the first entry
+	if p := mustPlan(t, &other, at); len(p.Moved) > 0 || !strings.Contains(strings.Join(p.Lines, "\n"), "would start itself") {
+		t.Errorf("the entry would be behind itself: %q %q", p.Moved, p.Lines)
+	}
+	other.Name, other.All, other.Reach = "second", false, []string{"https://x.example/mcp"}
+	if err := mustPlan(t, &other, at).Apply(nil); err != nil { // another entry of Dragoman's
+		t.Fatal(err)
+	}
+	if now, err = os.ReadFile(at.Path); err != nil {
+		t.Fatal(err)
+	}
 	more, err := at.Put(now, "b", []byte(`{"command": "false"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, at.Path, string(more))
 	p := mustPlan(t, s, at)
-	if !slices.Equal(p.Moved, []string{"b"}) || strings.Count(p.ConfigText, "[upstreams.") != 2 {
+	if !slices.Equal(p.Moved, []string{"second", "b"}) || strings.Count(p.ConfigText, "[upstreams.") != 3 {
 		t.Fatalf("%v\n%s", p.Moved, p.ConfigText)
 	}
 	if err := p.Apply(nil); err != nil {

@@ -72,7 +72,7 @@ func Parse(path string, data []byte, home string) (*File, error) {
 	if err != nil {
 		abs = path
 	}
-	r := &reader{from: form, file: filepath.Base(path), home: home, project: form.project(abs, home)}
+	r := &reader{from: form, file: filepath.Base(path), path: abs, home: home, project: form.project(abs, home)}
 	out := &File{Path: path, Client: form.client}
 	r.inputs(root.at(append(slices.Clone(form.key[:len(form.key)-1]), "inputs")...))
 	all := root.at(form.key...)
@@ -108,6 +108,7 @@ func (r *reader) elsewhere(root *node) (lines []string) {
 type reader struct {
 	from    *form
 	file    string // for messages
+	path    string // absolute
 	home    string
 	project string
 	asked   []input
@@ -174,9 +175,30 @@ func (r *reader) complete(n *node) {
 		r.lose("has a command and an address: the command counts")
 		s.URL, s.Headers, s.SSE = nil, nil, false
 	}
+	if r.itself() {
+		r.lose("starts dragoman with this very file, which would start itself")
+		s.Command = nil
+	}
 	if len(s.Command) == 0 && len(s.URL) == 0 {
 		r.lose("has neither a command nor an address that can be used")
 	}
+}
+
+// itself reports whether the server is a Dragoman that imports the file: it would start itself for ever.
+func (r *reader) itself() bool {
+	for i, t := range r.server.Command {
+		path, joined := strings.CutPrefix(t.String(), "--import=")
+		if !joined && (i == 0 || r.server.Command[i-1].String() != "--import") {
+			continue
+		}
+		if rest, home := strings.CutPrefix(path, "~/"); home {
+			path = filepath.Join(r.home, rest)
+		}
+		if abs, err := filepath.Abs(path); err == nil && abs == r.path {
+			return true
+		}
+	}
+	return false
 }
 
 // fields has a function for each field of a server, of all clients.

@@ -114,6 +114,22 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
+// A Dragoman that imports the file that it stands in would start itself for ever: it is no server.
+func TestImportOfItself(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		is   bool
+	}{
+		{`["stdio", "--import", "/home/me/.cursor/mcp.json"]`, true}, {`["stdio", "--import=~/.cursor/mcp.json"]`, true}, {`["stdio", "--import", "/home/me/.cursor/../.cursor/mcp.json"]`, true},
+		{`["stdio", "--import", "/home/me/other.json"]`, false}, {`["--root", "/home/me/.cursor/mcp.json"]`, false},
+	} {
+		file, err := Parse("/home/me/.cursor/mcp.json", []byte(`{"mcpServers": {"x": {"command": "dragoman", "args": `+c.args+`}}}`), "/home/me")
+		if err != nil || (len(file.Servers[0].Command) == 0) != c.is || c.is != strings.Contains(strings.Join(file.Servers[0].Lost, ""), "would start itself") {
+			t.Errorf("%s: %v %+v", c.args, err, file.Servers)
+		}
+	}
+}
+
 // Values of the wrong kind are said and left out, without the values.
 func TestFieldsOfTheWrongKind(t *testing.T) {
 	file, err := Parse("/x/mcp.json", []byte(`{"mcpServers": {
