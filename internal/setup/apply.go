@@ -255,7 +255,7 @@ func (p *Plan) restore(r *record, was []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, m := range r.Moved {
-		if m.Text == "" || slices.Contains(names, m.Name) {
+		if m.Text == "" || slices.Contains(names, m.Name) || slices.Contains(r.Entries, m.Name) {
 			continue
 		}
 		if after, err = p.Put(after, m.Name, []byte(m.Text)); err != nil {

@@ -160,10 +160,6 @@ func TestUndoKeepsLaterChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustWrite(t, at.Path, strings.Replace(string(text), "{\n", "{\n  \"theme\": \"dark\",\n", 1))
-	now, err := os.ReadFile(at.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	other := *s
 	other.Name = "second" // which finds no servers but the first entry
 	if p := mustPlan(t, &other, at); len(p.Moved) > 0 || !strings.Contains(strings.Join(p.Lines, "\n"), "would start itself") {
@@ -173,7 +169,8 @@ func TestUndoKeepsLaterChanges(t *testing.T) {
 	if err := mustPlan(t, &other, at).Apply(nil); err != nil { // another entry of Dragoman's
 		t.Fatal(err)
 	}
-	if now, err = os.ReadFile(at.Path); err != nil {
+	now, err := os.ReadFile(at.Path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	more, err := at.Put(now, "b", []byte(`{"command": "false"}`))
