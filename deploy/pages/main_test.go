@@ -23,7 +23,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			data, err := os.ReadFile(f) //nolint:gosec // ours
+			data, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
