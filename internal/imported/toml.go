@@ -44,7 +44,11 @@ func (w *Writer) Servers(all []Server) (text string, err error) {
 		}
 		name := Name(s.Name, func(n string) bool { return slices.Contains(w.Taken, n) })
 		if name != s.Name {
-			w.say(s.Name, "is called "+name+" here: names have lower-case letters, digits, hyphens and underscores")
+			why := "names have lower-case letters, digits, hyphens and underscores"
+			if Name(s.Name, func(string) bool { return false }) == s.Name {
+				why = "another server has the name"
+			}
+			w.say(s.Name, "is called "+name+" here: "+why)
 		}
 		w.Taken = append(w.Taken, name)
 		if err := w.server(&b, name, s); err != nil {

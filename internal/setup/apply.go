@@ -70,13 +70,17 @@ func (p *Plan) Backup() string { return filepath.Join(p.setup.backup(p.Installed
 // Apply makes the change: a backup unless there is one, the configuration, and then the client's file, each in one step. check judges the
 // configuration before the client's file is touched; nil means that there is nothing to judge. After an error the client's file is as it was.
 func (p *Plan) Apply(check func(config string) error) error {
-	if now, err := read(p.Path); err != nil || (now == nil) != (p.Before == nil) || !bytes.Equal(now, p.Before) {
-		return fmt.Errorf("%s has changed meanwhile; fix: run the command again", p.Path)
+	if err := p.unchanged(); err != nil {
+		return err
 	}
 	if p.undo {
 		return p.applyUndo()
 	}
 	r, err := p.open()
+	if err != nil {
+		return err
+	}
+	was, err := read(filepath.Join(p.setup.backup(p.Installed), recordFile))
 	if err != nil {
 		return err
 	}
@@ -96,10 +100,35 @@ func (p *Plan) Apply(check func(config string) error) error {
 		r.Entries = append(r.Entries, p.setup.Name)
 	}
 	r.After = hash(p.After)
-	if err := p.save(&r); err != nil {
-		return err
+	err = p.save(&r)
+	if err == nil {
+		err = p.unchanged() // the client may have written meanwhile
 	}
-	return p.write(p.Path, p.After, p.mode())
+	if err == nil {
+		err = p.write(p.Path, p.After, p.mode())
+	}
+	if err != nil {
+		p.takeBack(was)
+	}
+	return err
+}
+
+// unchanged returns an error if the client's file is no longer as the plan has it.
+func (p *Plan) unchanged() error {
+	if now, err := read(p.Path); err != nil || (now == nil) != (p.Before == nil) || !bytes.Equal(now, p.Before) {
+		return fmt.Errorf("%s has changed meanwhile; fix: run the command again", p.Path)
+	}
+	return nil
+}
+
+// takeBack makes the record what it was before a setup that failed at the client's file. The configuration stays: nothing starts it.
+func (p *Plan) takeBack(was []byte) {
+	dir := p.setup.backup(p.Installed)
+	if was == nil {
+		_ = os.RemoveAll(dir) // the error of the setup is told
+		return
+	}
+	_ = imported.WriteFile(filepath.Join(dir, recordFile), was, 0o600)
 }
 
 // open returns the record of the client's file; one with an empty After if this is the first setup.
@@ -230,8 +259,11 @@ func (s *Setup) Undo(at clients.Installed) (*Plan, error) {
 		case err == nil && data != nil && hash(data) == sum:
 			p.remove = append(p.remove, path)
 		case data != nil:
-			p.Lines = append(p.Lines, path+" has been changed since, and stays")
+			p.Lines = append(p.Lines, path+" has been changed since, and stays with what belongs to it")
 		}
+	}
+	if slices.ContainsFunc(p.Lines, func(line string) bool { return strings.HasSuffix(line, "what belongs to it") }) {
+		p.remove = nil
 	}
 	slices.Sort(p.remove)
 	return p, nil

@@ -105,10 +105,12 @@ func (p *Plan) move() (reach []string, err error) {
 			servers, p.Lines = file.Servers, file.Lost
 		}
 	}
+	var moved []imported.Server
 	for i := range servers {
 		one := &servers[i]
 		p.hide = append(p.hide, values(one)...)
 		switch {
+		case slices.ContainsFunc(servers[i+1:], func(later imported.Server) bool { return later.Name == one.Name }): // which counts
 		case one.Name == s.Name:
 		case slices.ContainsFunc(one.Command, func(t imported.Text) bool { return strings.HasSuffix(t.String(), p.Config) }):
 			p.keep(one.Name, "starts dragoman with this configuration, which would start itself")
@@ -120,10 +122,10 @@ func (p *Plan) move() (reach []string, err error) {
 			p.keep(one.Name, s.lacks(one))
 		default:
 			p.Moved = append(p.Moved, one.Name)
+			moved = append(moved, *one)
 		}
 	}
-	servers = slices.DeleteFunc(servers, func(one imported.Server) bool { return !slices.Contains(p.Moved, one.Name) })
-	text, err := w.Servers(servers)
+	text, err := w.Servers(moved)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +206,10 @@ func values(s *imported.Server) (all []string) {
 	return all
 }
 
-// Diff returns the change of the client's file as a unified diff, without the values of headers and variables. colour marks lines for a terminal.
+// Diff returns the change of the client's file as a unified diff, without the values of headers and variables, and without other values whose names or
+// forms say that they are secrets. colour marks lines for a terminal.
 func (p *Plan) Diff(colour bool) string {
-	return redact.New(p.secretTexts()...).Whole(diff(p.Path, string(p.Before), string(p.After), colour))
+	return redact.New(p.secretTexts()...).Whole(diff(p.Path, string(p.Masked(p.Before)), string(p.Masked(p.After)), colour))
 }
 
 func (p *Plan) secretTexts() []string {
@@ -231,7 +234,7 @@ func (p *Plan) mode() os.FileMode {
 
 // read returns a file's content; nil if there is none.
 func read(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := clients.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -276,6 +276,67 @@ func TestSetupThatFails(t *testing.T) {
 	}
 }
 
+// What is no file is refused at once; a file that the client changes while the setup is under way is not overwritten, and nothing remains of the setup.
+func TestSetupMeanwhile(t *testing.T) {
+	s := home(t)
+	at, _ := s.Machine.Of(clients.Find("cursor"))
+	p := mustPlan(t, s, at)
+	if err := p.Apply(func(string) error {
+		mustWrite(t, at.Path, "{\"mine\": 1}")
+		return nil
+	}); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(at.Path); err != nil || string(text) != "{\"mine\": 1}" {
+		t.Errorf("%v: %s", err, text)
+	}
+	if _, err := s.Undo(at); !errors.Is(err, ErrNotSetUp) {
+		t.Error(err)
+	}
+	if err := os.Remove(at.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(at.Path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Plan(at); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Error(err)
+	}
+}
+
+// A configuration that somebody has changed stays after an undo, with the secrets that it refers to.
+func TestUndoKeepsChangedConfiguration(t *testing.T) {
+	s := home(t)
+	at, _ := s.Machine.Of(clients.Find("claude-desktop"))
+	p := mustPlan(t, s, at)
+	if err := p.Apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, p.Config, p.ConfigText+"# mine\n")
+	undo, err := s.Undo(at)
+	if err == nil {
+		err = undo.Apply(nil)
+	}
+	if err != nil || !strings.Contains(strings.Join(undo.Lines, "\n"), p.Config+" has been changed since, and stays with what belongs to it") {
+		t.Fatalf("%v %q", err, undo.Lines)
+	}
+	for path := range p.secrets.Files {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Of two servers of a name the last counts, as for clients.
+func TestServersOfOneName(t *testing.T) {
+	s := home(t)
+	at, _ := s.Machine.Of(clients.Find("cursor"))
+	mustWrite(t, at.Path, `{"mcpServers": {"b": {"command": "x", "cwd": "/none"}, "b": {"command": "true"}}}`)
+	if p := mustPlan(t, s, at); !slices.Equal(p.Moved, []string{"b"}) || !strings.Contains(p.ConfigText, `command = ["true"]`) || strings.Contains(p.ConfigText, "/none") {
+		t.Errorf("%q\n%s", p.Moved, p.ConfigText)
+	}
+}
+
 // A server that lacks a variable or a file stays at the client, with the reason: Dragoman would not start with it.
 func TestServersThatStay(t *testing.T) {
 	s := home(t)

@@ -126,3 +126,21 @@ func FuzzEdit(f *testing.F) {
 		}
 	})
 }
+
+// What is shown of a file has no value of a header, a variable, or of a text that is a secret by its name or form, in any notation.
+func TestMasked(t *testing.T) {
+	text := "{\n  // mine\n  \"primaryApiKey\": \"hunter0\",\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\", \"args\": [\"--api-key\", \"hunter1\", \"--root\", \"/srv\", \"https://me:hunter2@x.example/?api_key=hunter3\"],\n" +
+		"      \"env\": {\"U\": \"\\u0068unter4\", \"S\": \"abc\", \"E\": \"\"},\n      \"headers\": {\"X\": \"hunter5\"}\n    }\n  }\n}\n"
+	got := string(Find("cursor").Masked([]byte(text)))
+	if strings.Contains(got, "unter") || strings.Contains(got, "abc") || strings.Count(got, "(hidden)") != 6 {
+		t.Errorf("%s", got)
+	}
+	for _, want := range []string{"// mine", `"theme": "dark"`, `"--api-key", "(hidden)", "--root", "/srv"`, `"E": ""`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if same := Find("cursor").Masked([]byte("{")); string(same) != "{" {
+		t.Errorf("%q", same)
+	}
+}

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,15 +31,20 @@ type File struct {
 // Read reads a file with the servers of a client: JSON with comments, or TOML if its name ends in .toml. home is the user's directory, which texts
 // may refer to. Errors name the file, and say what to do.
 func Read(path, home string) (*File, error) {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, &value.ConfigError{Source: value.Source{Kind: value.FromFile, Name: path}, Problem: "cannot be read: " + value.Reason(err).Error(), Fix: "check the path"}
 	}
 	return Parse(path, data, home)
 }
 
-// readFile reads a file of at most maxFile bytes.
-func readFile(path string) ([]byte, error) {
+// ReadFile reads a file of at most maxFile bytes. What is no regular file, such as a pipe that nobody writes to, is an error.
+func ReadFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("is no regular file")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
