@@ -157,7 +157,7 @@ func holdCounts(ctx context.Context, s settings, self string, out io.Writer) err
 const startSlack = 1.35
 
 // holdStarts compares the times from the start of a process to its first answer with a file of ratios: those of Dragoman against those of a Go program
-// that listens and answers, in the same rounds. What seems slower is measured once more, for longer.
+// that listens and answers, in the same rounds. A start that seems slower is measured once more, for longer.
 func holdStarts(ctx context.Context, s settings, self string, out io.Writer) error {
 	for try := 0; ; try++ {
 		r, err := run(ctx, s, self, out)

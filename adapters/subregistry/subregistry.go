@@ -23,7 +23,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Path is what the paths of the API begin with.
+// Path is the beginning of the paths of the API.
 const Path = "/v0.1/servers"
 
 // Schema is the address of the schema of server.json.
@@ -236,7 +236,7 @@ func (a *api) entries(ctx *fasthttp.RequestCtx) ([]entry, *problem) {
 	return entries, nil
 }
 
-// described returns the description of a server, which must not be empty. What servers say of themselves is not shown: nobody has approved it.
+// described returns the description of a server, which must not be empty. A server's own words are left out: nobody has approved them.
 func (a *api) described(s *Server) string {
 	text := strings.Join(strings.Fields(s.Description), " ")
 	if text == "" {
@@ -292,7 +292,7 @@ func originOf(ctx *fasthttp.RequestCtx) (origin string, ok bool) {
 	return "http://" + host, true
 }
 
-// query is what a request asks for.
+// query holds the parameters of a request.
 type query struct {
 	limit                  int
 	after, search, version string

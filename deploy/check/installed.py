@@ -344,7 +344,7 @@ def uv(work):
 
 
 ABOUT = """# Installed
-What each way to install Dragoman takes, from an empty folder to the first answer of `@modelcontextprotocol/server-everything`
+Each way to install Dragoman, with its time and size from an empty folder to the first answer of `@modelcontextprotocol/server-everything`
 behind it. Written by `make installed` from the packages of this tree, on a machine with {cores} cores. The packages come from this
 machine. The server comes from its registry, by `npx` with an empty cache, which takes {alone:.1f} s without Dragoman; over stdio it
 is there already, as it is for deb and rpm. `make test` checks all but `go install` in a shorter form, and that streams, exit codes

@@ -11,8 +11,8 @@ all revisions at /mcp, HTTP+SSE at /sse.
 
 The server is a URL (http, https; unix:/PATH or tcp://HOST:PORT for one that speaks
 lines over a socket), a COMMAND after -- that is started as a child process without
-a shell, or what a --config file names. Its era and transport are found by a probe
-unless they are configured.
+a shell, what a --config file names, or what an MCP client has in its file
+(--import). A probe finds its era and transport unless they are configured.
 
 The configuration is read again when its file has changed, and on SIGHUP. An invalid
 one is refused, and the previous one stays in force. The first interrupt drains, the
@@ -37,11 +37,14 @@ const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   dragoman serve http://127.0.0.1:8001 --transport rest
 
   # several servers, from a file
-  dragoman serve --config servers.toml`
+  dragoman serve --config servers.toml
+
+  # the servers that an MCP client has
+  dragoman serve --import ~/.cursor/mcp.json`
 
 func newServe(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "serve [flags] URL | --config FILE | -- COMMAND [ARG...]",
+		Use:     "serve [flags] URL | --config FILE | --import FILE | -- COMMAND [ARG...]",
 		Short:   "Serve an MCP server to every kind of HTTP client",
 		Long:    serveLong,
 		Example: serveExample,
@@ -78,7 +81,7 @@ const stdioExample = `  # let a client that launches processes use a remote serv
 
 func newStdio(p *program) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "stdio [flags] URL | --config FILE | -- COMMAND [ARG...]",
+		Use:     "stdio [flags] URL | --config FILE | --import FILE | -- COMMAND [ARG...]",
 		Short:   "Speak to the client on stdin and stdout",
 		Long:    stdioLong,
 		Example: stdioExample,

@@ -89,9 +89,6 @@ func (p *Plan) Apply(check func(config string) error) error {
 			return err
 		}
 	}
-	if err := p.backUp(&r); err != nil {
-		return err
-	}
 	for _, name := range p.Moved {
 		raw, _ := p.Raw(p.Before, name)
 		r.Moved = append(slices.DeleteFunc(r.Moved, func(m moved) bool { return m.Name == name }), moved{name, string(raw)})
@@ -100,7 +97,9 @@ func (p *Plan) Apply(check func(config string) error) error {
 		r.Entries = append(r.Entries, p.setup.Name)
 	}
 	r.After = hash(p.After)
-	err = p.save(&r)
+	if err = p.backUp(&r, was == nil); err == nil {
+		err = p.save(&r)
+	}
 	if err == nil {
 		err = p.unchanged() // the client may have written meanwhile
 	}
@@ -121,8 +120,9 @@ func (p *Plan) unchanged() error {
 	return nil
 }
 
-// takeBack makes the record what it was before a setup that failed at the client's file. The configuration stays: nothing starts it.
+// takeBack makes record and configuration what they were before a setup that failed at the client's file.
 func (p *Plan) takeBack(was []byte) {
+	p.unconfigure()
 	dir := p.setup.backup(p.Installed)
 	if was == nil {
 		_ = os.RemoveAll(dir) // the error of the setup is told
@@ -149,8 +149,8 @@ func (p *Plan) open() (r record, err error) {
 }
 
 // backUp keeps the file as it was before the first setup.
-func (p *Plan) backUp(r *record) error {
-	if !r.Existed || r.After != "" {
+func (p *Plan) backUp(r *record, first bool) error {
+	if !r.Existed || !first {
 		return nil
 	}
 	return p.write(p.Backup(), p.Before, 0o600)
@@ -177,18 +177,14 @@ func (p *Plan) configure(r *record, check func(string) error) error {
 	if err == nil && check != nil {
 		err = check(p.Config)
 	}
+	p.had = had
+	for _, path := range secrets {
+		if r.Made[path] == "" {
+			p.fresh = append(p.fresh, path)
+		}
+	}
 	if err != nil {
-		for _, path := range secrets {
-			if r.Made[path] == "" {
-				_ = os.Remove(path) // it was made a moment ago
-			}
-		}
-		_ = os.Remove(p.secrets.Dir) // if it is empty
-		if had == nil {
-			_ = os.Remove(p.Config)
-		} else {
-			_ = imported.WriteFile(p.Config, had, 0o600)
-		}
+		p.unconfigure()
 		return err
 	}
 	for _, path := range secrets {
@@ -198,6 +194,22 @@ func (p *Plan) configure(r *record, check func(string) error) error {
 		r.Made[p.Config] = hash([]byte(p.ConfigText))
 	}
 	return nil
+}
+
+// unconfigure makes the configuration and its secrets what they were. Nothing is told of what fails: the error of the setup is.
+func (p *Plan) unconfigure() {
+	if p.Config == "" {
+		return
+	}
+	for _, path := range p.fresh {
+		_ = os.Remove(path)
+	}
+	_ = os.Remove(p.secrets.Dir) // if it is empty
+	if p.had == nil {
+		_ = os.Remove(p.Config)
+		return
+	}
+	_ = imported.WriteFile(p.Config, p.had, 0o600)
 }
 
 // write writes a file, through a link to where it is, in a directory that it makes.

@@ -50,6 +50,8 @@ type Plan struct {
 	hide    []string
 	undo    bool
 	remove  []string // files that an undo removes
+	had     []byte   // the configuration before Apply; nil: there was none
+	fresh   []string // secrets that Apply has made
 }
 
 // ErrNoServers means that a client has no servers that Dragoman could serve.

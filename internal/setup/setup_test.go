@@ -293,6 +293,11 @@ func TestSetupMeanwhile(t *testing.T) {
 	if _, err := s.Undo(at); !errors.Is(err, ErrNotSetUp) {
 		t.Error(err)
 	}
+	for path := range tree(t, filepath.Dir(s.Dir)) {
+		if strings.HasPrefix(path, s.Dir) {
+			t.Errorf("%s is left", path)
+		}
+	}
 	if err := os.Remove(at.Path); err != nil {
 		t.Fatal(err)
 	}
