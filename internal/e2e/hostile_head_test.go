@@ -47,7 +47,7 @@ func TestNoWayAroundWhatIsDenied(t *testing.T) {
 		for _, s := range u.all("tools/call") {
 			t.Errorf("%s: the server has got %s", kind, s.body)
 		}
-		for _, s := range u.seen {
+		for _, s := range u.everything() {
 			if strings.Contains(s.body, "denied") {
 				t.Errorf("%s: the server has got %s", kind, s.body)
 			}
@@ -154,7 +154,7 @@ func TestNothingIsInjectedUpstream(t *testing.T) {
 			t.Errorf("%s: %d %s", path, res.status, res.body)
 		}
 	}
-	for _, s := range u.seen {
+	for _, s := range u.everything() {
 		for _, name := range evil {
 			if name == "Via" && dragomanOnly.MatchString(s.header.Get(name)) { // Dragoman's own
 				continue

@@ -306,7 +306,7 @@ func TestHeaderInjection(t *testing.T) {
 			t.Errorf("%v", c.header)
 		}
 	}
-	for _, s := range u.seen {
+	for _, s := range u.everything() {
 		if _, evil := s.header["X-Evil"]; evil {
 			t.Errorf("injected into %s", s.body)
 		}

@@ -226,6 +226,13 @@ func (u *upstream) posts() (n int) {
 	return n
 }
 
+// everything returns the received messages. The server may be receiving more: requests for a stream, deletions of sessions.
+func (u *upstream) everything() []*seen {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.seen)
+}
+
 // all returns the received messages of a method.
 func (u *upstream) all(method string) (out []*seen) {
 	u.mu.Lock()
