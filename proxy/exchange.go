@@ -22,6 +22,7 @@ type Exchange struct {
 	Target      string      // the name of its target, set by the Router
 	Tool        string      // what its target calls the tool, if the client calls it otherwise
 	PublicName  []byte      // what the client calls what it is about, if its target calls it otherwise; borrowed from Msg as it came
+	Through     string      // the tool of Dragoman's own through which the client calls Msg's; empty: it calls that itself
 	UpstreamEra UpstreamEra // the era in which it was sent to the server, once that is known
 	Refusal     error       // why it is refused, decided before it reaches the handler; see RefusedBefore
 	RefusedBy   string      // the policy that has refused it, if its error does not tell; for the audit log

@@ -68,7 +68,7 @@ const maxKeptID = 128
 // clear resets the exchange, and keeps its memory.
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
-	ex.Server, ex.Below, ex.Target, ex.Tool, ex.UpstreamEra, ex.RefusedBy = "", "", "", "", 0, ""
+	ex.Server, ex.Below, ex.Target, ex.Tool, ex.Through, ex.UpstreamEra, ex.RefusedBy = "", "", "", "", "", 0, ""
 	ex.Refusal, ex.PublicName = nil, nil
 	ex.Headers, ex.Mirrors, ex.RequestID, ex.Arrival = nil, false, "", nil
 	ex.Trace, ex.Continues, ex.Polls = nil, nil, false

@@ -8,6 +8,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/merge/handles"
+	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
@@ -28,6 +29,8 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.listen(ex)
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return u.modernTask(ex, method)
+	case metatools.SearchMethod:
+		return u.searched(ex)
 	}
 	if kind, ok := catalogue.KindOf(method); ok {
 		return u.answerList(ex, kind, u.view)
@@ -71,15 +74,11 @@ func (u *Upstream) discover(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	v := u.view(ex)
-	var instructions []byte
-	if text := v.Instructions(); text != "" {
-		instructions = wire.AppendText(nil, text)
-	}
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']')},
 		{Key: "capabilities", Value: v.Capabilities("")},
-		{Key: "instructions", Value: instructions},
+		{Key: "instructions", Value: u.instructions(ex, v)},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.opt.Info}})},
 	}))), nil
@@ -99,7 +98,15 @@ func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func
 		text := string(ex.Msg.Text(at))
 		cursor = &text
 	}
-	answer, err := v.Answer(ex.Msg.Of(ex.Msg.ID), kind, cursor, legacyVersion(ex))
+	var answer wire.Message
+	var short bool
+	var err *proxy.Error
+	if kind == catalogue.Tools {
+		answer, short, err = u.answerTools(ex, v, cursor)
+	}
+	if !short {
+		answer, err = v.Answer(ex.Msg.Of(ex.Msg.ID), kind, cursor, legacyVersion(ex))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +145,15 @@ func (u *Upstream) resolve(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.
 
 // forward sends a request to the member that it is about.
 func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
+	if replies, own, err := u.own(ex, u.view); own {
+		return replies, err
+	}
 	v, d, err := u.resolve(ex, u.view)
 	if err != nil {
 		return nil, err
+	}
+	if refused := u.readOnly(ex, v, &d); refused != nil {
+		return refused, nil
 	}
 	return u.send(ex, v, d)
 }

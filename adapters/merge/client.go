@@ -163,15 +163,11 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	who := legacyClient(ex.Caller)
 	v := u.viewOf(&who)
 	u.client(ex.Session)
-	var instructions []byte
-	if text := v.Instructions(); text != "" {
-		instructions = wire.AppendText(nil, text)
-	}
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.Object([]wire.Change{
 		{Key: "protocolVersion", Value: wire.AppendText(nil, rules.Settle(ex.Client.Version))},
 		{Key: "capabilities", Value: v.Capabilities(rules.Settle(ex.Client.Version))},
 		{Key: "serverInfo", Value: u.opt.Info},
-		{Key: "instructions", Value: instructions},
+		{Key: "instructions", Value: u.instructions(ex, v)},
 	}))), nil
 }
 
@@ -236,6 +232,9 @@ func (c *client) pass(m *wire.Message, server string, edit func(own *wire.Messag
 // forward sends a request to the member that it is about, in the client's session there. If the member no longer knows that, a new one
 // is opened, since the request was not processed.
 func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
+	if replies, own, err := c.u.own(ex, c.sees); own {
+		return replies, err
+	}
 	v, d, err := c.u.resolve(ex, c.sees)
 	if err != nil {
 		var known bool
@@ -243,6 +242,9 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 		if d, known = c.ofApp(v, &ex.Msg); !known {
 			return nil, err
 		}
+	}
+	if refused := c.u.readOnly(ex, v, &d); refused != nil {
+		return refused, nil
 	}
 	if strings.HasPrefix(d.Original, "ui://") && ex.Msg.Is("resources/read") {
 		c.mu.Lock()

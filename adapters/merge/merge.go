@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/merge/lists"
+	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
@@ -44,6 +45,8 @@ type Options struct {
 	StateTTL  time.Duration                              // of what is sealed into a requestState
 	PageBytes int                                        // the size from which a list has a further page; 0: 8 MiB
 	Strict    bool                                       // at first, see SetStrict
+	Finder    metatools.Finder                           // searches the tools; needed once SetContext has rules
+	Counts    *Counts                                    // counts lists and searches; nil: nobody counts
 	Note      func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
 
@@ -51,6 +54,7 @@ type Options struct {
 type Upstream struct {
 	opt      Options
 	strict   atomic.Bool
+	context  atomic.Pointer[metatools.Rules] // nil: every client is listed every tool
 	now      atomic.Pointer[membership]
 	changing sync.Mutex // held while now is replaced
 	clients  clients

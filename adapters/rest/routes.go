@@ -25,6 +25,7 @@ func (d *Downstream) Register(s httpserver.Registrar) {
 			s.Handle(fasthttp.MethodPost, base+path, d.serve(shownPath(path), h))
 		}
 		get("/tools", (*request).tools)
+		get("/tools/search", (*request).searchTools)
 		post("/call-tool", (*request).callTool)
 		post("/tools/{tool:*}", (*request).callNamed)
 		get("/resources", (*request).resources)

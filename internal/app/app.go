@@ -205,6 +205,7 @@ type pipeline struct {
 	Handle proxy.Handler
 	// refused records requests that are refused before they reach Handle.
 	refused proxy.Handler
+	through proxy.Policy  // makes calls through call_tool those of other tools; nil: there are none
 	plain   proxy.Handler // for callers without a revision; the REST endpoint puts the recording policies around it
 }
 
@@ -218,7 +219,8 @@ func (g *Generation) buildPipeline() (p pipeline) {
 	})
 	around := append([]proxy.Policy{g.identity.scopes.Policy()}, g.limiters.policies()...)
 	p.plain = proxy.Chain(g.router.Do, around...)
-	p.Handle = proxy.Chain(proxy.Chain(g.router.Do, append(around, access.Eras(g.Cfg.Served()))...), g.telemetry.policies...)
+	p.through = g.Targets.Through()
+	p.Handle = proxy.Chain(proxy.Chain(g.router.Do, append(around, access.Eras(g.Cfg.Served()))...), append([]proxy.Policy{p.through}, g.telemetry.policies...)...)
 	p.refused = proxy.Chain(proxy.RefusedBefore, g.telemetry.policies...)
 	return p
 }

@@ -30,7 +30,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) *rest.Downstr
 	}
 	down := rest.NewDownstream(g.plain, rest.Options{Options: tools, Service: c.Service.Name, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", Around: g.telemetry.policies, Draining: g.draining, Health: g.health()})
+		ToolErrorAsData: c.Rest.ToolError == "data", Around: append([]proxy.Policy{g.through}, g.telemetry.policies...), Draining: g.draining, Health: g.health()})
 	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down

@@ -37,6 +37,7 @@ func (l *loader) check() {
 	}
 	l.checkFallbacks()
 	l.cfg.checkGroups(l.fail)
+	l.cfg.checkContexts(l.fail)
 }
 
 // checkAuth reports settings that would let in nobody, or everybody.

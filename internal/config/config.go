@@ -103,6 +103,10 @@ type Config struct {
 	Catalogue CatalogueConfig
 	// Aggregator concerns servers that are registered while Dragoman runs.
 	Aggregator AggregatorConfig
+	// ToolContext says how the tools of several servers are listed.
+	ToolContext ContextConfig
+	// Contexts say how they are listed to some clients, see [Config.Context].
+	Contexts []*ClientContext
 	// Groups are named subsets of the servers, in the order in which they were named.
 	Groups []*Group
 	// Upstreams are the MCP servers, in the order in which they were named;

@@ -71,6 +71,8 @@ type Group struct {
 	Names  NamesConfig
 	// Strict is as in [ListingConfig]; it holds besides that.
 	Strict bool
+	// Context says how the group's tools are listed: Mode and Always.
+	Context ContextConfig
 }
 
 // At returns the group's patterns for a server, as a grant of that server has them. A list of what is allowed that has

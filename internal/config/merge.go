@@ -76,7 +76,7 @@ func (c *Config) mergeKeys() []setting {
 		{key: "catalogue.definitions", std: Warn, doc: "when a server changes what a model reads of it: follow; warn, then the log says so; or approve, then it is held until an operator approves it",
 			field: field.Enum{At: &c.Catalogue.Definitions, Values: []string{Follow, Warn, Approve}}},
 		{key: "catalogue.approve_first", std: "false", doc: "under approve, what a server lists first is held as well", field: field.Bool{At: &c.Catalogue.ApproveFirst}},
-		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict",
+		{key: groupsKey, doc: "named subsets of the servers, each at /groups/NAME/mcp: servers, tools, prompts, resources, deny_tools, deny_prompts, deny_resources, scopes, prefix, separator, length, strict, context, always",
 			open: entries[Group]{&c.Groups, func(g *Group) string { return g.Name }, newGroup}.table(groupParts)},
 	}
 }
@@ -131,6 +131,8 @@ func groupParts(g *Group) []setting {
 		{key: "separator", doc: "names.separator of the group", field: separatorField(&g.Names.Separator, true)},
 		{key: "length", doc: "names.length of the group", field: field.Int{At: &g.Names.Length, Least: names.MinBudget, Most: names.MaxBudget, Zero: "as elsewhere"}},
 		{key: "strict", doc: "listing.strict of the group", field: field.Bool{At: &g.Strict}},
+		{key: "context", doc: "context.mode of the group", field: field.Enum{At: &g.Context.Mode, Values: []string{"", allTools, searchTools, Auto}}},
+		{key: "always", doc: "context.always of the group", field: alwaysList(&g.Context.Always)},
 	}
 }
 
@@ -164,7 +166,7 @@ func (c *Config) checkGroups(fail func(key string, from value.Source, what, fix 
 		}
 		for _, part := range groupParts(g) {
 			list, ok := part.field.(field.List)
-			if !ok || list.At == &g.Servers || list.At == &g.Scopes {
+			if !ok || list.At == &g.Servers || list.At == &g.Scopes || list.At == &g.Context.Always {
 				continue
 			}
 			for _, item := range *list.At {

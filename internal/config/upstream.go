@@ -150,6 +150,9 @@ type PolicyConfig struct {
 	// Definitions and ApproveFirst are as in [CatalogueConfig]; "" (default) and false: as there.
 	Definitions  string
 	ApproveFirst bool
+	// Trusted means that what the server declares of its tools is believed: call_read_only_tool takes those that declare to change nothing.
+	// Default false.
+	Trusted bool
 }
 
 // ProbeWait returns the bound on one probe: ProbeTimeout, or if that is 0, 5 s for an http URL and 10 s for a command

@@ -186,6 +186,7 @@ func (u *Upstream) grantKeys() []setting {
 		named(resourcesKey, "a URI", &u.Resources),
 		{key: accessKey, doc: "what a principal may use, by principal, or * for all principals without an entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources",
 			open: entries[GrantConfig]{&u.Access, func(g *GrantConfig) string { return g.Principal }, newGrant}.table(grantParts)},
+		{key: "trusted", std: "false", doc: "whether the server's tools that declare to change nothing do so: call_read_only_tool takes them", field: field.Bool{At: &u.Trusted}},
 		{key: "definitions", std: "", doc: "catalogue.definitions of the server; empty: as there", field: field.Enum{At: &u.Definitions, Values: []string{"", Follow, Warn, Approve}}},
 		{key: "approve_first", std: "false", doc: "catalogue.approve_first of the server; false: as there", field: field.Bool{At: &u.ApproveFirst}},
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dragoman/proxy/wire"
 )
 
 // A merge adds no translation: the interactive scenes about one server are played once more with that server as one of three that are served
@@ -19,12 +21,47 @@ func TestTranscriptsMerged(t *testing.T) {
 	}
 }
 
+// A call through call_tool loses nothing of a direct one: the same scenes once more, in which each call of a tool is one of call_tool.
+func TestTranscriptsThroughCallTool(t *testing.T) {
+	for _, name := range []string{"questions_park", "questions_relay", "questions_upgrade", "visits"} {
+		file := filepath.Join("conformance", "transcripts", name+".txt")
+		t.Run(name, func(t *testing.T) {
+			playScenes(t, file, func(scene []section) *mergedClient {
+				m := newMergedClient(scene)
+				if m != nil && !slices.ContainsFunc(scene, func(s section) bool { return strings.Contains(fmt.Sprint(s), "tools/call") }) {
+					return nil
+				}
+				if m != nil {
+					m.through = true
+				}
+				return m
+			})
+		})
+	}
+}
+
+// throughCallTool returns a call of a tool as one of call_tool; anything else as it is.
+func throughCallTool(body string) string {
+	m, err := wire.Scan([]byte(body))
+	if err != nil || !m.Is("tools/call") || !m.Name.Present() {
+		return body
+	}
+	arguments := []wire.Change{{Key: "name", Value: m.Of(m.Name)}}
+	if m.Arguments.Present() {
+		arguments = append(arguments, wire.Change{Key: "arguments", Value: m.Of(m.Arguments)})
+	}
+	m.EditObject(m.Params, []wire.Change{{Key: "name", Value: []byte(`"call_tool"`)}, {Key: "arguments", Value: wire.Object(arguments)}})
+	return string(m.Append(nil))
+}
+
 // mergedClient is the client of a scene whose server is one of three. Its messages have the ids of the scene.
 type mergedClient struct {
 	testClient
 	said  []string          // the ids of questions that the server has asked and the client has not heard
 	ids   map[string]string // those of the client's questions, by the server's
 	lists map[string]string // what the scene's server lists, by method
+	// through means that tools are called through call_tool.
+	through bool
 }
 
 var (
@@ -70,6 +107,9 @@ func (m *mergedClient) configure(t *testing.T, scene *upstream, toml string) str
 		other.answerList("tools/list", fmt.Sprintf(`"tools":[{"name":"%s_say","inputSchema":{"type":"object"}}]`, name))
 		others += fmt.Sprintf("[upstreams.%s]\nurl = %q\n", name, other.url)
 	}
+	if m.through {
+		toml = "context.mode = \"search\"\n" + toml
+	}
 	return "names.prefix = \"conflict\"\ncatalogue.path = \"memory\"\n" + toml + others
 }
 
@@ -112,6 +152,9 @@ func (m *mergedClient) open(version, caps string) {
 func (m *mergedClient) send(label, body string) {
 	if is := parsed(body); is.Method == "" && m.ids[string(is.ID)] != "" {
 		body = withID(body, string(is.ID), m.ids[string(is.ID)])
+	}
+	if m.through {
+		body = throughCallTool(body)
 	}
 	m.testClient.send(label, body)
 }

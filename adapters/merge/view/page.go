@@ -55,7 +55,11 @@ type pageKey struct {
 // Answer returns the response to a request for a list with the given id, raw JSON: the first page, or the one that follows a cursor. version is
 // the revision of a legacy client, empty for a modern one. Answers share the bytes of a page, which must not be changed.
 func (v *View) Answer(id []byte, kind catalogue.Kind, cursor *string, version string) (wire.Message, *proxy.Error) {
-	l, start := v.list(kind), 0
+	return v.answer(id, kind, v.list(kind), cursor, version)
+}
+
+func (v *View) answer(id []byte, kind catalogue.Kind, l *list, cursor *string, version string) (wire.Message, *proxy.Error) {
+	start := 0
 	if cursor != nil {
 		var err *proxy.Error
 		if start, err = l.after(*cursor); err != nil {
@@ -131,7 +135,7 @@ func (v *View) render(kind catalogue.Kind, l *list, start int, version string) (
 	b = append(append(b, `,"cacheScope":`...), scope...)
 	meta := []wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: v.of.opt.Info}}
 	if start == 0 {
-		meta = append(meta, wire.Change{Key: partsKey, Value: v.stale(kind)})
+		meta = append(meta, wire.Change{Key: partsKey, Value: v.stale(kind)}, wire.Change{Key: lessKey, Value: l.less})
 	}
 	b = append(append(b, `,"_meta":`...), wire.Object(meta)...)
 	return append(b, '}'), next
@@ -149,7 +153,8 @@ func (v *View) room(l *list, start int) int {
 
 // onlyAsTask reports whether modern clients cannot call a tool: it runs only as a task of 2025-11-25, and nobody drives that.
 func (v *View) onlyAsTask(e *entry) bool {
-	return !v.of.members[e.Server].Drives && bytes.Contains(e.raw, []byte(`"execution"`)) &&
+	m := v.of.members[e.Server]
+	return m != nil && !m.Drives && bytes.Contains(e.raw, []byte(`"execution"`)) &&
 		wire.Path(e.raw, wire.Whole(e.raw), "execution", "taskSupport").Is(e.raw, "required")
 }
 

@@ -38,6 +38,8 @@ type Member struct {
 	Pinned bool
 	// Drives means that the server's tasks are driven for clients of the other era: what runs only as a task is shown to all.
 	Drives bool
+	// Trusted means that what the server declares of its tools in their annotations is believed.
+	Trusted bool
 }
 
 // Options configure a Maker.
@@ -90,6 +92,7 @@ type View struct {
 	caller proxy.Caller
 	apart  bool // it depends on the caller
 	lists  [catalogue.Kinds]lazy
+	short  shorts
 	uris   resolver
 	once   sync.Once // of uris
 	usable usable
@@ -160,6 +163,8 @@ type lazy struct {
 type list struct {
 	entries []entry
 	table   *names.Table // of tools and prompts
+	as      []string     // of a list that is a part of another: the public names
+	less    []byte       // so: what _meta tells of it
 	ttl     time.Duration
 	private bool
 
@@ -253,6 +258,8 @@ func (m *Member) shown(caller proxy.Caller, kind catalogue.Kind, items []catalog
 func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 	e := &l.entries[i]
 	switch {
+	case l.as != nil:
+		return l.as[i]
 	case l.table != nil:
 		return l.table.Public(i)
 	case kind == catalogue.Templates && v.lister(e.Original) == e.Server && !v.names(e.Original):

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/adapters/merge/deceptive"
+	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
@@ -24,7 +27,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Events: r.events, Did: r.did})
+		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Search: r.search, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
@@ -154,15 +157,46 @@ func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, 
 			break
 		}
 		item := &l.Items[i]
-		var definition struct {
-			Description string          `json:"description"`
-			InputSchema json.RawMessage `json:"inputSchema"`
-		}
-		_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
-		s.Tools = append(s.Tools, aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public[item.Key], Original: item.Key, Server: of.Name, Description: definition.Description,
-			InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public[item.Key] != "",
-			Held: guard.Holds(catalogue.Tools, item.Key)})
+		s.Tools = append(s.Tools, toolOf(of, item, public[item.Key], guard))
 	}
+}
+
+// toolOf returns a tool as the API shows it. public is its name for clients; empty: they do not see it.
+func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *definitions.Guard) aggregator.Tool {
+	var definition struct {
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
+	return aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public, Original: item.Key, Server: of.Name, Description: definition.Description,
+		InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public != "",
+		Held: guard.Holds(catalogue.Tools, item.Key)}
+}
+
+// search finds tools of all servers for the API.
+func (r *Registry) search(ctx context.Context, query, server, category string, limit int) (found []aggregator.FoundTool) {
+	cfg, targets := r.opt.Now()
+	if targets.Finder == nil {
+		return nil
+	}
+	snap, public := targets.Catalogue.Snapshot(), publicTools(cfg, targets)
+	q := metatools.Query{Text: query, Limit: limit, Server: server, Category: category}
+	for _, hit := range targets.Finder.Find(ctx, q, func(server, _ string) bool { return targets.Named(server) != nil }) {
+		of, t := snap.Server(hit.Server), targets.Named(hit.Server)
+		if of == nil || of.Lists[catalogue.Tools] == nil {
+			continue
+		}
+		items := of.Lists[catalogue.Tools].Items
+		at := slices.IndexFunc(items, func(item catalogue.Item) bool { return item.Key == hit.Name })
+		if at < 0 {
+			continue
+		}
+		tool := toolOf(of, &items[at], public[of.Name][hit.Name], t.Definitions())
+		tool.Hidden = append([]deceptive.Finding{}, deceptive.Find(tool.Definition)...)
+		found = append(found, aggregator.FoundTool{Tool: tool, Source: aggregator.SourceServer{ID: of.ID, Name: of.Name, Status: string(t.Monitor.Now().State)},
+			Score: hit.Score, Why: append([]string{}, hit.Why...)})
+	}
+	return found
 }
 
 // publicTools returns the names of tools for clients, by server and the server's own name.

@@ -13,6 +13,7 @@ import (
 
 	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/lists"
+	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
 	"dragoman/internal/app/component"
@@ -105,6 +106,7 @@ func (t *Set) route(name string) *proxy.Target {
 // clients; its members may change.
 type mergeSettings struct {
 	names                        names.Style
+	own                          string // names of Dragoman's own tools
 	self                         string
 	catalogue, reader, questions uint64
 }
@@ -126,6 +128,9 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	}
 	refreshing, grace := b.refreshing, max(b.Config.Listing.Grace, 1)
 	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
+	if err = b.search(); err != nil {
+		return err
+	}
 	var servers []lists.Server
 	for _, one := range t.All {
 		if b.Config.Aggregator.On() || one.guard != nil || slices.ContainsFunc(all, func(e endpoint) bool { return slices.Contains(e.servers, one.Name()) }) {
@@ -138,7 +143,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 			servers = append(servers, server)
 		}
 	}
-	t.Catalogue = b.catalogue
+	t.Catalogue, t.Finder = b.catalogue, b.finder
 	t.ReadLists, t.Reread = func() {
 		refreshing.SetServers(servers)
 		for _, one := range t.All {
@@ -163,10 +168,15 @@ func noteServer(log zerolog.Logger) func(level, server, msg string, err error) {
 // merge makes an endpoint of several servers.
 func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	c := b.Config
-	settings := mergeSettings{names: c.Style(e.group), self: string(b.Self),
+	context := c.Context(e.group)
+	var own []string
+	if context.On() {
+		own = metatools.Names()
+	}
+	settings := mergeSettings{names: c.Style(e.group), own: strings.Join(own, " "), self: string(b.Self),
 		questions: b.Components.Number("questions"), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
 	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
-		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Own: own, Finder: b.finder, Counts: b.counts, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
 	if err != nil {
 		return nil, fmt.Errorf("several servers as one: %w", err)
@@ -177,8 +187,14 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 			members = append(members, b.member(one, e.group))
 		}
 	}
+	if context.On() {
+		b.Components.OnActivation(b.finder.Start)
+		t.contexts[e.target] = context
+	} else {
+		context = nil
+	}
 	strict := c.Listing.Strict || e.group != nil && e.group.Strict
-	b.Components.OnActivation(func() { u.SetStrict(strict); u.SetMembers(members) })
+	b.Components.OnActivation(func() { u.SetStrict(strict); u.SetContext(context); u.SetMembers(members) })
 	return u, nil
 }
 
@@ -194,7 +210,7 @@ func (b *Builder) member(t *Target, group *config.Group) merge.Member {
 		narrow := access.NewFilter(access.FilterOptions{Server: proxy.GroupTarget(group.Name), Grants: map[string]access.Grant{"*": grant.Grant()}}, b.Filtered)
 		rules, shown, notice = append(rules, narrow.Policy()), append([]proxy.Policy{narrow.Policy()}, shown...), narrow.Notice
 	}
-	m := merge.Member{Notice: notice, Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive"}}
+	m := merge.Member{Notice: notice, Member: view.Member{Name: name, Apart: scopes != nil || t.filter.Apart(), Drives: t.settings.Tasks == "drive", Trusted: t.settings.Trusted}}
 	if t.guard != nil {
 		m.Instructions, m.Pinned = t.guard.Instructions, true
 	}

@@ -17,8 +17,11 @@ import (
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/lists"
+	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/rules"
+	"dragoman/adapters/search"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
@@ -156,6 +159,8 @@ type Set struct {
 	Fresh []*Upstream
 	// Catalogue holds what the servers offer of which several are one; nil: there are none.
 	Catalogue *catalogue.Catalogue
+	// Finder searches the tools in Catalogue; nil: there is none.
+	Finder *search.Engine
 	// ReadLists begins to read what the servers offer of which several are one.
 	ReadLists func()
 	// Reread reads the lists of one of these servers again.
@@ -167,7 +172,9 @@ type Set struct {
 	Serves map[string]string
 	pins   *pins               // approved definitions; nil: none need approval
 	behind map[string][]string // servers by such a name
-	byName map[string]*Target
+	// contexts are the rules by which tools are listed, by such a name; nil: everything is.
+	contexts map[string]*metatools.Rules
+	byName   map[string]*Target
 }
 
 // Named returns the target of a name; nil if there is none.
@@ -233,6 +240,8 @@ type Builder struct {
 	monitoring monitoring
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
 	refreshing *lists.Refresher     // of that
+	finder     *search.Engine       // of that
+	counts     *merge.Counts        // of what short lists spare clients
 	pins       *pins                // nil: no definition needs approval
 }
 
@@ -242,7 +251,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 	if b.monitoring, err = buildMonitoring(b.Components); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	t := &Set{ReadLists: func() {}, Reread: func(string) {}, Serves: map[string]string{}, behind: map[string][]string{}, byName: make(map[string]*Target, len(ups))}
+	t := &Set{ReadLists: func() {}, Reread: func(string) {}, Serves: map[string]string{}, behind: map[string][]string{}, contexts: map[string]*metatools.Rules{}, byName: make(map[string]*Target, len(ups))}
 	for _, up := range ups {
 		one, err := b.target(up)
 		if err != nil {

@@ -29,6 +29,8 @@ var Tables = map[string]Table{
 	"catalogue":                      {Doc: "The lists of several servers, kept over a restart."},
 	"aggregator":                     {Doc: "Servers that are registered while Dragoman runs: who may do so, and what they may be."},
 	"aggregator.keys":                {Doc: "API keys of those who see or register servers.", Names: config.KeyName.String()},
+	"context":                        {Doc: "How much of a model's context the tools of several servers take: whether they are listed, or found with find_tools."},
+	"contexts":                       {Doc: "The same for some clients. Of the tables that apply to a client, the one with the most conditions counts.", Names: config.UpstreamName.String()},
 	"groups":                         {Doc: "Some of the servers as one, each group at /groups/NAME/mcp.", Names: config.UpstreamName.String()},
 	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
 	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},

@@ -1,0 +1,19 @@
+package lexical
+
+// The weights of the index: all that is tuned. None is about a single word, tool or query.
+var (
+	// fieldWeights say how much a word of a field counts, and fieldLengths from how many words on it counts less.
+	fieldWeights = [fields]float64{name: 2, title: 1.5, description: 1, parameter: 0.5, parameterText: 0.3, value: 0.3, output: 0.15, category: 1}
+	fieldLengths = [fields]float64{name: 3, title: 4, description: 20, parameter: 8, parameterText: 40, value: 10, output: 20, category: 3}
+)
+
+const (
+	saturation  = 1.2  // k1 of BM25: how soon further occurrences of a word stop to count
+	lengthening = 0.5  // b of BM25: how much the length of a field counts
+	alikeLeast  = 0.55 // the least likeness of a word of the index to one of the query that counts
+	alikeWeight = 0.6  // of a word that is like one of the query
+	alikeMost   = 8    // words of the index that may stand for one of the query
+	pairWeight  = 0.3  // of two neighbouring words of the query that are neighbours in the tool
+	serverShare = 0.15 // of the server's score
+	coverage    = 0.3  // how much the part of the query counts that a tool has anything of
+)

@@ -1,0 +1,206 @@
+// Package search finds tools of all servers by what they do. One index follows the catalogue: nothing is read twice, nor for each session.
+package search
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/merge/metatools"
+	"dragoman/adapters/search/lexical"
+)
+
+// Options configure an Engine.
+type Options struct {
+	Catalogue *catalogue.Catalogue
+}
+
+// Engine searches the tools in a catalogue. It costs nothing until it is started, or asked for the first time. It is safe for concurrent use.
+type Engine struct {
+	opt   Options
+	index *lexical.Index
+	own   owned
+
+	once  sync.Once // of start
+	stop  context.CancelFunc
+	ended chan struct{} // closed at the end of follow; nil: it was not started
+
+	mu      sync.Mutex
+	version uint64        // of the catalogue that is indexed; 0: none
+	behind  chan struct{} // closed when another version is indexed
+	servers map[string]*indexed
+	closed  bool
+}
+
+// indexed is what the index has of one server.
+type indexed struct {
+	list *catalogue.List // nil: none
+	text string          // what is said of the server
+	sums map[string][sha256.Size]byte
+}
+
+// New returns the Engine of a catalogue, which the caller must close.
+func New(opt Options) *Engine {
+	return &Engine{opt: opt, index: lexical.New(), behind: make(chan struct{}), servers: map[string]*indexed{}}
+}
+
+// Start begins to follow the catalogue.
+func (e *Engine) Start() {
+	e.once.Do(func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.closed {
+			return
+		}
+		var ctx context.Context
+		ctx, e.stop = context.WithCancel(context.Background())
+		e.ended = make(chan struct{})
+		go e.follow(ctx)
+	})
+}
+
+// Close ends what the Engine does.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closed = true
+	ended := e.ended
+	e.mu.Unlock()
+	if ended != nil {
+		e.stop()
+		<-ended
+	}
+}
+
+// follow indexes each version of the catalogue until ctx ends. It is owned by the Engine.
+func (e *Engine) follow(ctx context.Context) {
+	defer close(e.ended)
+	for {
+		snap := e.opt.Catalogue.Snapshot()
+		for _, s := range snap.Servers {
+			e.update(s)
+		}
+		e.forget(snap)
+		e.mu.Lock()
+		e.version = snap.Version
+		close(e.behind)
+		e.behind = make(chan struct{})
+		e.mu.Unlock()
+		select {
+		case <-e.opt.Catalogue.Changed(snap.Version):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// update puts what has changed of a server into the index. Only follow calls it.
+func (e *Engine) update(s *catalogue.Server) {
+	before := e.servers[s.Name]
+	now := &indexed{list: s.Lists[catalogue.Tools], text: textOf(s)}
+	if before != nil && before.list == now.list && before.text == now.text {
+		return
+	}
+	if before == nil {
+		before = &indexed{}
+	}
+	now.sums = refresh(e.index, s.Name, s, before.sums, before.text == now.text)
+	e.servers[s.Name] = now
+}
+
+// refresh makes the index have the tools of a server under a name, and returns the sums of their definitions. Those with the sums that they
+// had before are left alone, unless what is said of the server has changed.
+func refresh(index *lexical.Index, as string, s *catalogue.Server, before map[string][sha256.Size]byte, same bool) map[string][sha256.Size]byte {
+	list, text := s.Lists[catalogue.Tools], textOf(s)
+	var docs []lexical.Document
+	sums := map[string][sha256.Size]byte{}
+	if list != nil {
+		for i := range list.Items {
+			item := &list.Items[i]
+			sums[item.Key] = item.Sum
+			if sum, known := before[item.Key]; known && same && sum == item.Sum {
+				continue
+			}
+			doc := lexical.Parse(as, item.Key, item.Raw)
+			doc.ServerText = text
+			docs = append(docs, doc)
+		}
+	}
+	var gone []string
+	for name := range before {
+		if _, stays := sums[name]; !stays {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		index.Delete(as, gone...)
+	}
+	if len(docs) > 0 {
+		index.Put(docs...)
+	}
+	return sums
+}
+
+// forget takes servers out that the catalogue no longer has. Only follow calls it.
+func (e *Engine) forget(snap *catalogue.Snapshot) {
+	for name := range e.servers {
+		if snap.Server(name) == nil {
+			e.index.Delete(name)
+			delete(e.servers, name)
+		}
+	}
+}
+
+// maxServerText bounds what is indexed of a server's description of itself, in bytes.
+const maxServerText = 2000
+
+// textOf returns what is said of a server: its name, its title and its instructions.
+func textOf(s *catalogue.Server) string {
+	text := s.Name + "\n" + titleOf(s.Info) + "\n" + s.Instructions
+	return strings.ToValidUTF8(text[:min(len(text), maxServerText)], "")
+}
+
+// patience is how long a search waits for changes of the catalogue that are not indexed yet.
+const patience = 250 * time.Millisecond
+
+// catchUp waits until the present state of the catalogue is indexed, for a time.
+func (e *Engine) catchUp(ctx context.Context) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	want := e.opt.Catalogue.Snapshot().Version
+	for {
+		e.mu.Lock()
+		version, behind := e.version, e.behind
+		e.mu.Unlock()
+		if version >= want {
+			return
+		}
+		select {
+		case <-behind:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Find implements metatools.Finder.
+func (e *Engine) Find(ctx context.Context, q metatools.Query, allowed func(server, name string) bool) []metatools.Hit {
+	e.Start()
+	e.catchUp(ctx)
+	own := e.own.index(e.index, q.Own)
+	may := func(as, name string) bool {
+		server, ok := own.server(as)
+		return ok && (q.Server == "" || q.Server == server) && allowed(server, name)
+	}
+	found := e.index.Search(q.Text, q.Limit, may)
+	hits := make([]metatools.Hit, len(found))
+	for i, f := range found {
+		server, _ := own.server(f.Server)
+		hits[i] = metatools.Hit{Server: server, Name: f.Name, Score: f.Score, Why: f.Fields}
+	}
+	return hits
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dragoman/adapters/merge/metatools"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
+	"dragoman/proxy"
+)
+
+// ContextConfig says how the tools of several servers are listed to clients: how much of a model's context they take.
+type ContextConfig struct {
+	// Mode is "all" for every tool, "search" for find_tools and its like in their place, or "auto" for search once there are too many. In a
+	// group or for some clients "" is as elsewhere.
+	Mode string
+	// Tools and Bytes are the most tools, and bytes of their definitions, that auto lists. For some clients 0 is as elsewhere.
+	Tools int
+	Bytes int
+	// Always are tools that search lists as well, as SERVER.NAME; a trailing * matches any ending.
+	Always []string
+}
+
+// ClientContext is how tools are listed to some clients: those to which all of its conditions apply.
+type ClientContext struct {
+	Name    string
+	Clients []string // names that client programs give themselves; a trailing * matches any ending; empty: all
+	Keys    []string // names of security.api_keys; empty: all callers
+	Paths   []string // /mcp, or /groups/NAME; empty: both
+	ContextConfig
+}
+
+// Values of [ContextConfig.Mode].
+const (
+	allTools    = "all"
+	searchTools = "search"
+)
+
+const (
+	contextsKey = "contexts"
+	allPath     = "/mcp"
+	groupPath   = "/groups/"
+)
+
+// modes are the values of context.mode.
+var modes = map[string]metatools.Mode{allTools: metatools.All, searchTools: metatools.Search, Auto: metatools.Auto}
+
+// Context returns how an endpoint of several servers lists its tools; group is the group's, nil is that of all servers.
+func (c *Config) Context(group *Group) *metatools.Rules {
+	at, base := allPath, c.ToolContext
+	if group != nil {
+		at, base = groupPath+group.Name, c.ToolContext.under(group.Context)
+	}
+	rules := &metatools.Rules{Rule: base.rule()}
+	apply := slices.Clone(c.Contexts)
+	slices.SortStableFunc(apply, func(a, b *ClientContext) int {
+		return cmp.Or(cmp.Compare(b.conditions(), a.conditions()), cmp.Compare(a.Name, b.Name))
+	})
+	for _, one := range apply {
+		if len(one.Paths) == 0 || slices.Contains(one.Paths, at) {
+			rules.Some = append(rules.Some, metatools.Special{Clients: one.Clients, Keys: one.Keys, Rule: base.under(one.ContextConfig).rule()})
+		}
+	}
+	return rules
+}
+
+// conditions returns how many conditions there are.
+func (x *ClientContext) conditions() (n int) {
+	for _, list := range [...][]string{x.Clients, x.Keys, x.Paths} {
+		n += min(len(list), 1)
+	}
+	return n
+}
+
+// under returns what holds where another context says more.
+func (x ContextConfig) under(more ContextConfig) ContextConfig {
+	x.Mode, x.Tools, x.Bytes = cmp.Or(more.Mode, x.Mode), cmp.Or(more.Tools, x.Tools), cmp.Or(more.Bytes, x.Bytes)
+	if more.Always != nil {
+		x.Always = more.Always
+	}
+	return x
+}
+
+func (x ContextConfig) rule() metatools.Rule {
+	return metatools.Rule{Mode: modes[x.Mode], Always: x.Always, Tools: x.Tools, Bytes: x.Bytes}
+}
+
+func (c *Config) contextKeys() []setting {
+	return []setting{
+		{key: "context.mode", std: allTools, doc: "what the list of tools of several servers holds: all; search, then find_tools and its like in their place; auto, then search once there are too many",
+			field: field.Enum{At: &c.ToolContext.Mode, Values: []string{allTools, searchTools, Auto}}},
+		{key: "context.tools", std: "100", doc: "most tools that auto lists", field: field.Int{At: &c.ToolContext.Tools, Least: 1, Most: maxToolsListed}},
+		{key: "context.bytes", std: "100KiB", doc: "most bytes of definitions of tools that auto lists", field: field.Size{At: &c.ToolContext.Bytes, Least: 1 << 10, Most: 1 << 30}},
+		{key: "context.always", doc: "tools that search lists as well, as SERVER.NAME", field: alwaysList(&c.ToolContext.Always)},
+		{key: contextsKey, doc: "how tools are listed to some clients: clients, keys, paths, mode, tools, bytes, always",
+			open: entries[ClientContext]{&c.Contexts, func(x *ClientContext) string { return x.Name }, newContext}.table(contextParts)},
+	}
+}
+
+// maxToolsListed is the highest context.tools.
+const maxToolsListed = 1_000_000
+
+func alwaysList(at *[]string) field.Field {
+	return field.List{At: at, Check: func(item string) error { return checkOfServer(item, "a name") },
+		What: `a list of SERVER.NAME such as ["github.create_issue", "files.read_*"]`, Most: maxList}
+}
+
+// newContext makes the context of some clients.
+func newContext(name string) (*ClientContext, error) {
+	if !UpstreamName.MatchString(name) || len(name) > maxName {
+		return nil, &value.Problem{What: fmt.Sprintf("%q is not a name for a context", value.Shorten(name)), Fix: "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first"}
+	}
+	return &ClientContext{Name: name}, nil
+}
+
+// contextParts returns the keys of the context of some clients.
+func contextParts(x *ClientContext) []setting {
+	return []setting{
+		{key: "clients", doc: "names that client programs give themselves in clientInfo, such as claude-code; empty: all", field: field.List{At: &x.Clients,
+			Check: func(item string) error { return checkPattern(item, "a name") }, What: `a list of names such as ["claude-code", "cursor*"]`, Most: maxList}},
+		{key: "keys", doc: "names of security.api_keys; empty: all callers", field: field.List{At: &x.Keys, Check: checkKeyName, What: "a list of names of API keys", Most: maxList, Commas: true}},
+		{key: "paths", doc: "/mcp, or /groups/NAME; empty: both", field: field.List{At: &x.Paths, Check: checkPath, What: `a list such as ["/mcp", "/groups/coding"]`, Most: maxList, Commas: true}},
+		{key: "mode", doc: "context.mode for them", field: field.Enum{At: &x.Mode, Values: []string{"", allTools, searchTools, Auto}}},
+		{key: "tools", doc: "context.tools for them", field: field.Int{At: &x.Tools, Least: 1, Most: maxToolsListed, Zero: "as elsewhere"}},
+		{key: "bytes", doc: "context.bytes for them", field: field.Size{At: &x.Bytes, Least: 1 << 10, Most: 1 << 30, Zero: "as elsewhere"}},
+		{key: "always", doc: "context.always for them", field: alwaysList(&x.Always)},
+	}
+}
+
+func checkPath(item string) error {
+	if name, group := strings.CutPrefix(item, groupPath); item != allPath && !(group && UpstreamName.MatchString(name)) {
+		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is no endpoint of several servers", Fix: "write /mcp or /groups/NAME"}
+	}
+	return nil
+}
+
+// checkContexts reports contexts that are about nothing that there is.
+func (c *Config) checkContexts(fail func(key string, from value.Source, what, fix string)) {
+	servers := func(key string, patterns []string) {
+		for _, item := range patterns {
+			if server, _, _ := strings.Cut(item, "."); c.Upstream(server) == nil && !c.Aggregator.On() {
+				fail(key, c.sources[key], fmt.Sprintf("%q is about a server that there is not", value.Shorten(item)), "begin it with the NAME of an upstream")
+			}
+		}
+	}
+	servers("context.always", c.ToolContext.Always)
+	for _, g := range c.Groups {
+		servers(groupsKey+"."+g.Name+".always", g.Context.Always)
+	}
+	for _, x := range c.Contexts {
+		table := contextsKey + "." + x.Name + "."
+		servers(table+"always", x.Always)
+		for _, path := range x.Paths {
+			name, group := strings.CutPrefix(path, groupPath)
+			if group && !slices.ContainsFunc(c.Groups, func(g *Group) bool { return g.Name == name }) {
+				fail(table+"paths", c.sources[table+"paths"], fmt.Sprintf("%q is no group", value.Shorten(name)), "name one of "+groupsKey)
+			}
+		}
+		if len(x.Clients)+len(x.Keys)+len(x.Paths) == 0 {
+			fail(table+"clients", c.sources[table+"clients"], "no condition is set: it would be about all clients", "set clients, keys or paths, or use context.mode")
+		}
+	}
+}
+
+// Unlisted reports whether clients of an endpoint of several servers may be listed less than all tools.
+func (c *Config) Unlisted(server string) bool {
+	if server == "" {
+		return c.Merged() && c.Context(nil).On()
+	}
+	i := slices.IndexFunc(c.Groups, func(g *Group) bool { return proxy.GroupTarget(g.Name) == server })
+	return i >= 0 && c.Context(c.Groups[i]).On()
+}
