@@ -30,7 +30,10 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return u.modernTask(ex, method)
 	case metatools.SearchMethod:
-		return u.searched(ex)
+		if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
+			return nil, err
+		}
+		return u.tools.Search(ex, u.view(ex))
 	}
 	if kind, ok := catalogue.KindOf(method); ok {
 		return u.answerList(ex, kind, u.view)
@@ -78,7 +81,7 @@ func (u *Upstream) discover(ex *proxy.Exchange) (proxy.Replies, error) {
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']')},
 		{Key: "capabilities", Value: v.Capabilities("")},
-		{Key: "instructions", Value: u.instructions(ex, v)},
+		{Key: "instructions", Value: u.tools.Instructions(ex, v)},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: u.opt.Info}})},
 	}))), nil
@@ -102,7 +105,7 @@ func (u *Upstream) answerList(ex *proxy.Exchange, kind catalogue.Kind, sees func
 	var short bool
 	var err *proxy.Error
 	if kind == catalogue.Tools {
-		answer, short, err = u.answerTools(ex, v, cursor)
+		answer, short, err = u.tools.List(ex, v, cursor, legacyVersion(ex))
 	}
 	if !short {
 		answer, err = v.Answer(ex.Msg.Of(ex.Msg.ID), kind, cursor, legacyVersion(ex))
@@ -152,7 +155,7 @@ func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if refused := u.readOnly(ex, v, &d); refused != nil {
+	if refused := u.tools.Refuse(ex, v, &d, legacyVersion(ex)); refused != nil {
 		return refused, nil
 	}
 	return u.send(ex, v, d)

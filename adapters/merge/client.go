@@ -167,7 +167,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 		{Key: "protocolVersion", Value: wire.AppendText(nil, rules.Settle(ex.Client.Version))},
 		{Key: "capabilities", Value: v.Capabilities(rules.Settle(ex.Client.Version))},
 		{Key: "serverInfo", Value: u.opt.Info},
-		{Key: "instructions", Value: u.instructions(ex, v)},
+		{Key: "instructions", Value: u.tools.Instructions(ex, v)},
 	}))), nil
 }
 
@@ -243,7 +243,7 @@ func (c *client) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, err
 		}
 	}
-	if refused := c.u.readOnly(ex, v, &d); refused != nil {
+	if refused := c.u.tools.Refuse(ex, v, &d, legacyVersion(ex)); refused != nil {
 		return refused, nil
 	}
 	if strings.HasPrefix(d.Original, "ui://") && ex.Msg.Is("resources/read") {

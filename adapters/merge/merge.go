@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/work"
+	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
@@ -45,8 +46,8 @@ type Options struct {
 	StateTTL  time.Duration                              // of what is sealed into a requestState
 	PageBytes int                                        // the size from which a list has a further page; 0: 8 MiB
 	Strict    bool                                       // at first, see SetStrict
-	Finder    metatools.Finder                           // searches the tools; needed once SetContext has rules
-	Counts    *Counts                                    // counts lists and searches; nil: nobody counts
+	Finder    metatools.Finder                           // searches the tools; needed once SetContext has rules, or something is searched for
+	Counts    *find.Counts                               // counts lists and searches; nil: nobody counts
 	Note      func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
 
@@ -54,7 +55,7 @@ type Options struct {
 type Upstream struct {
 	opt      Options
 	strict   atomic.Bool
-	context  atomic.Pointer[metatools.Rules] // nil: every client is listed every tool
+	tools    *find.Tools // Dragoman's own
 	now      atomic.Pointer[membership]
 	changing sync.Mutex // held while now is replaced
 	clients  clients
@@ -65,6 +66,7 @@ type Upstream struct {
 // New returns the Upstream of its members, which the caller must close. It sends them nothing.
 func New(opt Options) *Upstream {
 	u := &Upstream{opt: opt, work: work.New(nil)}
+	u.tools = find.New(find.Options{Catalogue: opt.Lists.Catalogue(), Finder: opt.Finder, Counts: opt.Counts, Info: opt.Info})
 	u.strict.Store(opt.Strict)
 	u.now.Store(u.following(&membership{}, opt.Members))
 	u.work.Spawn(func() { u.announce(u.work.Context()) })
@@ -217,6 +219,21 @@ func (u *Upstream) SetMembers(members []Member) {
 
 // SetStrict sets whether lists of which a part is not up to date are an error.
 func (u *Upstream) SetStrict(strict bool) { u.strict.Store(strict) }
+
+// SetContext sets which clients are listed the meta-tools in the place of all tools; nil: none. Names that the meta-tools have belong to them
+// only if Options.Own has them.
+func (u *Upstream) SetContext(r *metatools.Rules) { u.tools.SetRules(r) }
+
+// own answers a call of one of the meta-tools. known is false for calls of other tools.
+func (u *Upstream) own(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.View) (_ proxy.Replies, known bool, _ error) {
+	if !u.tools.Has(ex) {
+		return nil, false, nil
+	}
+	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
+		return nil, true, err
+	}
+	return u.tools.Call(ex, sees(ex), legacyVersion(ex)), true, nil
+}
 
 // following returns the membership that follows another.
 func (u *Upstream) following(before *membership, members []Member) *membership {

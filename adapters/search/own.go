@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"dragoman/adapters/catalogue"
-	"dragoman/adapters/search/lexical"
 	"dragoman/proxy/wire"
 )
 
@@ -36,16 +35,17 @@ func (s scope) server(as string) (string, bool) {
 	return server, own && has && instead == as || !own && !has
 }
 
-// index makes the index have the lists that some servers show a caller in the place of those in the catalogue.
-func (o *owned) index(x *lexical.Index, servers []*catalogue.Server) scope {
+// scope makes the index have the lists that some servers show a caller in the place of those in the catalogue.
+func (e *Engine) scope(servers []*catalogue.Server) scope {
 	if len(servers) == 0 {
 		return scope{}
 	}
+	o := &e.own
 	s := scope{make(map[string]string, len(servers))}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all, _ = simplelru.NewLRU(maxOwned, func(as string, _ *ownedServer) { x.Delete(as) }) // it fails for a size below one only
+		o.all, _ = simplelru.NewLRU(maxOwned, func(as string, _ *ownedServer) { e.index.Delete(as) }) // it fails for a size below one only
 	}
 	for _, server := range servers {
 		as := server.Name + "\x00" + server.For
@@ -58,7 +58,7 @@ func (o *owned) index(x *lexical.Index, servers []*catalogue.Server) scope {
 			before = &ownedServer{of: server}
 		}
 		same := known && textOf(before.of) == textOf(server)
-		o.all.Add(as, &ownedServer{server, refresh(x, as, server, before.sums, same)})
+		o.all.Add(as, &ownedServer{server, e.refresh(as, server, before.sums, same)})
 	}
 	return s
 }

@@ -2,10 +2,13 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/catalogue"
@@ -16,6 +19,8 @@ import (
 // Options configure an Engine.
 type Options struct {
 	Catalogue *catalogue.Catalogue
+	// Categories returns those of a tool, the primary one first; nil: there are none.
+	Categories func(server, name string) []string
 }
 
 // Engine searches the tools in a catalogue. It costs nothing until it is started, or asked for the first time. It is safe for concurrent use.
@@ -23,6 +28,8 @@ type Engine struct {
 	opt   Options
 	index *lexical.Index
 	own   owned
+
+	read atomic.Int64 // definitions that were read
 
 	once  sync.Once // of start
 	stop  context.CancelFunc
@@ -106,13 +113,13 @@ func (e *Engine) update(s *catalogue.Server) {
 	if before == nil {
 		before = &indexed{}
 	}
-	now.sums = refresh(e.index, s.Name, s, before.sums, before.text == now.text)
+	now.sums = e.refresh(s.Name, s, before.sums, before.text == now.text)
 	e.servers[s.Name] = now
 }
 
 // refresh makes the index have the tools of a server under a name, and returns the sums of their definitions. Those with the sums that they
 // had before are left alone, unless what is said of the server has changed.
-func refresh(index *lexical.Index, as string, s *catalogue.Server, before map[string][sha256.Size]byte, same bool) map[string][sha256.Size]byte {
+func (e *Engine) refresh(as string, s *catalogue.Server, before map[string][sha256.Size]byte, same bool) map[string][sha256.Size]byte {
 	list, text := s.Lists[catalogue.Tools], textOf(s)
 	var docs []lexical.Document
 	sums := map[string][sha256.Size]byte{}
@@ -135,11 +142,10 @@ func refresh(index *lexical.Index, as string, s *catalogue.Server, before map[st
 		}
 	}
 	if len(gone) > 0 {
-		index.Delete(as, gone...)
+		e.index.Delete(as, gone...)
 	}
-	if len(docs) > 0 {
-		index.Put(docs...)
-	}
+	e.read.Add(int64(len(docs)))
+	e.index.Put(docs...)
 	return sums
 }
 
@@ -191,16 +197,51 @@ func (e *Engine) catchUp(ctx context.Context) {
 func (e *Engine) Find(ctx context.Context, q metatools.Query, allowed func(server, name string) bool) []metatools.Hit {
 	e.Start()
 	e.catchUp(ctx)
-	own := e.own.index(e.index, q.Own)
+	own := e.scope(q.Own)
 	may := func(as, name string) bool {
 		server, ok := own.server(as)
-		return ok && (q.Server == "" || q.Server == server) && allowed(server, name)
+		return ok && (q.Server == "" || q.Server == server) && (q.Category == "" || e.in(q.Category, server, name)) && allowed(server, name)
+	}
+	if q.Text == "" {
+		return e.browse(q, allowed)
 	}
 	found := e.index.Search(q.Text, q.Limit, may)
 	hits := make([]metatools.Hit, len(found))
 	for i, f := range found {
 		server, _ := own.server(f.Server)
-		hits[i] = metatools.Hit{Server: server, Name: f.Name, Score: f.Score, Why: f.Fields}
+		hits[i] = e.hit(server, f)
 	}
 	return hits
+}
+
+// in reports whether a tool is of a category.
+func (e *Engine) in(category, server, name string) bool {
+	return e.opt.Categories != nil && slices.Contains(e.opt.Categories(server, name), category)
+}
+
+// browse returns tools by server and name: what a caller sees that names a server or a category and no words.
+func (e *Engine) browse(q metatools.Query, allowed func(server, name string) bool) (hits []metatools.Hit) {
+	snap := e.opt.Catalogue.Snapshot()
+	for _, s := range snap.Instead(q.Own).Servers {
+		l := s.Lists[catalogue.Tools]
+		if l == nil || q.Server != "" && q.Server != s.Name {
+			continue
+		}
+		items := slices.SortedFunc(slices.Values(l.Items), func(a, b catalogue.Item) int { return cmp.Compare(a.Key, b.Key) })
+		for i := range items {
+			if name := items[i].Key; len(hits) < q.Limit && (q.Category == "" || e.in(q.Category, s.Name, name)) && allowed(s.Name, name) {
+				hits = append(hits, e.hit(s.Name, lexical.Hit{Name: name}))
+			}
+		}
+	}
+	return hits
+}
+
+// hit returns what was found of a server.
+func (e *Engine) hit(server string, f lexical.Hit) metatools.Hit {
+	hit := metatools.Hit{Server: server, Name: f.Name, Score: f.Score, Why: f.Fields}
+	if e.opt.Categories != nil {
+		hit.Categories = e.opt.Categories(server, f.Name)
+	}
+	return hit
 }

@@ -94,7 +94,7 @@ func (c *Config) contextKeys() []setting {
 			field: field.Enum{At: &c.ToolContext.Mode, Values: []string{allTools, searchTools, Auto}}},
 		{key: "context.tools", std: "100", doc: "most tools that auto lists", field: field.Int{At: &c.ToolContext.Tools, Least: 1, Most: maxToolsListed}},
 		{key: "context.bytes", std: "100KiB", doc: "most bytes of definitions of tools that auto lists", field: field.Size{At: &c.ToolContext.Bytes, Least: 1 << 10, Most: 1 << 30}},
-		{key: "context.always", doc: "tools that search lists as well, as SERVER.NAME", field: alwaysList(&c.ToolContext.Always)},
+		{key: "context.always", std: "[]", doc: "tools that search lists as well, as SERVER.NAME", field: alwaysList(&c.ToolContext.Always)},
 		{key: contextsKey, doc: "how tools are listed to some clients: clients, keys, paths, mode, tools, bytes, always",
 			open: entries[ClientContext]{&c.Contexts, func(x *ClientContext) string { return x.Name }, newContext}.table(contextParts)},
 	}

@@ -50,6 +50,10 @@ var layers = map[string]int{
 	"adapters/catalogue/storetest":     2, // of tests
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge/deceptive":         1,
+	"adapters/merge/find":              5,
+	"adapters/merge/metatools":         2,
+	"adapters/search":                  3,
+	"adapters/search/lexical":          1,
 	"adapters/definitions":             3,
 	"adapters/merge":                   6,
 	"adapters/merge/lists":             5,
@@ -146,7 +150,7 @@ var owners = map[string]struct {
 	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "adapters/aggregator", "adapters/subregistry", "internal/app", "internal/app/registry", "internal/app/target", "internal/cli", "internal/cli/servers", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "deploy", "internal/testkit", "internal/testkit/database"}, "one folder owns child processes"},
-	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/hook", "policies/limits", "policies/resilience", "adapters/definitions", "adapters/merge/lists", "adapters/merge/view", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
+	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/hook", "policies/limits", "policies/resilience", "adapters/definitions", "adapters/merge/lists", "adapters/search", "adapters/merge/view", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{"internal/app", "internal/app/logging", "internal/app/registry", "internal/app/target", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/registry", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},

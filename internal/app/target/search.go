@@ -3,7 +3,7 @@ package target
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/merge"
+	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/search"
 	"dragoman/internal/app/component"
@@ -18,8 +18,8 @@ func (b *Builder) search() (err error) {
 	if err != nil {
 		return err
 	}
-	b.counts, err = component.Get(b.Components, "context", nil, component.Spec[*merge.Counts]{Build: func(reg prometheus.Registerer) (*merge.Counts, error) {
-		counts := new(merge.Counts)
+	b.counts, err = component.Get(b.Components, "context", nil, component.Spec[*find.Counts]{Build: func(reg prometheus.Registerer) (*find.Counts, error) {
+		counts := new(find.Counts)
 		total := func(name, help string, read func() int64) prometheus.Collector {
 			return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 		}

@@ -17,7 +17,7 @@ import (
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/merge"
+	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/rules"
@@ -241,7 +241,7 @@ type Builder struct {
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
 	refreshing *lists.Refresher     // of that
 	finder     *search.Engine       // of that
-	counts     *merge.Counts        // of what short lists spare clients
+	counts     *find.Counts         // of what short lists spare clients
 	pins       *pins                // nil: no definition needs approval
 }
 
