@@ -130,6 +130,8 @@ type Options struct {
 	Test func(ctx context.Context, r *Registration) (Tested, error)
 	// Search finds tools of all servers, whatever their status is. server, if it is not empty, is the name of the only one.
 	Search func(ctx context.Context, query, server, category string, limit int) []FoundTool
+	// Contexts returns what lists of tools spare clients.
+	Contexts func() Contexts
 	// Events tells of changes of servers.
 	Events *Events
 	// Did is told of each request for a change that its caller may ask for, when it is over, for the audit trail.
@@ -201,7 +203,7 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"GET", "/servers", "", View, a.list}, {"POST", "/servers", "register", Operate, a.register},
 		{"GET", "/servers/{id}", "", View, a.show}, {"PATCH", "/servers/{id}", "update", Operate, a.update}, {"DELETE", "/servers/{id}", "remove", Operate, a.remove},
 		{"POST", "/servers/{id}/connect", "connect", Operate, a.connect}, {"POST", "/servers/{id}/disconnect", "disconnect", Operate, a.disconnect},
-		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/search", "", View, a.search}, {"GET", "/state", "", View, a.state},
+		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/search", "", View, a.search}, {"GET", "/contexts", "", View, a.contexts}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
 		{"GET", "/servers/{id}/definitions", "", View, a.held}, {"POST", "/servers/{id}/approve", "approve", Operate, a.approve},
 		{"POST", "/test", "test", Operate, a.test}, {"GET", "/events", "", View, a.events},

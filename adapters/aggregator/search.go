@@ -45,3 +45,33 @@ func (a *api) search(ctx *fasthttp.RequestCtx) (int, any, error) {
 	found := a.opt.Search(ctx, query, string(args.Peek("server")), string(args.Peek("category")), limit)
 	return fasthttp.StatusOK, append([]FoundTool{}, found...), nil
 }
+
+// Context is how an endpoint lists its tools to some clients: to which, and how much of a model's context that takes.
+type Context struct {
+	Path        string   `json:"path"`
+	Clients     []string `json:"clients,omitempty"`
+	Keys        []string `json:"keys,omitempty"`
+	Mode        string   `json:"mode"` // all, auto or search
+	Short       bool     `json:"short"`
+	Tools       int      `json:"tools"`
+	Bytes       int      `json:"bytes"`
+	ListedTools int      `json:"listed_tools"`
+	ListedBytes int      `json:"listed_bytes"`
+	Spared      int      `json:"spared_bytes"`
+	Tokens      int      `json:"spared_tokens_estimate"`
+}
+
+// Contexts is what lists of tools spare clients.
+type Contexts struct {
+	Contexts []Context `json:"contexts"`
+	Lists    int64     `json:"lists"` // answered to clients of auto and search since the start
+	Listed   int64     `json:"listed_bytes"`
+	Spared   int64     `json:"spared_bytes"`
+	Searches int64     `json:"searches"`
+}
+
+func (a *api) contexts(*fasthttp.RequestCtx) (int, any, error) {
+	c := a.opt.Contexts()
+	c.Contexts = append([]Context{}, c.Contexts...)
+	return fasthttp.StatusOK, c, nil
+}

@@ -224,6 +224,11 @@ func (u *Upstream) SetStrict(strict bool) { u.strict.Store(strict) }
 // only if Options.Own has them.
 func (u *Upstream) SetContext(r *metatools.Rules) { u.tools.SetRules(r) }
 
+// Sizes returns how much of the tools is listed to callers without rights of their own, by each rule of SetContext.
+func (u *Upstream) Sizes() []find.Size {
+	return u.tools.Sizes(u.viewOf(&lists.Client{}))
+}
+
 // own answers a call of one of the meta-tools. known is false for calls of other tools.
 func (u *Upstream) own(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.View) (_ proxy.Replies, known bool, _ error) {
 	if !u.tools.Has(ex) {

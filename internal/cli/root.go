@@ -143,7 +143,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"setup", groupRun, newSetup}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"setup", groupRun, newSetup}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"tools", groupRun, newTools}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},
 	}

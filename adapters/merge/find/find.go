@@ -198,3 +198,33 @@ func (t *Tools) Search(ex *proxy.Exchange, v *view.View) (proxy.Replies, error) 
 	found := t.search(ex, v, q)
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), wire.With(found.Result(), wire.Change{Key: "resultType", Value: []byte(`"complete"`)}))), nil
 }
+
+// Size is how much of the tools one rule lists to a caller without rights of its own.
+type Size struct {
+	Clients, Keys []string // of metatools.Special; nil: it is the rule of all others
+	Mode          metatools.Mode
+	Short         bool // the meta-tools are listed
+	view.Listed
+}
+
+// Sizes returns the size of each rule, that of all others first.
+func (t *Tools) Sizes(v *view.View) []Size {
+	r := t.rules.Load()
+	if r == nil {
+		return []Size{{Listed: v.Listed(nil)}}
+	}
+	size := func(rule *metatools.Rule) Size {
+		short := rule.Mode != metatools.All && v.Shortens(rule)
+		if !short {
+			return Size{Mode: rule.Mode, Listed: v.Listed(nil)}
+		}
+		return Size{Mode: rule.Mode, Short: short, Listed: v.Listed(rule)}
+	}
+	all := []Size{size(&r.Rule)}
+	for i := range r.Some {
+		one := size(&r.Some[i].Rule)
+		one.Clients, one.Keys = r.Some[i].Clients, r.Some[i].Keys
+		all = append(all, one)
+	}
+	return all
+}

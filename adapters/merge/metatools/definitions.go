@@ -120,13 +120,6 @@ const (
 	describeInput = `{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"names of tools, as find_tools returned them"}},"required":["names"]}`
 	callInput     = `{"type":"object","properties":{"name":{"type":"string","description":"the name of the tool, as find_tools returned it"},` +
 		`"arguments":{"type":"object","description":"what the tool takes, as its input schema says","additionalProperties":true}},"required":["name"]}`
-	foundTool = `{"type":"object","properties":{"name":{"type":"string"},"original_name":{"type":"string"},` +
-		`"source_server":{"type":"object","properties":{"name":{"type":"string"},"status":{"type":"string"}},"required":["name"]},` +
-		`"title":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"type":"object"},` +
-		`"categories":{"type":"array","items":{"type":"string"}},"read_only":{"type":"boolean"},"score":{"type":"number"},"why":{"type":"array","items":{"type":"string"}}},` +
-		`"required":["name","original_name","source_server"]}`
-	findOutput = `{"type":"object","properties":{"tools":{"type":"array","items":` + foundTool + `},"note":{"type":"string"},` +
-		`"servers":{"type":"array","items":{"type":"object"}},"categories":{"type":"array","items":{"type":"object"}}},"required":["tools"]}`
-	describeOutput = `{"type":"object","properties":{"tools":{"type":"array","items":` + foundTool + `},` +
-		`"unknown":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"nearest":{"type":"array","items":{"type":"string"}}}}}},"required":["tools"]}`
+	findOutput     = `{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object"}},"note":{"type":"string"}},"required":["tools"]}`
+	describeOutput = `{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object"}},"unknown":{"type":"array","items":{"type":"object"}}},"required":["tools"]}`
 )

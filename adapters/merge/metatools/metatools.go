@@ -44,6 +44,9 @@ const (
 	Search             // the meta-tools, and those that are always listed
 )
 
+// String names the mode as the configuration does.
+func (m Mode) String() string { return [...]string{"all", "auto", "search"}[m] }
+
 // Rule is how tools are listed.
 type Rule struct {
 	Mode   Mode

@@ -35,6 +35,9 @@ type Listed struct {
 // Spared returns how many bytes of definitions a client does not get.
 func (l Listed) Spared() int { return max(l.AllBytes-l.Bytes, 0) }
 
+// Tokens estimates how many tokens of a model some bytes of definitions are.
+func Tokens(bytes int) int { return bytes / bytesPerToken }
+
 // measure counts the tools, and finds them by name. Sizes are those of the servers' definitions.
 func (v *View) measure() {
 	v.short.once.Do(func() {
@@ -107,7 +110,7 @@ func (v *View) shortList(r *metatools.Rule) *list {
 	number := func(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 	l.less = wire.Object([]wire.Change{
 		{Key: "mode", Value: []byte(`"search"`)}, {Key: "tools", Value: number(all.AllTools)},
-		{Key: "sparedBytes", Value: number(all.Spared())}, {Key: "sparedTokensEstimate", Value: number(all.Spared() / bytesPerToken)},
+		{Key: "sparedBytes", Value: number(all.Spared())}, {Key: "sparedTokensEstimate", Value: number(Tokens(all.Spared()))},
 	})
 	if v.short.each == nil {
 		v.short.each = map[*metatools.Rule]*list{}

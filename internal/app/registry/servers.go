@@ -16,6 +16,7 @@ import (
 	"dragoman/adapters/merge/deceptive"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/internal/config/command"
@@ -27,7 +28,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Search: r.search, Events: r.events, Did: r.did})
+		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Search: r.search, Contexts: r.contexts, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
@@ -225,4 +226,19 @@ func publicTools(cfg *config.Config, targets *target.Set) map[string]map[string]
 		all[e.Server][e.Original] = table.Public(i)
 	}
 	return all
+}
+
+// contexts returns what lists of tools spare clients.
+func (r *Registry) contexts() (c aggregator.Contexts) {
+	_, targets := r.opt.Now()
+	for _, at := range targets.Contexts() {
+		for _, size := range at.Sizes {
+			c.Contexts = append(c.Contexts, aggregator.Context{Path: at.Path, Clients: size.Clients, Keys: size.Keys, Mode: size.Mode.String(), Short: size.Short,
+				Tools: size.AllTools, Bytes: size.AllBytes, ListedTools: size.Tools, ListedBytes: size.Bytes, Spared: size.Spared(), Tokens: view.Tokens(size.Spared())})
+		}
+	}
+	if n := targets.Counts; n != nil {
+		c.Lists, c.Listed, c.Spared, c.Searches = n.Lists.Load(), n.Bytes.Load(), n.Spared.Load(), n.Searches.Load()
+	}
+	return c
 }

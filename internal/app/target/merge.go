@@ -143,7 +143,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 			servers = append(servers, server)
 		}
 	}
-	t.Catalogue, t.Finder = b.catalogue, b.finder
+	t.Catalogue, t.Finder, t.Counts = b.catalogue, b.finder, b.counts
 	t.ReadLists, t.Reread = func() {
 		refreshing.SetServers(servers)
 		for _, one := range t.All {
@@ -193,6 +193,7 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	} else {
 		context = nil
 	}
+	t.merged[e.target] = u
 	strict := c.Listing.Strict || e.group != nil && e.group.Strict
 	b.Components.OnActivation(func() { u.SetStrict(strict); u.SetContext(context); u.SetMembers(members) })
 	return u, nil

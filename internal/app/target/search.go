@@ -1,6 +1,9 @@
 package target
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/merge/find"
@@ -38,4 +41,22 @@ func (t *Set) Through() proxy.Policy {
 		return nil
 	}
 	return metatools.Through(func(server string) *metatools.Rules { return t.contexts[server] })
+}
+
+// Context describes how an endpoint of several servers lists its tools.
+type Context struct {
+	Path  string // /mcp or /groups/NAME
+	Sizes []find.Size
+}
+
+// Contexts returns those of all endpoints, that of all servers first.
+func (t *Set) Contexts() (all []Context) {
+	for _, name := range slices.Sorted(maps.Keys(t.merged)) {
+		path := "/" + name
+		if name == "" {
+			path = "/mcp"
+		}
+		all = append(all, Context{path, t.merged[name].Sizes()})
+	}
+	return all
 }

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/metatools"
@@ -161,6 +162,8 @@ type Set struct {
 	Catalogue *catalogue.Catalogue
 	// Finder searches the tools in Catalogue; nil: there is none.
 	Finder *search.Engine
+	// Counts counts what lists of tools spare clients; nil: there is nothing to count.
+	Counts *find.Counts
 	// ReadLists begins to read what the servers offer of which several are one.
 	ReadLists func()
 	// Reread reads the lists of one of these servers again.
@@ -174,6 +177,7 @@ type Set struct {
 	behind map[string][]string // servers by such a name
 	// contexts are the rules by which tools are listed, by such a name; nil: everything is.
 	contexts map[string]*metatools.Rules
+	merged   map[string]*merge.Upstream // endpoints of several servers, by such a name
 	byName   map[string]*Target
 }
 
@@ -251,7 +255,7 @@ func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
 	if b.monitoring, err = buildMonitoring(b.Components); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	t := &Set{ReadLists: func() {}, Reread: func(string) {}, Serves: map[string]string{}, behind: map[string][]string{}, contexts: map[string]*metatools.Rules{}, byName: make(map[string]*Target, len(ups))}
+	t := &Set{ReadLists: func() {}, Reread: func(string) {}, Serves: map[string]string{}, behind: map[string][]string{}, contexts: map[string]*metatools.Rules{}, merged: map[string]*merge.Upstream{}, byName: make(map[string]*Target, len(ups))}
 	for _, up := range ups {
 		one, err := b.target(up)
 		if err != nil {

@@ -59,6 +59,30 @@ func (c *Client) Tools(ctx context.Context, name string) (Answer[[]aggregator.To
 	return pages[aggregator.Tool](ctx, c, path, url.Values{})
 }
 
+// Search finds tools. server and category may be empty.
+func (c *Client) Search(ctx context.Context, query, server, category string, limit int) (a Answer[[]aggregator.FoundTool], err error) {
+	params := url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}
+	for name, text := range map[string]string{"server": server, "category": category} {
+		if text != "" {
+			params.Set(name, text)
+		}
+	}
+	resp, err := c.ask(ctx, "GET", "/search?"+params.Encode(), nil)
+	if err != nil {
+		return a, err
+	}
+	return decoded[[]aggregator.FoundTool](resp.Body())
+}
+
+// Contexts returns what lists of tools spare clients.
+func (c *Client) Contexts(ctx context.Context) (a Answer[aggregator.Contexts], err error) {
+	resp, err := c.ask(ctx, "GET", "/contexts", nil)
+	if err != nil {
+		return a, err
+	}
+	return decoded[aggregator.Contexts](resp.Body())
+}
+
 // Add registers a server.
 func (c *Client) Add(ctx context.Context, r *aggregator.Registration) (a Answer[aggregator.Server], err error) {
 	resp, err := c.ask(ctx, "POST", "/servers", r)
