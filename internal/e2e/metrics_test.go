@@ -91,6 +91,8 @@ func everythingOn(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf(`rate_limit_burst = 5
+merge = "always"
+catalogue.path = "memory"
 cache.bytes = "1MiB"
 limits.rate = 1000
 security.address_rate_limit = 1000

@@ -207,6 +207,9 @@ func (a *audited) appendWhat(b []byte) []byte {
 	switch {
 	case m.Is(toolsCall):
 		b = appendMember(b, "toolName", m.Text(m.Name))
+		if ex.Through != "" {
+			b = appendMember(b, "through", ex.Through)
+		}
 	case m.Name.Present():
 		b = appendMember(b, "name", m.Text(m.Name))
 	case m.URI.Present():
