@@ -48,6 +48,8 @@ var layers = map[string]int{
 	"adapters/catalogue/postgres":      2,
 	"adapters/catalogue/sqlite":        2,
 	"adapters/catalogue/storetest":     2, // of tests
+	"adapters/search/embedding":        0, // standard library only
+	"adapters/search/embedding/bert":   1,
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge/deceptive":         1,
 	"adapters/definitions":             3,
@@ -155,6 +157,7 @@ var owners = map[string]struct {
 	"golang.org/x/term":                   {[]string{"internal/cli"}, "people are asked at one place"},
 	"github.com/tailscale/hujson":         {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
+	"github.com/viterin/vek":              {[]string{"adapters/search/embedding/bert"}, "vectors are computed in two places"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench", "deploy"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
 	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer", "internal/testkit"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
