@@ -48,8 +48,6 @@ var layers = map[string]int{
 	"adapters/catalogue/postgres":      2,
 	"adapters/catalogue/sqlite":        2,
 	"adapters/catalogue/storetest":     2, // of tests
-	"adapters/search/embedding":        0, // standard library only
-	"adapters/search/embedding/bert":   1,
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge/deceptive":         1,
 	"adapters/definitions":             3,
@@ -138,6 +136,14 @@ var layers = map[string]int{
 	"internal/e2e":                     15, // tests only
 	"internal/laws":                    15,
 	".":                                14,
+
+	"adapters/search/embedding":          0, // standard library only
+	"adapters/search/embedding/bert":     1,
+	"adapters/search/embedding/endpoint": 3,
+	"adapters/search/vectors":            0,
+	"adapters/search/vectors/postgres":   1,
+	"adapters/search/vectors/qdrant":     1,
+	"adapters/search/vectors/sqlite":     1,
 }
 
 // owners lists the packages that may use a third-party dependency, and the reason why others may not.

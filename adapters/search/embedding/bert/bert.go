@@ -124,3 +124,5 @@ func (m *Model) load() (*transformer, error) {
 	}
 	return m.loaded, nil
 }
+
+var _ embedding.Model = (*Model)(nil)
