@@ -164,6 +164,8 @@ var owners = map[string]struct {
 	"golang.org/x/term":                   {[]string{"internal/cli"}, "people are asked at one place"},
 	"github.com/tailscale/hujson":         {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite", "adapters/search/vectors/sqlite"}, "each store of a file is one package"},
+	"github.com/qdrant/go-client":         {[]string{"adapters/search/vectors/qdrant"}, "it links gRPC, and each store of a database is one package"},
+	"google.golang.org/grpc":              {[]string{"adapters/search/vectors/qdrant"}, "Dragoman speaks HTTP; gRPC is a fifth of a binary"},
 	"github.com/viterin/vek":              {[]string{"adapters/search/embedding/bert", "adapters/search/vectors"}, "vectors are computed in two places"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench", "deploy"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
