@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -65,7 +64,7 @@ func New(opt Options) (*Model, error) {
 		return nil, fmt.Errorf("embedding: %d is no dimension of vectors; fix: set one of at most %d", opt.Dimension, embedding.MaxDimension)
 	}
 	opt.Timeout, opt.Patience, opt.retryFirst = either(opt.Timeout, 30*time.Second), either(opt.Patience, time.Minute), either(opt.retryFirst, 500*time.Millisecond)
-	at := strings.TrimRight(opt.URL, "/") + "/embeddings"
+	at, shown := below(opt.URL)
 	host := httpclient.HostOptions{URL: at, CAFile: opt.CAFile, Proxy: opt.Proxy, ConnectTimeout: opt.Timeout, WriteTimeout: opt.Timeout, MaxConns: atATime}
 	if opt.Key != "" {
 		host.Headers = []httpclient.Header{{Name: "Authorization", Value: "Bearer " + opt.Key}}
@@ -75,13 +74,22 @@ func New(opt Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
 	}
-	m := &Model{opt: opt, host: made, name: opt.Model + "@" + at, asked: make(chan struct{}, atATime)}
-	if u, err := url.Parse(at); err == nil && u.RawQuery != "" { // a query may hold a secret
-		u.RawQuery = ""
-		m.name = opt.Model + "@" + u.String()
-	}
+	m := &Model{opt: opt, host: made, name: opt.Model + "@" + shown, asked: make(chan struct{}, atATime)}
 	m.dimension.Store(int64(opt.Dimension))
 	return m, nil
+}
+
+// below returns the URL of /embeddings below another, and as it may be shown: without a query, which may hold a secret.
+func below(base string) (at, shown string) {
+	rest, query, asks := strings.Cut(base, "?")
+	if socket, unix := strings.CutPrefix(rest, "unix:"); unix && !strings.Contains(socket, ":") {
+		rest += ":"
+	}
+	shown = strings.TrimRight(rest, "/") + "/embeddings"
+	if asks {
+		return shown + "?" + query, shown
+	}
+	return shown, shown
 }
 
 func either(d, otherwise time.Duration) time.Duration {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -216,10 +218,40 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, at := range []string{"http://x/v1", "http://x/v1/"} {
+	for at, want := range map[string]string{"http://x/v1": "http://x/v1/embeddings", "http://x/v1/": "http://x/v1/embeddings", "https://x/v1?api-version=1&sig=secret": "https://x/v1/embeddings",
+		"unix:/run/x.sock": "unix:/run/x.sock:/embeddings", "unix:/run/x.sock:/v1": "unix:/run/x.sock:/v1/embeddings"} {
 		m, err := New(Options{URL: at, Model: "m"})
-		if err != nil || m.Name() != "m@http://x/v1/embeddings" {
+		if err != nil || m.Name() != "m@"+want {
 			t.Errorf("%s: %v", at, err)
+			continue
+		}
+		_ = m.Close()
+	}
+}
+
+// The service may listen at a Unix socket, and a query of the URL is sent.
+func TestPlaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 2)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.RequestURI
+		_, _ = w.Write([]byte(`{"data":[{"embedding":[3,4]}]}`))
+	})
+	unix, web := &http.Server{Handler: handler, ReadHeaderTimeout: testkit.Patient}, httptest.NewServer(handler)
+	go func() { _ = unix.Serve(ln) }()
+	t.Cleanup(func() { _ = unix.Close() })
+	t.Cleanup(web.Close)
+	for at, want := range map[string]string{"unix:" + path: "/embeddings", "unix:" + path + ":/v1": "/v1/embeddings", web.URL + "/v1/?a=b": "/v1/embeddings?a=b"} {
+		m := model(t, Options{URL: at})
+		if got, err := m.Embed(t.Context(), []string{"x"}); err != nil || len(got) != 1 || got[0][0] != .6 {
+			t.Errorf("%s: %v, %v", at, got, err)
+		}
+		if got := testkit.Receive(t, "the request", asked); got != want {
+			t.Errorf("%s: asked at %s", at, got)
 		}
 	}
 }
