@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -149,7 +149,18 @@ packages:
 	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \
 		echo "make: install Node.js 20 or later (https://nodejs.org); the Go tests alone are: make race" >&2; exit 1; }
 	conformance/setup.sh
+	conformance/embedding/setup.sh
 	internal/testkit/database/setup.sh
+	internal/testkit/database/setup.sh vector
+
+embedding: ## what all-MiniLM-L6-v2 makes of texts is written anew with its makers' library (5 GB), and compared with ours
+	conformance/embedding/setup.sh reference
+	conformance/embedding/.venv/bin/python conformance/embedding/reference.py
+	@go test -count=1 -v -run 'TestPublishedModel$$' -bench Embed ./adapters/search/embedding/bert
+
+vectors: ## searches among 10,000 tools in PostgreSQL with pgvector, and among 100,000 in memory, are measured (two minutes)
+	internal/testkit/database/setup.sh vector
+	@go test -count=1 -v -run '^$$' -bench . -benchtime 300x ./adapters/search/vectors/...
 
 conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
 	conformance/cells.sh $(ARGS)

