@@ -47,17 +47,17 @@ func (x *Index) alike(s *scratch, word queryWord, itself int32) (all []alike) {
 	}
 	grams := gramsOf(word.stem)
 	s.shared = sized(s.shared, len(x.words))
-	s.found = s.found[:0]
+	s.sharing = s.sharing[:0]
 	for _, g := range grams {
 		for _, t := range x.grams[g] {
 			if s.shared[t] == 0 {
-				s.found = append(s.found, t)
+				s.sharing = append(s.sharing, t)
 			}
 			s.shared[t]++
 		}
 	}
 	root := utf8.RuneCountInString(word.root)
-	for _, t := range s.found {
+	for _, t := range s.sharing {
 		n := int(s.shared[t])
 		if n < 2 || t == itself {
 			continue

@@ -9,6 +9,7 @@
 package lexical
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -39,10 +40,9 @@ type Hit struct {
 	Fields       []string // what matches, as "field: word", the best first; at most five
 }
 
-// Index holds documents. It is safe for concurrent use; a search waits for the change of one document, or for a removal.
+// Index holds documents. It is safe for concurrent use; a search waits for one document that is put, or for one removal.
 type Index struct {
 	mu       sync.RWMutex
-	at       map[key]int32
 	docs     []*document // nil: free
 	serverOf []int32     // place of the server of each document, -1 if it is free
 	free     []int32     // places in docs
@@ -58,8 +58,6 @@ type Index struct {
 
 	scratch sync.Pool
 }
-
-type key struct{ server, name string }
 
 // term is a word of the index.
 type term struct {
@@ -77,8 +75,9 @@ type posting struct {
 
 // document is what is kept of a Document.
 type document struct {
-	key
-	counts []count // by word
+	server, name string
+	text         string  // what it says of its server
+	counts       []count // by word
 }
 
 // count says that a word is in a field of a document.
@@ -89,20 +88,22 @@ type count struct {
 
 // server is what is known of the server of documents.
 type server struct {
-	text  string
-	terms []int32 // of its text
+	name  string
 	place int32
-	docs  int
+	at    map[string]int32 // its documents, by name
+	texts map[string]int   // what they say of it, and how many do
+	text  string           // the longest; of several the last in the order of letters
+	terms []int32          // of text, sorted; replaced, never changed
 }
 
 // New returns an empty index.
 func New() *Index {
-	return &Index{at: map[key]int32{}, terms: map[string]int32{}, grams: map[gram][]int32{}, servers: map[string]*server{},
+	return &Index{terms: map[string]int32{}, grams: map[gram][]int32{}, servers: map[string]*server{},
 		scratch: sync.Pool{New: func() any { return &scratch{} }}}
 }
 
-// Put adds documents, each in the place of the one of its server with its name. What is said of a server is what its document that came last
-// says.
+// Put adds documents, each in the place of the one of its server with its name. If documents of one server say different things of it, the
+// longest text counts.
 func (x *Index) Put(docs ...Document) {
 	for i := range docs {
 		words := readDocument(&docs[i])
@@ -116,25 +117,28 @@ func (x *Index) Put(docs ...Document) {
 func (x *Index) Delete(of string, names ...string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var ids []int32
+	s := x.servers[of]
+	if s == nil {
+		return
+	}
 	if len(names) == 0 {
-		for k, id := range x.at {
-			if k.server == of {
-				ids = append(ids, id)
-			}
-		}
+		names = slices.Collect(maps.Keys(s.at))
 	}
+	ids := make([]int32, 0, len(names))
 	for _, name := range names {
-		if id, known := x.at[key{of, name}]; known && !slices.Contains(ids, id) {
+		if id, known := s.at[name]; known {
 			ids = append(ids, id)
+			delete(s.at, name)
 		}
 	}
-	x.remove(ids...)
+	x.remove(s, ids)
 }
 
 // Len returns the number of documents.
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.at)
+	return x.len()
 }
+
+func (x *Index) len() int { return len(x.docs) - len(x.free) }

@@ -74,17 +74,23 @@ func impact(weight float64) float32 { return float32(weight / (saturation + weig
 
 // put adds one document. The caller holds mu.
 func (x *Index) put(d *Document, words []fieldWord) {
-	k := key{d.Server, d.Name}
-	of := x.server(d) // before the removal of what may be its last document
-	if id, known := x.at[k]; known {
-		x.remove(id)
+	s := x.servers[d.Server]
+	if s == nil {
+		s = &server{name: d.Server, at: map[string]int32{}, texts: map[string]int{}}
+		s.place = place(&x.places, &x.freeServers, s)
+		x.servers[d.Server] = s
 	}
-	doc := &document{key: k, counts: make([]count, 0, len(words))}
+	s.texts[d.ServerText]++ // before the removal of what may be its last document
+	if id, known := s.at[d.Name]; known {
+		x.remove(s, []int32{id})
+	}
+	x.say(s)
+	doc := &document{server: d.Server, name: d.Name, text: d.ServerText, counts: make([]count, 0, len(words))}
 	id := place(&x.docs, &x.free, doc)
 	if int(id) == len(x.serverOf) {
 		x.serverOf = append(x.serverOf, 0)
 	}
-	x.serverOf[id], x.at[k] = of.place, id
+	x.serverOf[id], s.at[d.Name] = s.place, id
 	var lengths [fields]float64
 	for _, w := range words {
 		lengths[w.field] += float64(w.n)
@@ -136,23 +142,24 @@ func (x *Index) term(word string) int32 {
 	return t
 }
 
-// server returns the server of a document, counts the document, and sees to it that what is said of the server is what the document says.
-func (x *Index) server(d *Document) *server {
-	s := x.servers[d.Server]
-	if s == nil {
-		s = &server{}
-		s.place = place(&x.places, &x.freeServers, s)
-		x.servers[d.Server] = s
+// say sees to it that what is said of a server is the longest of what its documents say.
+func (x *Index) say(s *server) {
+	text := ""
+	for one := range s.texts {
+		if len(one) > len(text) || len(one) == len(text) && one > text {
+			text = one
+		}
 	}
-	s.docs++
-	if s.text == d.ServerText {
-		return s
+	if s.text == text {
+		return
 	}
 	before := s.terms
-	x.unsay(s)
-	s.text = d.ServerText
+	s.text, s.terms = text, nil
+	for _, t := range before {
+		withdraw(&x.words[t].servers, s.place)
+	}
 	var words []fieldWord
-	each(s.text, func(word string) {
+	each(text, func(word string) {
 		if len(words) < maxWords && !common[word] {
 			words = append(words, fieldWord{word: stem(word), n: 1})
 		}
@@ -163,58 +170,68 @@ func (x *Index) server(d *Document) *server {
 		s.terms = append(s.terms, t)
 		insert(&x.words[t].servers, posting{s.place, impact(occurrences(w.n, length, serverLength))})
 	}
+	slices.Sort(s.terms)
 	x.forget(before)
-	return s
 }
 
-// unsay removes what is said of a server.
-func (x *Index) unsay(s *server) {
-	for _, t := range s.terms {
-		w := x.words[t]
-		if at, has := find(w.servers, s.place); has {
-			w.servers = slices.Delete(w.servers, at, at+1)
-		}
+func withdraw(all *[]posting, at int32) {
+	if i, has := find(*all, at); has {
+		*all = slices.Delete(*all, i, i+1)
 	}
-	s.terms = nil
 }
 
-// remove removes documents, and what only they had. The caller holds mu.
-func (x *Index) remove(ids ...int32) {
-	var touched []int32
+// remove removes documents of a server, and what only they had. The caller holds mu.
+func (x *Index) remove(s *server, ids []int32) {
+	var touched []wordOf
 	for _, id := range ids {
 		d := x.docs[id]
 		for i, c := range d.counts {
 			if i == 0 || c.term != d.counts[i-1].term {
-				touched = append(touched, c.term)
+				touched = append(touched, wordOf{c.term, id})
 			}
 		}
-		x.docs[id] = nil
-		delete(x.at, d.key)
-		of := x.places[x.serverOf[id]]
-		if of.docs--; of.docs == 0 {
-			touched = append(touched, of.terms...)
-			x.unsay(of)
-			delete(x.servers, d.server)
-			x.places[of.place] = nil
-			x.freeServers = append(x.freeServers, of.place)
+		if s.texts[d.text]--; s.texts[d.text] == 0 {
+			delete(s.texts, d.text)
 		}
-		x.serverOf[id] = -1
+		x.docs[id], x.serverOf[id] = nil, -1
 	}
-	if len(ids) > 1 { // most of the words are those of several
-		slices.Sort(touched)
-		touched = slices.Compact(touched)
-	}
-	for _, t := range touched {
-		w := x.words[t]
-		if len(ids) > 1 {
-			w.postings = slices.DeleteFunc(w.postings, func(p posting) bool { return x.docs[p.at] == nil })
-		} else if at, has := find(w.postings, ids[0]); has {
-			w.postings = slices.Delete(w.postings, at, at+1)
+	slices.SortFunc(touched, func(a, b wordOf) int { return cmp.Compare(a.term, b.term) })
+	var terms []int32
+	for i := 0; i < len(touched); {
+		t, first := touched[i].term, i
+		for i < len(touched) && touched[i].term == t {
+			i++
 		}
+		terms = append(terms, t)
+		x.withdrawAll(t, touched[first:i])
 	}
 	x.free = append(x.free, ids...)
-	x.forget(touched)
+	x.say(s)
+	if len(s.texts) == 0 {
+		delete(x.servers, s.name)
+		x.places[s.place] = nil
+		x.freeServers = append(x.freeServers, s.place)
+	}
+	x.forget(terms)
 }
+
+// fewPostings is up to how many postings of a word are looked for one by one.
+const fewPostings = 8
+
+// withdrawAll removes the postings of documents that have a word.
+func (x *Index) withdrawAll(t int32, of []wordOf) {
+	w := x.words[t]
+	if len(of) > fewPostings {
+		w.postings = slices.DeleteFunc(w.postings, func(p posting) bool { return x.docs[p.at] == nil })
+		return
+	}
+	for _, one := range of {
+		withdraw(&w.postings, one.id)
+	}
+}
+
+// wordOf is a word that a document has.
+type wordOf struct{ term, id int32 }
 
 // forget removes those words that nothing has any more.
 func (x *Index) forget(terms []int32) {

@@ -8,16 +8,27 @@ import (
 
 // scratch is the memory of one search, used again by others.
 type scratch struct {
-	scores  []float32 // of documents, for the query
-	part    []float32 // for the part of the query that is looked at
-	most    []float32 // for the part that fits best
-	one     []float32 // for the word that is looked at
+	scores  []scores  // of documents
+	one     []float32 // of documents or servers, for the word that is looked at
 	servers []float32 // of servers, for the query
 	touched []int32   // documents, or servers, that have the word
+	inPart  []int32   // documents that have a word of the part that is looked at
 	ranked  []ranked
 
-	shared []uint8 // grams that each word of the index has in common with one of the query
-	found  []int32 // words of the index that have any
+	shared  []uint8 // grams that each word of the index has in common with one of the query
+	sharing []int32 // words of the index that have any
+
+	docs     []*document // of the index as it was
+	serverOf []int32
+	said     [][]int32 // the words of what is said of each server
+}
+
+// scores are those of a document.
+type scores struct {
+	whole float32 // for the query
+	part  float32 // for the part of it that is looked at
+	most  float32 // for the part that fits best
+	score float32 // in the end
 }
 
 // ranked is a document that has a score.
@@ -28,11 +39,16 @@ type ranked struct {
 
 // reset makes room for the scores of so many documents and servers, all of them zero.
 func (s *scratch) reset(docs, servers int) {
-	for _, all := range []*[]float32{&s.scores, &s.part, &s.most} {
-		*all = sized(*all, docs)
-	}
+	s.scores = sized(s.scores, docs)
 	s.one = sized(s.one, max(docs, servers))
 	s.servers = sized(s.servers, servers)
+	s.inPart = s.inPart[:0]
+}
+
+// release lets go of what the index may remove.
+func (s *scratch) release() {
+	clear(s.docs)
+	clear(s.said)
 }
 
 // sized returns a slice of n zeros, in the memory of another if it is large enough.
@@ -48,18 +64,42 @@ func sized[T any](all []T, n int) []T {
 // word adds what the words of the index for one word of the query give to each document. Of several the best counts. first says that the
 // word was in no part before.
 func (s *scratch) word(terms []asked, first bool) {
+	if len(terms) == 1 {
+		weight := terms[0].weight
+		for _, p := range terms[0].postings {
+			s.add(p.at, weight*p.impact, first)
+		}
+		return
+	}
 	s.touched = s.touched[:0]
 	for i := range terms {
 		s.touch(terms[i].postings, terms[i].weight)
 	}
 	for _, id := range s.touched {
-		score := s.one[id]
+		s.add(id, s.one[id], first)
 		s.one[id] = 0
-		s.part[id] += score
-		if first {
-			s.scores[id] += score
-		}
 	}
+}
+
+// add adds what a document has for a word.
+func (s *scratch) add(id int32, score float32, first bool) {
+	d := &s.scores[id]
+	if d.part == 0 {
+		s.inPart = append(s.inPart, id)
+	}
+	d.part += score
+	if first {
+		d.whole += score
+	}
+}
+
+// endPart ends a part of the query.
+func (s *scratch) endPart() {
+	for _, id := range s.inPart {
+		d := &s.scores[id]
+		d.most, d.part = max(d.most, d.part), 0
+	}
+	s.inPart = s.inPart[:0]
 }
 
 // serverWord does the same for servers.
@@ -90,19 +130,20 @@ const leastBatch = 64
 
 // best calls see with the documents that have a score, the best first, until it returns false. It sorts a few more than limit, and more only
 // if see wants more.
-func (s *scratch) best(x *Index, limit int, see func(id int32) bool) {
+func (s *scratch) best(limit int, see func(r ranked) bool) {
 	before := func(a, b ranked) int {
 		if a.score != b.score {
 			return cmp.Compare(b.score, a.score)
 		}
-		d, e := x.docs[a.id], x.docs[b.id]
+		d, e := s.docs[a.id], s.docs[b.id]
 		return cmp.Or(strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
 	}
 	var last ranked
 	for batch, more := max(2*min(limit, len(s.scores)), leastBatch), true; more; batch *= 8 {
 		s.ranked = s.ranked[:0]
 		worst := ranked{score: -1} // of those that are in the batch for sure
-		for id, score := range s.scores {
+		for id := range s.scores {
+			score := s.scores[id].score
 			r := ranked{int32(id), score} //nolint:gosec // less than the documents
 			if score == 0 || score < worst.score || score == worst.score && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
 				continue
@@ -116,7 +157,7 @@ func (s *scratch) best(x *Index, limit int, see func(id int32) bool) {
 		slices.SortFunc(s.ranked, before)
 		more = len(s.ranked) >= batch
 		for _, r := range s.ranked[:min(len(s.ranked), batch)] {
-			if last = r; !see(r.id) {
+			if last = r; !see(r) {
 				return
 			}
 		}

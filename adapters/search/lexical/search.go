@@ -24,6 +24,20 @@ func (x *Index) Search(query string, limit int, allowed func(server, name string
 	}
 	s := x.scratch.Get().(*scratch)
 	defer x.scratch.Put(s)
+	defer s.release()
+	terms := x.found(s, q)
+	s.best(limit, func(r ranked) bool {
+		d := s.docs[r.id]
+		if allowed == nil || allowed(d.server, d.name) {
+			hits = append(hits, Hit{Server: d.server, Name: d.name, Score: float64(r.score), Fields: why(d, s.said[s.serverOf[r.id]], terms)})
+		}
+		return len(hits) < limit
+	})
+	return hits
+}
+
+// found sets the scores of documents, and copies what is needed of them, so that the rest of a search holds nobody up.
+func (x *Index) found(s *scratch, q question) [][]asked {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	terms := make([][]asked, len(q.words))
@@ -31,14 +45,17 @@ func (x *Index) Search(query string, limit int, allowed func(server, name string
 		terms[i] = x.asked(s, word)
 	}
 	x.score(s, q, terms)
-	s.best(x, limit, func(id int32) bool {
-		d := x.docs[id]
-		if allowed == nil || allowed(d.server, d.name) {
-			hits = append(hits, Hit{Server: d.server, Name: d.name, Score: float64(s.scores[id]), Fields: x.why(id, terms)})
+	s.docs = append(s.docs[:0], x.docs...)
+	s.serverOf = append(s.serverOf[:0], x.serverOf...)
+	s.said = s.said[:0]
+	for _, of := range x.places {
+		if of == nil {
+			s.said = append(s.said, nil)
+		} else {
+			s.said = append(s.said, of.terms)
 		}
-		return len(hits) < limit
-	})
-	return hits
+	}
+	return terms
 }
 
 // rarity is the inverse document frequency of a word that n of all have.
@@ -49,10 +66,10 @@ func rarity(n, all int) float64 {
 // asked returns the words of the index for a word of a query.
 func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 	t, known := x.terms[word.stem]
-	weight, server := rarity(0, len(x.at)), rarity(0, len(x.servers))
+	weight, server := rarity(0, x.len()), rarity(0, len(x.servers))
 	if known {
 		of := x.words[t]
-		weight, server = rarity(len(of.postings), len(x.at)), rarity(len(of.servers), len(x.servers))
+		weight, server = rarity(len(of.postings), x.len()), rarity(len(of.servers), len(x.servers))
 		all = append(all, asked{of, t, float32(weight), float32(server)})
 		if len(of.postings) > alikeRare {
 			return all
@@ -63,34 +80,31 @@ func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 	for _, like := range x.alike(s, word, t) {
 		of := x.words[like.place]
 		share := alikeWeight * like.likeness
-		all = append(all, asked{of, like.place, float32(share * min(weight, rarity(len(of.postings), len(x.at)))),
+		all = append(all, asked{of, like.place, float32(share * min(weight, rarity(len(of.postings), x.len()))),
 			float32(share * min(server, rarity(len(of.servers), len(x.servers))))})
 	}
 	return all
 }
 
-// score sets the score of each document: a part of it is that of the whole query, another that of the part of the query that fits best, and
-// a little that of the server.
+// score sets the score of each document: a share of it is that of the whole query, another that of the part of the query that fits best; that
+// of the server is added.
 func (x *Index) score(s *scratch, q question, terms [][]asked) {
 	s.reset(len(x.docs), len(x.places))
 	seen := make([]bool, len(terms))
 	for _, part := range q.parts {
-		clear(s.part)
 		for _, w := range part {
 			s.word(terms[w], !seen[w])
 			seen[w] = true
 		}
-		for id, score := range s.part {
-			s.most[id] = max(s.most[id], score)
-		}
+		s.endPart()
 	}
 	for _, same := range terms {
 		s.serverWord(same)
 	}
-	whole, most, server := float32(1-partShare), float32(partShare), float32(serverShare)
 	for id, of := range x.serverOf {
 		if of >= 0 {
-			s.scores[id] = whole*s.scores[id] + most*s.most[id] + server*s.servers[of]
+			d := &s.scores[id]
+			d.score = float32(1-partShare)*d.whole + float32(partShare)*d.most + float32(serverShare)*s.servers[of]
 		}
 	}
 }
@@ -98,22 +112,21 @@ func (x *Index) score(s *scratch, q question, terms [][]asked) {
 // mostWhy bounds what is said of why a document was found.
 const mostWhy = 5
 
-// why says what of a document matches.
-func (x *Index) why(id int32, terms [][]asked) (all []string) {
+// why says what of a document matches, and of what is said of its server.
+func why(d *document, said []int32, terms [][]asked) (all []string) {
 	type match struct {
 		text   string
 		weight float64
 	}
 	var found []match
-	of := x.serverOf[id]
 	for _, same := range terms {
 		for _, t := range same {
-			for _, c := range x.docs[id].counts {
+			for _, c := range d.counts {
 				if c.term == t.place {
 					found = append(found, match{fieldNames[c.field] + ": " + t.text, float64(t.weight) * fieldWeights[c.field]})
 				}
 			}
-			if _, has := find(t.servers, of); has {
+			if _, has := slices.BinarySearch(said, t.place); has {
 				found = append(found, match{serverField + ": " + t.text, float64(t.server) * serverShare})
 			}
 		}
