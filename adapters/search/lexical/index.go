@@ -54,6 +54,7 @@ type Index struct {
 
 	servers     map[string]*server
 	places      []*server // nil: free
+	said        [][]int32 // words of what is said of each server, by place, sorted; replaced, never changed
 	freeServers []int32
 
 	scratch sync.Pool
@@ -93,7 +94,6 @@ type server struct {
 	at    map[string]int32 // its documents, by name
 	texts map[string]int   // what they say of it, and how many do
 	text  string           // the longest; of several the last in the order of letters
-	terms []int32          // of text, sorted; replaced, never changed
 }
 
 // New returns an empty index.

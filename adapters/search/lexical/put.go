@@ -79,6 +79,9 @@ func (x *Index) put(d *Document, words []fieldWord) {
 		s = &server{name: d.Server, at: map[string]int32{}, texts: map[string]int{}}
 		s.place = place(&x.places, &x.freeServers, s)
 		x.servers[d.Server] = s
+		if int(s.place) == len(x.said) {
+			x.said = append(x.said, nil)
+		}
 	}
 	s.texts[d.ServerText]++ // before the removal of what may be its last document
 	if id, known := s.at[d.Name]; known {
@@ -153,8 +156,8 @@ func (x *Index) say(s *server) {
 	if s.text == text {
 		return
 	}
-	before := s.terms
-	s.text, s.terms = text, nil
+	s.text = text
+	before := x.said[s.place]
 	for _, t := range before {
 		withdraw(&x.words[t].servers, s.place)
 	}
@@ -165,12 +168,14 @@ func (x *Index) say(s *server) {
 		}
 	})
 	length := float64(len(words))
+	var said []int32
 	for _, w := range counted(words) {
 		t := x.term(w.word)
-		s.terms = append(s.terms, t)
+		said = append(said, t)
 		insert(&x.words[t].servers, posting{s.place, impact(occurrences(w.n, length, serverLength))})
 	}
-	slices.Sort(s.terms)
+	slices.Sort(said)
+	x.said[s.place] = said
 	x.forget(before)
 }
 

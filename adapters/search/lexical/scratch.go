@@ -11,6 +11,7 @@ type scratch struct {
 	scores  []scores  // of documents
 	one     []float32 // of documents or servers, for the word that is looked at
 	servers []float32 // of servers, for the query
+	highest float32   // score of all documents
 	touched []int32   // documents, or servers, that have the word
 	inPart  []int32   // documents that have a word of the part that is looked at
 	ranked  []ranked
@@ -43,6 +44,7 @@ func (s *scratch) reset(docs, servers int) {
 	s.one = sized(s.one, max(docs, servers))
 	s.servers = sized(s.servers, servers)
 	s.inPart = s.inPart[:0]
+	s.highest = 0
 }
 
 // release lets go of what the index may remove.
@@ -97,7 +99,10 @@ func (s *scratch) add(id int32, score float32, first bool) {
 func (s *scratch) endPart() {
 	for _, id := range s.inPart {
 		d := &s.scores[id]
-		d.most, d.part = max(d.most, d.part), 0
+		if d.part > d.most { // max is slower, since it sees to what is no number
+			d.most = d.part
+		}
+		d.part = 0
 	}
 	s.inPart = s.inPart[:0]
 }
@@ -121,7 +126,9 @@ func (s *scratch) touch(postings []posting, weight float32) {
 		if was == 0 {
 			s.touched = append(s.touched, p.at)
 		}
-		s.one[p.at] = max(was, weight*p.impact)
+		if score := weight * p.impact; score > was {
+			s.one[p.at] = score
+		}
 	}
 }
 
@@ -139,13 +146,17 @@ func (s *scratch) best(limit int, see func(r ranked) bool) {
 		return cmp.Or(strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
 	}
 	var last ranked
-	for batch, more := max(2*min(limit, len(s.scores)), leastBatch), true; more; batch *= 8 {
+	batch, floor := max(2*min(limit, len(s.scores)), leastBatch), s.highest/2 // most of what is wanted is above it
+	for more := true; more; batch, floor = 8*batch, 0 {
 		s.ranked = s.ranked[:0]
-		worst := ranked{score: -1} // of those that are in the batch for sure
+		worst := ranked{score: floor} // of those that are in the batch for sure
 		for id := range s.scores {
 			score := s.scores[id].score
+			if score < worst.score || score == 0 {
+				continue
+			}
 			r := ranked{int32(id), score} //nolint:gosec // less than the documents
-			if score == 0 || score < worst.score || score == worst.score && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
+			if score == worst.score && score > floor && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
 				continue
 			}
 			if s.ranked = append(s.ranked, r); len(s.ranked) == 2*batch {
@@ -155,7 +166,7 @@ func (s *scratch) best(limit int, see func(r ranked) bool) {
 			}
 		}
 		slices.SortFunc(s.ranked, before)
-		more = len(s.ranked) >= batch
+		more = len(s.ranked) >= batch || floor > 0
 		for _, r := range s.ranked[:min(len(s.ranked), batch)] {
 			if last = r; !see(r) {
 				return

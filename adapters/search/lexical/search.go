@@ -47,14 +47,7 @@ func (x *Index) found(s *scratch, q question) [][]asked {
 	x.score(s, q, terms)
 	s.docs = append(s.docs[:0], x.docs...)
 	s.serverOf = append(s.serverOf[:0], x.serverOf...)
-	s.said = s.said[:0]
-	for _, of := range x.places {
-		if of == nil {
-			s.said = append(s.said, nil)
-		} else {
-			s.said = append(s.said, of.terms)
-		}
-	}
+	s.said = append(s.said[:0], x.said...)
 	return terms
 }
 
@@ -79,6 +72,9 @@ func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 	}
 	for _, like := range x.alike(s, word, t) {
 		of := x.words[like.place]
+		if known && len(of.postings) > alikeRare {
+			continue
+		}
 		share := alikeWeight * like.likeness
 		all = append(all, asked{of, like.place, float32(share * min(weight, rarity(len(of.postings), x.len()))),
 			float32(share * min(server, rarity(len(of.servers), len(x.servers))))})
@@ -105,6 +101,9 @@ func (x *Index) score(s *scratch, q question, terms [][]asked) {
 		if of >= 0 {
 			d := &s.scores[id]
 			d.score = float32(1-partShare)*d.whole + float32(partShare)*d.most + float32(serverShare)*s.servers[of]
+			if d.score > s.highest {
+				s.highest = d.score
+			}
 		}
 	}
 }
