@@ -3,9 +3,10 @@ package lexical
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-json"
 )
 
 // Document is what is searched of one tool.
@@ -55,31 +56,28 @@ func (d *Document) Sum() (sum [sha256.Size]byte) {
 
 // Bounds of what is read of a definition, since whoever writes one may want to fill memory.
 const (
+	maxDefinition = 4 << 20 // bytes of a definition; of a larger one the name counts only
 	maxText       = 8 << 10 // bytes of one text
-	maxParameters = 200
-	maxValues     = 50 // of one parameter
-	maxDepth      = 4  // of objects in parameters
-	maxTextBytes  = 2000
+	maxProperties = 200     // parameters and outputs
+	maxValues     = 50      // of one parameter
+	maxDepth      = 4       // of objects in parameters
+	maxModelText  = 2000    // bytes of what a model is given
 )
 
-// Parse returns the document of a tool by its definition, a JSON object. What is no definition, or is one in parts only, has what can be read.
+// Parse returns the document of a tool by its definition, a JSON object. Members that are not of the type that MCP gives them are left out;
+// what is no JSON object has its name only.
 func Parse(server, name string, raw []byte) Document {
 	d := Document{Server: server, Name: cut(name)}
-	var def struct {
-		Title       any `json:"title"`
-		Description any `json:"description"`
-		Annotations struct {
-			Title any `json:"title"`
-		} `json:"annotations"`
-		Input  any `json:"inputSchema"`
-		Output any `json:"outputSchema"`
+	var def map[string]any
+	if len(raw) > maxDefinition || json.Unmarshal(raw, &def) != nil {
+		return d
 	}
-	_ = json.Unmarshal(raw, &def) // what could be read counts
-	d.Title, d.Description = textIn(def.Title), textIn(def.Description)
+	d.Title, d.Description = textIn(def["title"]), textIn(def["description"])
 	if d.Title == "" {
-		d.Title = textIn(def.Annotations.Title)
+		annotations, _ := def["annotations"].(map[string]any)
+		d.Title = textIn(annotations["title"])
 	}
-	d.properties(def.Input, 0, func(name string, schema map[string]any) {
+	d.properties(def["inputSchema"], 0, func(name string, schema map[string]any) {
 		p := Parameter{Name: cut(name), Description: textIn(schema["description"])}
 		if p.Description == "" {
 			p.Description = textIn(schema["title"])
@@ -87,7 +85,7 @@ func Parse(server, name string, raw []byte) Document {
 		p.Values = values(schema)
 		d.Parameters = append(d.Parameters, p)
 	})
-	d.properties(def.Output, 0, func(name string, schema map[string]any) {
+	d.properties(def["outputSchema"], 0, func(name string, schema map[string]any) {
 		d.Outputs = append(d.Outputs, cut(name))
 		if text := textIn(schema["description"]); text != "" {
 			d.Outputs = append(d.Outputs, text)
@@ -107,7 +105,7 @@ func (d *Document) properties(schema any, depth int, see func(name string, schem
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if len(d.Parameters)+len(d.Outputs) >= maxParameters {
+		if len(d.Parameters)+len(d.Outputs) >= maxProperties {
 			return
 		}
 		prop, _ := props[name].(map[string]any)
@@ -164,5 +162,5 @@ func (d *Document) Text() string {
 		b.WriteString(strings.Join(pieces(d.Parameters[i].Name), " "))
 	}
 	text := b.String()
-	return strings.ToValidUTF8(text[:min(len(text), maxTextBytes)], "")
+	return strings.ToValidUTF8(text[:min(len(text), maxModelText)], "")
 }

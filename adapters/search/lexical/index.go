@@ -1,11 +1,16 @@
 // Package lexical finds tools by the words of their definitions, without a model.
 //
-// A score is BM25 over weighted fields (BM25F). Words are stems. A word of the query that is not in the index, or that is in few tools, stands for
-// words that look like it as well, so that typos and names in one piece are found. Lengths of fields are compared with fixed ones, not with
-// averages: what a tool scores does not depend on the order in which tools came, and an index after any changes is the same as one made anew.
+// A score is BM25 over weighted fields (BM25F). Words are stems. For a word of the query stand also the words of the index that look like it,
+// so that typos and names in one piece are found. A query may name several things to do, so what fits one part of it well counts beside what
+// fits all of it a little. What is said of a server is scored once, and adds to all of its tools.
+//
+// Lengths of fields are compared with fixed ones, not with averages: what a tool scores does not depend on the order in which tools came, and
+// an index after any changes finds the same as one made anew.
 package lexical
 
 import (
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -25,72 +30,85 @@ const (
 // fieldNames are how results call the fields.
 var fieldNames = [fields]string{"name", "title", "description", "parameter", "parameter description", "value", "output", "category"}
 
+// serverField is how results call what is said of the server.
+const serverField = "server"
+
 // Hit is a tool that was found.
 type Hit struct {
 	Server, Name string
 	Score        float64
-	Fields       []string // what matches, as "field: word", the best first
+	Fields       []string // what matches, as "field: word", the best first; at most five
 }
 
-// Index holds documents. It is safe for concurrent use; a search waits for the change of one document at most.
+// Index holds documents. It is safe for concurrent use; a search waits for one document that is put, or for one removal.
 type Index struct {
-	mu      sync.RWMutex
-	terms   map[string]int32 // place in words
-	words   []*term
-	docs    []*document // nil: removed
-	at      map[key]int32
-	dead    int
-	grams   map[string][]int32 // words by three letters of theirs
-	servers map[string]*server
-}
+	mu       sync.RWMutex
+	docs     []*document // nil: free
+	serverOf []int32     // place of the server of each document, -1 if it is free
+	free     []int32     // places in docs
 
-type key struct{ server, name string }
+	terms     map[string]int32
+	words     []*term // nil: free
+	freeWords []int32
+	grams     map[gram][]int32 // words by three letters of theirs
+
+	servers     map[string]*server
+	places      []*server // nil: free
+	said        [][]int32 // words of what is said of each server, by place, sorted; replaced, never changed
+	freeServers []int32
+
+	scratch sync.Pool
+}
 
 // term is a word of the index.
 type term struct {
 	text     string
-	live     int // documents that have it
-	postings []posting
+	letters  int
+	postings []posting // of documents, by place
+	servers  []posting // of servers, by place
 }
 
-// posting is a document that has a word.
+// posting is a document or a server that has a word.
 type posting struct {
-	doc    int32
-	impact float32 // what the word adds to the document's score, but for its rarity
+	at     int32
+	impact float32 // what the word adds to the score, but for its rarity
 }
 
 // document is what is kept of a Document.
 type document struct {
-	key
-	of     *server
-	counts []count
+	server, name string
+	text         string  // what it says of its server
+	counts       []count // by word
 }
 
-// count is how often a word is in a field of a document.
+// count says that a word is in a field of a document.
 type count struct {
 	term  int32
 	field uint8
-	n     uint8
 }
 
 // server is what is known of the server of documents.
 type server struct {
-	text  string
-	words map[int32]bool // of its text
-	docs  int
+	name  string
+	place int32
+	at    map[string]int32 // its documents, by name
+	texts map[string]int   // what they say of it, and how many do
+	text  string           // the longest; of several the last in the order of letters
 }
 
 // New returns an empty index.
 func New() *Index {
-	return &Index{terms: map[string]int32{}, at: map[key]int32{}, grams: map[string][]int32{}, servers: map[string]*server{}}
+	return &Index{terms: map[string]int32{}, grams: map[gram][]int32{}, servers: map[string]*server{},
+		scratch: sync.Pool{New: func() any { return &scratch{} }}}
 }
 
-// Put adds documents, each in the place of the one of its server with its name.
+// Put adds documents, each in the place of the one of its server with its name. If documents of one server say different things of it, the
+// longest text counts.
 func (x *Index) Put(docs ...Document) {
 	for i := range docs {
-		read := readDocument(&docs[i])
+		words := readDocument(&docs[i])
 		x.mu.Lock()
-		x.put(&docs[i], read)
+		x.put(&docs[i], words)
 		x.mu.Unlock()
 	}
 }
@@ -99,24 +117,28 @@ func (x *Index) Put(docs ...Document) {
 func (x *Index) Delete(of string, names ...string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	s := x.servers[of]
+	if s == nil {
+		return
+	}
 	if len(names) == 0 {
-		for k, id := range x.at {
-			if k.server == of {
-				x.remove(id)
-			}
-		}
+		names = slices.Collect(maps.Keys(s.at))
 	}
+	ids := make([]int32, 0, len(names))
 	for _, name := range names {
-		if id, known := x.at[key{of, name}]; known {
-			x.remove(id)
+		if id, known := s.at[name]; known {
+			ids = append(ids, id)
+			delete(s.at, name)
 		}
 	}
-	x.compact()
+	x.remove(s, ids)
 }
 
 // Len returns the number of documents.
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.at)
+	return x.len()
 }
+
+func (x *Index) len() int { return len(x.docs) - len(x.free) }

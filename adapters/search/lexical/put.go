@@ -1,29 +1,29 @@
 package lexical
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// words are the stems of a document's words, with how often each is in which field.
-type wordCount struct {
+// maxWords bounds the words that are read of a document, and of what is said of a server.
+const maxWords = 4000
+
+// fieldWord is how often a stem is in a field of a document.
+type fieldWord struct {
 	word  string
 	field uint8
-	n     uint8
+	n     int
 }
 
-// readDocument counts the words of a document.
-func readDocument(d *Document) (all []wordCount) {
-	type at struct {
-		word  string
-		field uint8
-	}
-	counts := map[at]int{}
+// readDocument counts the stems of a document, by stem and field.
+func readDocument(d *Document) []fieldWord {
+	var all []fieldWord
 	read := func(field uint8, text string) {
 		each(text, func(word string) {
-			if !common[word] || field == name {
-				counts[at{stem(word), field}]++
+			if len(all) < maxWords && (field == name || !common[word]) {
+				all = append(all, fieldWord{stem(word), field, 1})
 			}
 		})
 	}
@@ -31,60 +31,104 @@ func readDocument(d *Document) (all []wordCount) {
 	read(title, d.Title)
 	read(description, d.Description)
 	for i := range d.Parameters {
-		p := &d.Parameters[i]
-		read(parameter, p.Name)
-		read(parameterText, p.Description)
-		for _, text := range p.Values {
+		read(parameter, d.Parameters[i].Name)
+	}
+	for _, text := range d.Categories {
+		read(category, text)
+	}
+	for i := range d.Parameters {
+		read(parameterText, d.Parameters[i].Description)
+		for _, text := range d.Parameters[i].Values {
 			read(value, text)
 		}
 	}
 	for _, text := range d.Outputs {
 		read(output, text)
 	}
-	for _, text := range d.Categories {
-		read(category, text)
-	}
-	for a, n := range counts {
-		all = append(all, wordCount{a.word, a.field, uint8(min(n, math.MaxUint8))}) //nolint:gosec // bounded
-	}
-	slices.SortFunc(all, func(a, b wordCount) int {
-		if a.word != b.word {
-			return strings.Compare(a.word, b.word)
-		}
-		return int(a.field) - int(b.field)
-	})
-	return all
+	return counted(all)
 }
 
-// put adds one document. The caller holds mu.
-func (x *Index) put(d *Document, read []wordCount) {
-	k := key{d.Server, d.Name}
-	if id, known := x.at[k]; known {
-		x.remove(id)
-		x.compact()
+// counted joins the same words of the same fields, and sorts them.
+func counted(all []fieldWord) []fieldWord {
+	slices.SortFunc(all, func(a, b fieldWord) int {
+		return cmp.Or(strings.Compare(a.word, b.word), cmp.Compare(a.field, b.field))
+	})
+	joined := all[:0]
+	for _, w := range all {
+		if n := len(joined); n > 0 && joined[n-1].word == w.word && joined[n-1].field == w.field {
+			joined[n-1].n++
+			continue
+		}
+		joined = append(joined, w)
 	}
-	id := int32(len(x.docs)) //nolint:gosec // documents fit into memory
-	doc := &document{key: k, of: x.server(d)}
-	doc.of.docs++
-	x.docs = append(x.docs, doc)
-	x.at[k] = id
+	return joined
+}
+
+// occurrences is how much a word counts that is n times in a field of length words, if from ordinary words on it counts less.
+func occurrences(n int, length, ordinary float64) float64 {
+	return float64(n) / (1 - lengthening + lengthening*max(length/ordinary, 1))
+}
+
+// impact is what a word of this weight adds to a score, but for its rarity.
+func impact(weight float64) float32 { return float32(weight / (saturation + weight)) }
+
+// put adds one document. The caller holds mu.
+func (x *Index) put(d *Document, words []fieldWord) {
+	s := x.servers[d.Server]
+	if s == nil {
+		s = &server{name: d.Server, at: map[string]int32{}, texts: map[string]int{}}
+		s.place = place(&x.places, &x.freeServers, s)
+		x.servers[d.Server] = s
+		if int(s.place) == len(x.said) {
+			x.said = append(x.said, nil)
+		}
+	}
+	s.texts[d.ServerText]++ // before the removal of what may be its last document
+	if id, known := s.at[d.Name]; known {
+		x.remove(s, []int32{id})
+	}
+	x.say(s)
+	doc := &document{server: d.Server, name: d.Name, text: d.ServerText, counts: make([]count, 0, len(words))}
+	id := place(&x.docs, &x.free, doc)
+	if int(id) == len(x.serverOf) {
+		x.serverOf = append(x.serverOf, 0)
+	}
+	x.serverOf[id], s.at[d.Name] = s.place, id
 	var lengths [fields]float64
-	for _, w := range read {
+	for _, w := range words {
 		lengths[w.field] += float64(w.n)
 	}
-	doc.counts = make([]count, 0, len(read))
-	for i := 0; i < len(read); {
-		t := x.term(read[i].word)
-		weighted := 0.0
-		for word := read[i].word; i < len(read) && read[i].word == word; i++ {
-			w := read[i]
-			doc.counts = append(doc.counts, count{t, w.field, w.n})
-			weighted += fieldWeights[w.field] * float64(w.n) / (1 - lengthening + lengthening*max(lengths[w.field]/fieldLengths[w.field], 1))
+	for i := 0; i < len(words); {
+		t := x.term(words[i].word)
+		weight := 0.0
+		for word := words[i].word; i < len(words) && words[i].word == word; i++ {
+			w := words[i]
+			doc.counts = append(doc.counts, count{t, w.field})
+			weight += fieldWeights[w.field] * occurrences(w.n, lengths[w.field], fieldLengths[w.field])
 		}
-		of := x.words[t]
-		of.live++
-		of.postings = append(of.postings, posting{id, float32(weighted / (saturation + weighted))})
+		insert(&x.words[t].postings, posting{id, impact(weight)})
 	}
+}
+
+// place puts one into a free place, or at the end, and returns where it is.
+func place[T any](all *[]*T, free *[]int32, one *T) int32 {
+	if n := len(*free); n > 0 {
+		at := (*free)[n-1]
+		*free = (*free)[:n-1]
+		(*all)[at] = one
+		return at
+	}
+	*all = append(*all, one)
+	return int32(len(*all) - 1) //nolint:gosec // they fit into memory
+}
+
+func insert(all *[]posting, p posting) {
+	at, _ := find(*all, p.at)
+	*all = slices.Insert(*all, at, p)
+}
+
+func find(all []posting, at int32) (int, bool) {
+	return slices.BinarySearchFunc(all, at, func(p posting, at int32) int { return cmp.Compare(p.at, at) })
 }
 
 // term returns the place of a word, which is added if it is new.
@@ -92,89 +136,123 @@ func (x *Index) term(word string) int32 {
 	if t, known := x.terms[word]; known {
 		return t
 	}
-	word = strings.Clone(word)
-	t := int32(len(x.words)) //nolint:gosec // words fit into memory
-	x.words = append(x.words, &term{text: word})
+	word = strings.Clone(word) // not the text that it is of
+	t := place(&x.words, &x.freeWords, &term{text: word, letters: utf8.RuneCountInString(word)})
 	x.terms[word] = t
-	for _, gram := range gramsOf(word) {
-		x.grams[gram] = append(x.grams[gram], t)
+	for _, g := range gramsOf(word) {
+		x.grams[g] = append(x.grams[g], t)
 	}
 	return t
 }
 
-// gramsOf returns the sequences of three letters of a word, with its ends marked, each once.
-func gramsOf(word string) (all []string) {
-	letters := []rune("^" + word + "$")
-	for i := 0; i+3 <= len(letters); i++ {
-		if gram := string(letters[i : i+3]); !slices.Contains(all, gram) {
-			all = append(all, gram)
+// say sees to it that what is said of a server is the longest of what its documents say.
+func (x *Index) say(s *server) {
+	text := ""
+	for one := range s.texts {
+		if len(one) > len(text) || len(one) == len(text) && one > text {
+			text = one
 		}
 	}
-	return all
-}
-
-// server returns the server of a document, which has the text that the document says. The caller holds mu.
-func (x *Index) server(d *Document) *server {
-	s := x.servers[d.Server]
-	if s == nil {
-		s = &server{}
-		x.servers[d.Server] = s
-	}
-	if s.words == nil || s.text != d.ServerText {
-		s.text, s.words = d.ServerText, map[int32]bool{}
-		each(d.ServerText, func(word string) {
-			if !common[word] {
-				s.words[x.term(stem(word))] = true
-			}
-		})
-	}
-	return s
-}
-
-// remove removes a document. The caller holds mu.
-func (x *Index) remove(id int32) {
-	d := x.docs[id]
-	for i := range d.counts {
-		if i == 0 || d.counts[i].term != d.counts[i-1].term {
-			x.words[d.counts[i].term].live--
-		}
-	}
-	if d.of.docs--; d.of.docs == 0 {
-		delete(x.servers, d.server)
-	}
-	x.docs[id] = nil
-	delete(x.at, d.key)
-	x.dead++
-}
-
-// leastDead is the number of removed documents from which on their places are freed.
-const leastDead = 64
-
-// compact frees what removed documents take, once they are a third of all. The caller holds mu.
-func (x *Index) compact() {
-	if x.dead < leastDead || 3*x.dead < len(x.docs) {
+	if s.text == text {
 		return
 	}
-	places := make([]int32, len(x.docs))
-	live := x.docs[:0:0]
-	for id, d := range x.docs {
-		places[id] = -1
-		if d != nil {
-			places[id] = int32(len(live)) //nolint:gosec // less than before
-			live = append(live, d)
-		}
+	s.text = text
+	before := x.said[s.place]
+	for _, t := range before {
+		withdraw(&x.words[t].servers, s.place)
 	}
-	for _, t := range x.words {
-		kept := t.postings[:0:0]
-		for _, p := range t.postings {
-			if places[p.doc] >= 0 {
-				kept = append(kept, posting{places[p.doc], p.impact})
+	var words []fieldWord
+	each(text, func(word string) {
+		if len(words) < maxWords && !common[word] {
+			words = append(words, fieldWord{word: stem(word), n: 1})
+		}
+	})
+	length := float64(len(words))
+	var said []int32
+	for _, w := range counted(words) {
+		t := x.term(w.word)
+		said = append(said, t)
+		insert(&x.words[t].servers, posting{s.place, impact(occurrences(w.n, length, serverLength))})
+	}
+	slices.Sort(said)
+	x.said[s.place] = said
+	x.forget(before)
+}
+
+func withdraw(all *[]posting, at int32) {
+	if i, has := find(*all, at); has {
+		*all = slices.Delete(*all, i, i+1)
+	}
+}
+
+// remove removes documents of a server, and what only they had. The caller holds mu.
+func (x *Index) remove(s *server, ids []int32) {
+	var touched []wordOf
+	for _, id := range ids {
+		d := x.docs[id]
+		for i, c := range d.counts {
+			if i == 0 || c.term != d.counts[i-1].term {
+				touched = append(touched, wordOf{c.term, id})
 			}
 		}
-		t.postings = kept
+		if s.texts[d.text]--; s.texts[d.text] == 0 {
+			delete(s.texts, d.text)
+		}
+		x.docs[id], x.serverOf[id] = nil, -1
 	}
-	for i, d := range live {
-		x.at[d.key] = int32(i) //nolint:gosec // less than before
+	slices.SortFunc(touched, func(a, b wordOf) int { return cmp.Compare(a.term, b.term) })
+	var terms []int32
+	for i := 0; i < len(touched); {
+		t, first := touched[i].term, i
+		for i < len(touched) && touched[i].term == t {
+			i++
+		}
+		terms = append(terms, t)
+		x.withdrawAll(t, touched[first:i])
 	}
-	x.docs, x.dead = live, 0
+	x.free = append(x.free, ids...)
+	x.say(s)
+	if len(s.texts) == 0 {
+		delete(x.servers, s.name)
+		x.places[s.place] = nil
+		x.freeServers = append(x.freeServers, s.place)
+	}
+	x.forget(terms)
+}
+
+// fewPostings is up to how many postings of a word are looked for one by one.
+const fewPostings = 8
+
+// withdrawAll removes the postings of documents that have a word.
+func (x *Index) withdrawAll(t int32, of []wordOf) {
+	w := x.words[t]
+	if len(of) > fewPostings {
+		w.postings = slices.DeleteFunc(w.postings, func(p posting) bool { return x.docs[p.at] == nil })
+		return
+	}
+	for _, one := range of {
+		withdraw(&w.postings, one.id)
+	}
+}
+
+// wordOf is a word that a document has.
+type wordOf struct{ term, id int32 }
+
+// forget removes those words that nothing has any more.
+func (x *Index) forget(terms []int32) {
+	for _, t := range terms {
+		w := x.words[t]
+		if w == nil || len(w.postings)+len(w.servers) > 0 {
+			continue
+		}
+		for _, g := range gramsOf(w.text) {
+			at := slices.Index(x.grams[g], t)
+			if x.grams[g] = slices.Delete(x.grams[g], at, at+1); len(x.grams[g]) == 0 {
+				delete(x.grams, g)
+			}
+		}
+		delete(x.terms, w.text)
+		x.words[t] = nil
+		x.freeWords = append(x.freeWords, t)
+	}
 }

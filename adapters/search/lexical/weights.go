@@ -7,13 +7,17 @@ var (
 	fieldLengths = [fields]float64{name: 3, title: 4, description: 20, parameter: 8, parameterText: 40, value: 10, output: 20, category: 3}
 )
 
+var (
+	saturation   = 2.5  // k1 of BM25: how soon further occurrences of a word stop to count
+	lengthening  = 0.5  // b of BM25: how much the length of a field counts
+	alikeLeast   = 0.6  // the least likeness of a word of the index to one of the query that counts
+	alikeWeight  = 0.6  // of a word that is like one of the query
+	partShare    = 0.6  // of the part of a query that fits best; the rest is the whole query's
+	serverShare  = 0.4  // of what is said of the server, added to the tool's own
+	serverLength = 40.0 // from how many words on those of a server count less
+)
+
 const (
-	saturation  = 1.2  // k1 of BM25: how soon further occurrences of a word stop to count
-	lengthening = 0.5  // b of BM25: how much the length of a field counts
-	alikeLeast  = 0.55 // the least likeness of a word of the index to one of the query that counts
-	alikeWeight = 0.6  // of a word that is like one of the query
-	alikeMost   = 8    // words of the index that may stand for one of the query
-	pairWeight  = 0.3  // of two neighbouring words of the query that are neighbours in the tool
-	serverShare = 0.15 // of the server's score
-	coverage    = 0.3  // how much the part of the query counts that a tool has anything of
+	alikeMost = 8    // words of the index that may stand for one of the query
+	alikeRare = 1000 // tools; a word of the query that more have stands for itself only
 )

@@ -1,7 +1,9 @@
 package lexical
 
 import (
+	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/kljensen/snowball/english"
@@ -98,14 +100,30 @@ func stem(word string) string {
 	if len(word) < 3 {
 		return word
 	}
+	kept := &stems[maphash.String(stemSeed, word)%uint64(len(stems))]
+	if s := kept.Load(); s != nil && s.word == word {
+		return s.stem
+	}
+	s := &stemmed{strings.Clone(word), word}
 	switch first := word[0]; {
 	case first >= 'a' && first <= 'z':
-		return english.Stem(word, true)
+		s.stem = english.Stem(word, true)
 	case first == 0xd0 || first == 0xd1: // Cyrillic letters
-		return russian.Stem(word, true)
+		s.stem = russian.Stem(word, true)
+	default:
+		return word
 	}
-	return word
+	kept.Store(s)
+	return s.stem
 }
+
+// stems has the stems of recent words, since stemming takes longer than all else that is done with a word. A word has one place.
+var (
+	stems    [4096]atomic.Pointer[stemmed]
+	stemSeed = maphash.MakeSeed()
+)
+
+type stemmed struct{ word, stem string }
 
 // common are words of questions that say nothing of what is asked for: of the language, not of tools.
 var common = set(`a about above after again all also am an and any anyone are as at be because been before being below between both but by can cannot
