@@ -70,7 +70,7 @@ func TestSearchBelongsToItsCaller(t *testing.T) {
 				ask("tools/list", "")
 				got := ask("tools/call", `"name":"find_tools","arguments":{"query":"secret ann bob nobody shared","limit":50}`).found()
 				slices.Sort(got)
-				if want := []string{"b.shared", "k.secret-" + token}; !slices.Equal(got, want) {
+				if want := []string{"b.shared", "k.common", "k.secret-" + token}; !slices.Equal(got, want) {
 					t.Errorf("%s, %s: %v, want %v", token, era, got, want)
 				}
 			}

@@ -5,6 +5,7 @@ import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { HERE } from './catalogue.mjs';
+import { FINDER } from './finding.mjs';
 import { Watch } from './processes.mjs';
 
 export const IDLE = 2; // seconds of sessions.idle_ttl and idle_exit
@@ -29,7 +30,7 @@ function configure(file, server, era, mark) {
   });
   const upstreams = server.members ? Object.fromEntries(server.members.map(one => [one.name, upstream(one)])) : { default: upstream(server) };
   const idle = server.members ? '60s' : `${IDLE}s`; // a merge of many slow servers takes longer to use
-  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: idle }, catalogue: { path: 'memory' }, tool_timeout: 60, resource_timeout: 60, prompt_timeout: 60, drain_timeout: '1s', upstreams }));
+  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: idle }, catalogue: { path: 'memory' }, contexts: { finder: { clients: [FINDER], mode: 'search' } }, tool_timeout: 60, resource_timeout: 60, prompt_timeout: 60, drain_timeout: '1s', upstreams }));
 }
 
 const running = new Set();

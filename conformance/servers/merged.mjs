@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { resolve } from './catalogue.mjs';
 import { bad, chaos } from './chaos.mjs';
+import { finding } from './finding.mjs';
 import { end, processesOf, serve, until, use } from './dragoman.mjs';
 
 const READY = 90_000; // ms until all lists are read, on a busy machine: uvx, npx and JITs start at once
@@ -46,6 +47,7 @@ export async function examineMerged(binary, queue, clients, dir, say) {
     let at;
     const ready = await until(async () => (at = await complete(dragoman.url)).late.length === 0, READY);
     say('dragoman', 'lists of all', ready ? undefined : `not read: ${at.late}`, `${at.tools} tools of ${server.members.length} servers after ${Math.round(performance.now() - begun)} ms`);
+    await finding(dragoman.url, server.members, say);
     for (const process of processesOf(clients)) {
       for (const [word, client, check, detail] of await use(process, dragoman.url, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
     }
