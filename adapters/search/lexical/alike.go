@@ -38,14 +38,30 @@ type alike struct {
 	likeness float64 // at most 1
 }
 
-// alike returns the words of the index that look like a word, but for the word itself: the most alike first. Likeness is the part of their
-// grams that both have; a word that has the other in it is like it, however long it is.
+// alike returns the words of the index that look like a word, but for the word itself, which is -1 if the index has not got it: the most alike
+// first.
 func (x *Index) alike(s *scratch, word queryWord, itself int32) (all []alike) {
-	letters := utf8.RuneCountInString(word.stem)
-	if letters < leastLetters {
+	if utf8.RuneCountInString(word.text) < leastLetters {
 		return nil
 	}
-	grams := gramsOf(word.stem)
+	grams := x.sharing(s, word.stem)
+	for _, t := range s.sharing {
+		if t == itself {
+			continue
+		}
+		if likeness := likeness(word, x.words[t], int(s.shared[t]), grams, itself < 0); likeness >= alikeLeast {
+			all = append(all, alike{t, likeness})
+		}
+	}
+	slices.SortFunc(all, func(a, b alike) int {
+		return cmp.Or(cmp.Compare(b.likeness, a.likeness), strings.Compare(x.words[a.place].text, x.words[b.place].text))
+	})
+	return all[:min(len(all), alikeMost)]
+}
+
+// sharing notes the words of the index that have grams of a word, and how many, and returns how many it has.
+func (x *Index) sharing(s *scratch, word string) int {
+	grams := gramsOf(word)
 	s.shared = sized(s.shared, len(x.words))
 	s.sharing = s.sharing[:0]
 	for _, g := range grams {
@@ -56,26 +72,45 @@ func (x *Index) alike(s *scratch, word queryWord, itself int32) (all []alike) {
 			s.shared[t]++
 		}
 	}
-	root := utf8.RuneCountInString(word.root)
-	for _, t := range s.sharing {
-		n := int(s.shared[t])
-		if n < 2 || t == itself {
-			continue
-		}
-		of := x.words[t]
-		likeness := 2 * float64(n) / float64(len(grams)+of.letters)
-		switch {
-		case likeness >= alikeLeast:
-		case root >= leastLetters && n >= root-2 && strings.Contains(of.text, word.root),
-			of.letters >= leastLetters && n >= of.letters-2 && strings.Contains(word.stem, of.text):
-			likeness = alikeLeast
-		default:
-			continue
-		}
-		all = append(all, alike{t, min(likeness, 1)})
+	return len(grams)
+}
+
+// likeness returns how much a word of the index is like one of a query: the part of their grams that both have. If one has the other in it,
+// or the other is not in the index and so may be mistyped and is one slip away, they are alike with less in common.
+func likeness(word queryWord, of *term, shared, grams int, unknown bool) float64 {
+	all := 2 * float64(shared) / float64(grams+of.letters)
+	switch {
+	case all >= alikeLeast:
+		return min(all, 1)
+	case unknown && oneSlip(word.stem, of.text):
+		return slipLikeness
+	case has(of.text, word.root, shared), has(word.stem, of.text, shared):
+		return alikeLeast
 	}
-	slices.SortFunc(all, func(a, b alike) int {
-		return cmp.Or(cmp.Compare(b.likeness, a.likeness), strings.Compare(x.words[a.place].text, x.words[b.place].text))
-	})
-	return all[:min(len(all), alikeMost)]
+	return 0
+}
+
+// has reports whether a word has another in it that is long enough to mean something. It need not look if they share too few grams.
+func has(word, part string, shared int) bool {
+	letters := utf8.RuneCountInString(part)
+	return letters >= leastLetters && shared >= letters-2 && strings.Contains(word, part)
+}
+
+// oneSlip reports whether a letter more, less, or other, or two that are exchanged, make one word of another. The
+// first letter is the same: there slips are rare, and other words common. None is empty.
+func oneSlip(a, b string) bool {
+	v, w := []rune(a), []rune(b)
+	if v[0] != w[0] {
+		return false
+	}
+	if len(v) > len(w) {
+		v, w = w, v
+	}
+	for len(v) > 0 && v[0] == w[0] {
+		v, w = v[1:], w[1:]
+	}
+	for len(v) > 0 && v[len(v)-1] == w[len(w)-1] {
+		v, w = v[:len(v)-1], w[:len(w)-1]
+	}
+	return len(v) <= 1 && len(w) <= 1 || len(v) == 2 && len(w) == 2 && v[0] == w[1] && v[1] == w[0]
 }

@@ -20,6 +20,7 @@ type question struct {
 
 // queryWord is a word of a query.
 type queryWord struct {
+	text string
 	stem string
 	root string // what the word begins with as it stands: the stem of quality is qualiti, and its root qualit
 }
@@ -69,7 +70,7 @@ func (q *question) word(word string, all bool) int {
 	at := slices.IndexFunc(q.words, func(w queryWord) bool { return w.stem == s })
 	if at < 0 && len(q.words) < maxQueryWords {
 		at = len(q.words)
-		q.words = append(q.words, queryWord{s, root(word, s)})
+		q.words = append(q.words, queryWord{word, s, root(word, s)})
 	}
 	return at
 }

@@ -11,6 +11,7 @@ var (
 	saturation   = 2.5  // k1 of BM25: how soon further occurrences of a word stop to count
 	lengthening  = 0.5  // b of BM25: how much the length of a field counts
 	alikeLeast   = 0.6  // the least likeness of a word of the index to one of the query that counts
+	slipLikeness = 0.75 // of words that are one slip apart
 	alikeWeight  = 0.6  // of a word that is like one of the query
 	partShare    = 0.6  // of the part of a query that fits best; the rest is the whole query's
 	serverShare  = 0.4  // of what is said of the server, added to the tool's own
