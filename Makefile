@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -161,6 +161,10 @@ embedding: ## what all-MiniLM-L6-v2 makes of texts is written anew with its make
 vectors: ## searches among 10,000 tools in PostgreSQL with pgvector, and among 100,000 in memory, are measured (two minutes)
 	internal/testkit/database/setup.sh vector
 	@go test -count=1 -v -run '^$$' -bench . -benchtime 300x ./adapters/search/vectors/...
+
+qdrant: ## the store of vectors in Qdrant at Qdrant's own engine, which is installed first (180 MB)
+	conformance/qdrant/setup.sh
+	@go test -count=1 -v -run 'TestEngine$$' ./adapters/search/vectors/qdrant -engine $(CURDIR)/conformance/qdrant
 
 conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
 	conformance/cells.sh $(ARGS)

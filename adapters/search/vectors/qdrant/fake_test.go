@@ -18,8 +18,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// fake is a server with the service definitions of the official client, for as much of them as we use. It is no Qdrant: none can be installed
-// from the registries that the tests may use. It refuses what Qdrant refuses, and searches exactly.
+// fake is a server with the service definitions of the official client, for as much of them as we use. It is no Qdrant: no package carries the
+// server. It refuses what Qdrant refuses, and searches exactly; TestEngine compares it with Qdrant's engine.
 type fake struct {
 	qdrant.UnimplementedPointsServer
 
