@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,8 @@ type Options struct {
 	Catalogue *catalogue.Catalogue
 	// Categories returns those of a tool, the primary one first; nil: there are none.
 	Categories func(server, name string) []string
+	// Meaning makes searches go by meaning as well; nil: they go by words only.
+	Meaning *Meaning
 }
 
 // Engine searches the tools in a catalogue. It costs nothing until it is started, or asked for the first time. It is safe for concurrent use.
@@ -30,6 +33,8 @@ type Engine struct {
 	own   owned
 
 	read atomic.Int64 // definitions that were read
+
+	means *meaning // nil: searches go by words only
 
 	once  sync.Once // of start
 	stop  context.CancelFunc
@@ -49,9 +54,40 @@ type indexed struct {
 	sums map[string][sha256.Size]byte
 }
 
+// texts returns the texts of all tools in the catalogue, for their vectors.
+func (e *Engine) texts() map[place]doc {
+	all := map[place]doc{}
+	for _, s := range e.opt.Catalogue.Snapshot().Servers {
+		l := s.Lists[catalogue.Tools]
+		if l == nil {
+			continue
+		}
+		for i := range l.Items {
+			item := &l.Items[i]
+			parsed := lexical.Parse(s.Name, item.Key, item.Raw)
+			text := parsed.Text()
+			all[place{s.Name, item.Key}] = doc{text, sha256.Sum256([]byte(text))}
+		}
+	}
+	return all
+}
+
+// State returns how much is searched by meaning.
+func (e *Engine) State() State {
+	m := e.means
+	if m == nil {
+		return State{}
+	}
+	return State{On: true, Works: !m.failing.Load(), Tools: int(m.tools.Load()), Searches: m.searches.Load(), Failed: m.failed.Load()}
+}
+
 // New returns the Engine of a catalogue, which the caller must close.
 func New(opt Options) *Engine {
-	return &Engine{opt: opt, index: lexical.New(), behind: make(chan struct{}), servers: map[string]*indexed{}}
+	e := &Engine{opt: opt, index: lexical.New(), behind: make(chan struct{}), servers: map[string]*indexed{}}
+	if opt.Meaning != nil {
+		e.means = newMeaning(*opt.Meaning, e.texts, opt.Categories)
+	}
+	return e
 }
 
 // Start begins to follow the catalogue.
@@ -65,7 +101,7 @@ func (e *Engine) Start() {
 		var ctx context.Context
 		ctx, e.stop = context.WithCancel(context.Background())
 		e.ended = make(chan struct{})
-		go e.follow(ctx)
+		go e.work(ctx)
 	})
 }
 
@@ -81,9 +117,19 @@ func (e *Engine) Close() {
 	}
 }
 
+// work does everything that is done behind searches until ctx ends. It is owned by the Engine.
+func (e *Engine) work(ctx context.Context) {
+	defer close(e.ended)
+	var group sync.WaitGroup
+	if e.means != nil {
+		group.Go(func() { e.means.run(ctx) })
+	}
+	e.follow(ctx)
+	group.Wait()
+}
+
 // follow indexes each version of the catalogue until ctx ends. It is owned by the Engine.
 func (e *Engine) follow(ctx context.Context) {
-	defer close(e.ended)
 	for {
 		snap := e.opt.Catalogue.Snapshot()
 		for _, s := range snap.Servers {
@@ -95,6 +141,9 @@ func (e *Engine) follow(ctx context.Context) {
 		close(e.behind)
 		e.behind = make(chan struct{})
 		e.mu.Unlock()
+		if e.means != nil {
+			e.means.changed()
+		}
 		select {
 		case <-e.opt.Catalogue.Changed(snap.Version):
 		case <-ctx.Done():
@@ -205,13 +254,33 @@ func (e *Engine) Find(ctx context.Context, q metatools.Query, allowed func(serve
 	if q.Text == "" {
 		return e.browse(q, allowed)
 	}
-	found := e.index.Search(q.Text, q.Limit, may)
+	found := e.found(ctx, q, may)
 	hits := make([]metatools.Hit, len(found))
 	for i, f := range found {
 		server, _ := own.server(f.Server)
 		hits[i] = e.hit(server, f)
 	}
 	return hits
+}
+
+// found searches by words and, if there are vectors, by meaning. It goes by words alone if the model or the store fails.
+func (e *Engine) found(ctx context.Context, q metatools.Query, may func(as, name string) bool) []lexical.Hit {
+	if e.means == nil {
+		return e.index.Search(q.Text, q.Limit, may)
+	}
+	e.means.searches.Add(1)
+	near, err := e.means.near(ctx, q, serversOf(e.opt.Catalogue.Snapshot(), &q), may)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.means.failed.Add(1)
+			if !errors.Is(err, errNotYet) {
+				e.means.tell(err)
+				e.means.changed() // which tries again, and tells when it works
+			}
+		}
+		return e.index.Search(q.Text, q.Limit, may)
+	}
+	return fuse(e.index.Search(q.Text, max(leastNear, 4*q.Limit), may), near, q.Limit)
 }
 
 // in reports whether a tool is of a category.
