@@ -38,6 +38,8 @@ func (l *loader) check() {
 	l.checkFallbacks()
 	l.cfg.checkGroups(l.fail)
 	l.cfg.checkContexts(l.fail)
+	l.cfg.checkSearch(l.fail)
+	l.checkRoots(l.cfg.Search.CAFile, embeddingsTable+"ca_file")
 }
 
 // checkAuth reports settings that would let in nobody, or everybody.

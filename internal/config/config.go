@@ -103,6 +103,8 @@ type Config struct {
 	Catalogue CatalogueConfig
 	// Aggregator concerns servers that are registered while Dragoman runs.
 	Aggregator AggregatorConfig
+	// Search says how tools are found.
+	Search SearchConfig
 	// ToolContext says how the tools of several servers are listed.
 	ToolContext ContextConfig
 	// Contexts say how they are listed to some clients, see [Config.Context].

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dragoman/adapters/merge/metatools"
+	"dragoman/adapters/search/embedding"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 	"dragoman/proxy"
@@ -31,6 +33,83 @@ type ClientContext struct {
 	Keys    []string // names of security.api_keys; empty: all callers
 	Paths   []string // /mcp, or /groups/NAME; empty: both
 	ContextConfig
+}
+
+// SearchConfig says how tools are found besides by their words: by meaning, with a model of embeddings. Without URL and Path there is none.
+type SearchConfig struct {
+	// URL is that of a service with OpenAI's API for embeddings, below which /embeddings is; "" (default): none.
+	URL string
+	// Model is its name at the service.
+	Model string
+	// Key is sent to the service as a bearer token; empty (default): none is.
+	Key value.Secret
+	// CAFile is a PEM file of roots to trust for the service instead of the system's; "": the system's.
+	CAFile string
+	// Dimension is that of the model's vectors; 0 (default): that of its first answer.
+	Dimension int
+	// Path is the directory of a sentence transformer that runs inside the process; "" (default): none.
+	Path string
+	// Timeout is how long a search waits for the vector of its query before it goes by words alone. 10 ms to 30 s, default 2 s.
+	Timeout time.Duration
+	// Vectors is where the vectors of tools are: "file" (default) beside the catalogue, "memory", "postgres" or "qdrant".
+	Vectors string
+	// VectorsURL is that of the database, or of the Qdrant; "" (default): catalogue.url.
+	VectorsURL value.Secret
+	// VectorsKey is the API key of the Qdrant; empty (default): none.
+	VectorsKey value.Secret
+}
+
+// On reports whether there is a model.
+func (s *SearchConfig) On() bool { return s.URL != "" || s.Path != "" }
+
+// Values of [SearchConfig.Vectors].
+const (
+	VectorsInFile     = "file"
+	VectorsInPostgres = "postgres"
+	VectorsInQdrant   = "qdrant"
+)
+
+const (
+	embeddingsTable = "search.embeddings."
+	vectorsTable    = "search.vectors."
+)
+
+func (c *Config) searchKeys() []setting {
+	s := &c.Search
+	secret := `a value, "env:NAME" or "file:/path"`
+	return []setting{
+		{key: embeddingsTable + UrlKey, std: "", doc: "service with OpenAI's API that turns texts into vectors, so that tools are found by meaning as well: the URL below which /embeddings is; empty: none", field: field.Endpoint(&s.URL)},
+		{key: embeddingsTable + "model", std: "", doc: "name of the model at the service", field: field.Text{At: &s.Model, Most: maxName, Empty: true, What: "the name of a model"}},
+		{key: embeddingsTable + "key", std: "", doc: "key of the service, sent as a bearer token; empty: none", secret: true, field: field.Key{At: &s.Key, What: secret}},
+		{key: embeddingsTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the service instead of the system's", field: pemFile(&s.CAFile)},
+		{key: embeddingsTable + "dimension", std: "0", doc: "dimension of the model's vectors; others are an error", field: field.Int{At: &s.Dimension, Least: 1, Most: embedding.MaxDimension, Zero: "that of the first answer"}},
+		{key: embeddingsTable + "path", std: "", doc: "directory of a sentence transformer, such as all-MiniLM-L6-v2 as it is published, that runs inside the process instead; empty: none",
+			field: field.Text{At: &s.Path, What: "a directory", Empty: true}},
+		{key: embeddingsTable + "timeout", std: "2s", doc: "how long a search waits for the vector of its query before it goes by words alone", field: field.Duration{At: &s.Timeout, Least: 10 * time.Millisecond, Most: 30 * time.Second}},
+		{key: vectorsTable + "store", std: VectorsInFile, doc: "where the vectors of tools are: a file beside the catalogue, memory, postgres with pgvector, or qdrant",
+			field: field.Enum{At: &s.Vectors, Values: []string{VectorsInFile, InMemory, VectorsInPostgres, VectorsInQdrant}}},
+		{key: vectorsTable + UrlKey, std: "", doc: "database, or Qdrant's gRPC address such as http://localhost:6334; empty: catalogue.url", secret: true, field: field.Key{At: &s.VectorsURL, What: secret}},
+		{key: vectorsTable + "key", std: "", doc: "API key of the Qdrant; empty: none", secret: true, field: field.Key{At: &s.VectorsKey, What: secret}},
+	}
+}
+
+// checkSearch reports models and stores that are named twice, or not at all.
+func (c *Config) checkSearch(fail func(key string, from value.Source, what, fix string)) {
+	s := &c.Search
+	at := func(key string) (string, value.Source) { return key, c.sources[key] }
+	switch key, from := at(embeddingsTable + UrlKey); {
+	case s.URL != "" && s.Path != "":
+		fail(key, from, "is set, and "+embeddingsTable+"path as well: there is one model", "remove one of them")
+	case s.URL != "" && s.Model == "":
+		fail(key, from, "needs the name of a model", "set "+embeddingsTable+"model, such as text-embedding-3-small")
+	}
+	key, from := at(vectorsTable + "store")
+	switch {
+	case s.Vectors == VectorsInPostgres && s.VectorsURL.Reveal() == "" && c.Catalogue.URL.Reveal() == "":
+		fail(key, from, "needs a database", "set "+vectorsTable+UrlKey+" or "+catalogueURLKey)
+	case s.Vectors == VectorsInQdrant && s.VectorsURL.Reveal() == "":
+		fail(key, from, "needs an address", "set "+vectorsTable+UrlKey+", such as http://localhost:6334")
+	}
 }
 
 // Values of [ContextConfig.Mode].

@@ -91,7 +91,7 @@ func TestDefaults(t *testing.T) {
 		TLS:    TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
 		Reload: ReloadConfig{Watch: 2 * time.Second},
 		Merge:  "auto", Names: NamesConfig{Prefix: "always", Separator: ".", Length: 64}, Listing: ListingConfig{Grace: 5 * time.Minute},
-		Catalogue: CatalogueConfig{Definitions: "warn"}, ToolContext: ContextConfig{Mode: "all", Tools: 100, Bytes: 100 << 10, Always: []string{}},
+		Catalogue: CatalogueConfig{Definitions: "warn"}, Search: SearchConfig{Timeout: 2 * time.Second, Vectors: "file"}, ToolContext: ContextConfig{Mode: "all", Tools: 100, Bytes: 100 << 10, Always: []string{}},
 		Aggregator: AggregatorConfig{Commands: []string{}, Networks: []string{}, Secrets: []string{}},
 		Tracing:    TracingConfig{SampleRatio: 1, Timeout: 10 * time.Second, Queue: 2048, Batch: 512, Wait: 5 * time.Second},
 		Monitoring: MonitoringConfig{MetricsEnabled: true, ToolLabel: true, HealthCheckInterval: 30 * time.Second},

@@ -137,18 +137,24 @@ func (b *Builder) openStored(ctx context.Context, opt catalogue.Options) (*catal
 
 // openFile opens the file of the catalogue, which it makes if there is none.
 func openFile(ctx context.Context, c *config.Config) (*sqlite.Store, error) {
+	path, err := cataloguePath(c)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, path)
+}
+
+// cataloguePath returns the path of the catalogue's file, whose directory it makes if there is none.
+func cataloguePath(c *config.Config) (string, error) {
 	path := c.Catalogue.Path
 	if path == "" {
 		dir, err := stateDir(os.Getenv)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		path = filepath.Join(dir, catalogueFile(c.Loaded.File))
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	return sqlite.Open(ctx, path)
+	return path, os.MkdirAll(filepath.Dir(path), 0o700)
 }
 
 // catalogueFile returns the name of the catalogue's file for a configuration file: each has its own, since servers of one name may differ.

@@ -1,22 +1,43 @@
 package target
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/search"
+	"dragoman/adapters/search/embedding"
+	"dragoman/adapters/search/embedding/bert"
+	embeddings "dragoman/adapters/search/embedding/endpoint"
+	"dragoman/adapters/search/vectors"
+	"dragoman/adapters/search/vectors/postgres"
+	"dragoman/adapters/search/vectors/qdrant"
+	"dragoman/adapters/search/vectors/sqlite"
 	"dragoman/internal/app/component"
+	"dragoman/internal/config"
 	"dragoman/proxy"
 )
 
 // search makes what finds tools. It costs nothing until it is used.
 func (b *Builder) search() (err error) {
-	b.finder, err = component.Get(b.Components, "search", b.Components.Number(catalogueComponent), component.Spec[*search.Engine]{Build: func(prometheus.Registerer) (*search.Engine, error) {
-		return search.New(search.Options{Catalogue: b.catalogue}), nil
+	c := &b.Config.Search
+	roots, _ := os.ReadFile(c.CAFile) // it was readable when it was checked
+	settings := []any{*c, string(roots), placeOf(b.Config), b.Components.Number(catalogueComponent)}
+	b.finder, err = component.Get(b.Components, "search", settings, component.Spec[*search.Engine]{Build: func(reg prometheus.Registerer) (*search.Engine, error) {
+		meaning, err := b.meaning()
+		if err != nil {
+			return nil, err
+		}
+		e := search.New(search.Options{Catalogue: b.catalogue, Meaning: meaning})
+		return e, component.Register(reg, meaningMetrics(e)...)
 	}, Stage: component.Callers, Close: (*search.Engine).Close})
 	if err != nil {
 		return err
@@ -59,4 +80,71 @@ func (t *Set) Contexts() (all []Context) {
 		all = append(all, Context{path, t.merged[name].Sizes()})
 	}
 	return all
+}
+
+// meaning returns what searching by meaning needs; nil: it is off.
+func (b *Builder) meaning() (*search.Meaning, error) {
+	c := b.Config.Search
+	if !c.On() || b.Rehearsal {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	model, err := modelOf(&c)
+	if err != nil {
+		return nil, fmt.Errorf("search.embeddings: %w", err)
+	}
+	log := b.Log
+	return &search.Meaning{Model: model, Patience: c.Timeout, Shared: c.Vectors == config.VectorsInPostgres || c.Vectors == config.VectorsInQdrant,
+		Open: func(ctx context.Context, space vectors.Space) (vectors.Store, error) {
+			return openVectors(ctx, b.Config, space)
+		},
+		Failed: func(err error) {
+			if err == nil {
+				log.Info().Msg("tools are found by meaning again")
+				return
+			}
+			log.Warn().Err(err).Msg("tools are found by words alone, since the model or the store of vectors fails; further failures are counted")
+		}}, nil
+}
+
+// modelOf makes the model of a configuration.
+func modelOf(c *config.SearchConfig) (embedding.Model, error) {
+	if c.Path != "" {
+		return bert.Open(c.Path)
+	}
+	return embeddings.New(embeddings.Options{URL: c.URL, Model: c.Model, Key: c.Key.Reveal(), CAFile: c.CAFile, Dimension: c.Dimension})
+}
+
+// openVectors opens the store of vectors of a configuration.
+func openVectors(ctx context.Context, c *config.Config, space vectors.Space) (vectors.Store, error) {
+	url := cmp.Or(c.Search.VectorsURL.Reveal(), c.Catalogue.URL.Reveal())
+	switch c.Search.Vectors {
+	case config.VectorsInPostgres:
+		return postgres.Open(ctx, url, space)
+	case config.VectorsInQdrant:
+		return qdrant.Open(qdrant.Options{URL: url, Key: c.Search.VectorsKey.Reveal()}, space)
+	}
+	if c.Search.Vectors == config.InMemory || c.Catalogue.Path == config.InMemory {
+		return vectors.NewMemory(space)
+	}
+	path, err := cataloguePath(c)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, strings.TrimSuffix(path, ".db")+"-vectors.db", space)
+}
+
+// meaningMetrics returns the metrics of searches by meaning.
+func meaningMetrics(e *search.Engine) []prometheus.Collector {
+	if !e.State().On {
+		return nil
+	}
+	total := func(outcome string, read func(search.State) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_meaning_searches_total", Help: "Searches for tools that were to go by meaning: those that did, and those that went by words alone, because the model or the store of vectors failed or was not ready.",
+			ConstLabels: prometheus.Labels{"outcome": outcome}}, func() float64 { return float64(read(e.State())) })
+	}
+	return []prometheus.Collector{
+		total("meaning", func(s search.State) int64 { return s.Searches - s.Failed }),
+		total("words", func(s search.State) int64 { return s.Failed }),
+		component.Gauge("dragoman_meaning_tools", "Tools that have a vector.", "", func() int { return e.State().Tools }),
+	}
 }
