@@ -4,6 +4,7 @@
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            a regular expression of the names of targets
 #   VERSION         version of `make image` and `make release`: v1.2.3
+#   TAGS            parts that a standard build leaves out: qdrant
 #   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
@@ -12,6 +13,7 @@ FUZZTIME ?= 5m
 FUZZ     ?= .
 ARGS     ?=
 VERSION  ?=
+TAGS     ?=
 
 # The server of `make run`, in the version of the conformance tests.
 EVERYTHING := @modelcontextprotocol/server-everything@$(shell sed -n 's/.*"@modelcontextprotocol\/server-everything": "\([^"]*\)".*/\1/p' conformance/package.json)
@@ -34,7 +36,7 @@ help: ## list the targets
 
 build: ## build ./dragoman, a static binary
 	@command -v go >/dev/null || { echo "make: go is missing: install Go 1.26 or later (https://go.dev/dl)" >&2; exit 1; }
-	CGO_ENABLED=0 go build -trimpath -o dragoman .
+	CGO_ENABLED=0 go build -trimpath $(if $(TAGS),-tags $(TAGS)) -o dragoman .
 
 run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say what to try
 	@set -eu; \
@@ -91,6 +93,7 @@ $(LINT):
 	@mv .tmp/bin/golangci-lint $@
 
 lint: $(LINT) ## golangci-lint, pinned, with go vet and gofmt; .golangci.yml configures it
+	go vet -tags qdrant ./internal/app/target
 	@status=0; for dir in . $(LABS); do (cd $$dir && set -x && $(LINT) run --config $(CURDIR)/.golangci.yml ./...) || status=1; done; exit $$status
 
 vulnerabilities: ## known vulnerabilities of the dependencies, by govulncheck, which queries vuln.go.dev

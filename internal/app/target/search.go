@@ -3,6 +3,7 @@ package target
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,7 +20,6 @@ import (
 	embeddings "dragoman/adapters/search/embedding/endpoint"
 	"dragoman/adapters/search/vectors"
 	"dragoman/adapters/search/vectors/postgres"
-	"dragoman/adapters/search/vectors/qdrant"
 	"dragoman/adapters/search/vectors/sqlite"
 	"dragoman/internal/app/component"
 	"dragoman/internal/config"
@@ -88,6 +88,9 @@ func (b *Builder) meaning() (*search.Meaning, error) {
 	if !c.On() || b.Rehearsal {
 		return nil, nil //nolint:nilnil // it is off
 	}
+	if c.Vectors == config.VectorsInQdrant && !hasQdrant {
+		return nil, errors.New(`search.vectors.store: this build has no client of Qdrant; fix: build it with "make build TAGS=qdrant", or choose another store`)
+	}
 	model, err := modelOf(&c)
 	if err != nil {
 		return nil, fmt.Errorf("search.embeddings: %w", err)
@@ -121,7 +124,7 @@ func openVectors(ctx context.Context, c *config.Config, space vectors.Space) (ve
 	case config.VectorsInPostgres:
 		return postgres.Open(ctx, url, space)
 	case config.VectorsInQdrant:
-		return qdrant.Open(qdrant.Options{URL: url, Key: c.Search.VectorsKey.Reveal()}, space)
+		return openQdrant(url, c.Search.VectorsKey.Reveal(), space)
 	}
 	if c.Search.Vectors == config.InMemory || c.Catalogue.Path == config.InMemory {
 		return vectors.NewMemory(space)
