@@ -48,6 +48,7 @@ var layers = map[string]int{
 	"adapters/catalogue/postgres":      2,
 	"adapters/catalogue/sqlite":        2,
 	"adapters/catalogue/storetest":     2, // of tests
+	"adapters/search/lexical":          1,
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge/deceptive":         1,
 	"adapters/definitions":             3,
@@ -93,6 +94,7 @@ var layers = map[string]int{
 	"bench/load/watch":                 4,
 	"bench/load/drive":                 6,
 	"bench/report":                     7,
+	"bench/search":                     7,
 	"conformance/everything":           5,
 	"conformance/everything/alarm":     0,
 	"conformance/everything/arguments": 3,
@@ -154,6 +156,7 @@ var owners = map[string]struct {
 	"github.com/jackc/pgx/v5":             {[]string{"adapters/catalogue/postgres", "internal/testkit/database"}, "the catalogue is stored in one place"},
 	"golang.org/x/term":                   {[]string{"internal/cli"}, "people are asked at one place"},
 	"github.com/tailscale/hujson":         {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
+	"github.com/kljensen/snowball":        {[]string{"adapters/search/lexical"}, "words are stemmed in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite"}, "the catalogue is stored in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench", "deploy"}, "Dragoman decodes with goccy/go-json, and not on the hot path"},
