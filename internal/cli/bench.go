@@ -85,7 +85,7 @@ SERVER/NAME. MetaTool (plugin_des.json, all_clean_data.csv) and Seal-Tools
 half which is kept for reporting.
 
 Each set is measured as it is, and with the numbers of tools of --sizes: fewer, or
-more by copies that have half of their words from other tools and answer nothing.
+more by copies that have most of their words from other tools and answer nothing.
 
 Exit codes: 0 success, 1 a set that cannot be read, 2 wrong usage, or no set in DIR,
 130 a second interrupt.`

@@ -100,8 +100,8 @@ func TestBenchSearch(t *testing.T) {
 			t.Errorf("%q: %d %s%s, want %d and %q", args, got, out, errs, code, want)
 		}
 	}
-	const data = "../../bench/search/testdata"
-	f(0, "lexical  0.8", "--sizes", "40", data)
+	const data = "bench/search/testdata"
+	f(0, "lexical         0.8", "--sizes", "40", data)
 	f(0, "not measured", "--sizes", "40", data)
 	f(0, `"ndcg_at_10": 0.9`, "--sizes", "40", "--json", data)
 	f(2, "no sets of tools and queries are there; fix:", t.TempDir())
