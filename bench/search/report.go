@@ -40,9 +40,9 @@ func Run(ctx context.Context, opt *Options) (*Report, error) {
 
 // set measures one set at all sizes.
 func (r *Report) set(ctx context.Context, set *Set, opt *Options) error {
-	for _, size := range append([]int{len(set.Tools)}, opt.Sizes...) {
+	for i, size := range append([]int{len(set.Tools)}, opt.Sizes...) {
 		own := size == len(set.Tools)
-		if own && len(r.Rows) > 0 && r.Rows[len(r.Rows)-1].Set == set.Name && r.Rows[len(r.Rows)-1].Own {
+		if own && i > 0 {
 			continue
 		}
 		sized := *set

@@ -9,9 +9,9 @@ import (
 	"dragoman/adapters/search/lexical"
 )
 
-// Resized returns a set with so many tools. Fewer are the first ones, with the queries that they answer alone. More are copies, with half of
-// the words of their texts from other tools: they answer nothing, so they show what quality is left among so many that are alike. The same set
-// and number give the same tools.
+// Resized returns a set with so many tools. Fewer are the first ones, with the queries that they answer alone. More are copies with another
+// tool's name, of which a quarter of the words stay, and the others are of any tools: they answer nothing. The same set and number give the
+// same tools.
 func (s *Set) Resized(tools int) Set {
 	r := Set{Name: s.Name, Tools: slices.Clone(s.Tools[:min(tools, len(s.Tools))])}
 	for _, q := range s.Queries {
@@ -30,23 +30,23 @@ func (s *Set) Resized(tools int) Set {
 // copied returns the copy of a tool with this number.
 func (s *Set) copied(random *rand.Rand, at, number int) lexical.Document {
 	d := s.Tools[at]
-	d.Server = fmt.Sprintf("%s-%d", d.Server, number)
-	d.Name = fmt.Sprintf("%s%d", d.Name, number)
 	other := func() *lexical.Document { return &s.Tools[random.IntN(len(s.Tools))] }
-	mixed := func(text, from string) string {
-		words, others := strings.Fields(text), strings.Fields(from)
+	varied := func(text string, of func(*lexical.Document) string) string {
+		words := strings.Fields(text)
 		for i := range words {
-			if len(others) > 0 && random.IntN(2) == 0 {
+			if others := strings.Fields(of(other())); len(others) > 0 && random.IntN(4) > 0 {
 				words[i] = others[random.IntN(len(others))]
 			}
 		}
 		return strings.Join(words, " ")
 	}
-	d.Title = mixed(d.Title, other().Title)
-	d.Description = mixed(d.Description, other().Description)
+	d.Server = fmt.Sprintf("%s-%d", d.Server, number)
+	d.Name = fmt.Sprintf("%s%d", other().Name, len(s.Tools)*number+at)
+	d.Title = varied(d.Title, func(o *lexical.Document) string { return o.Title })
+	d.Description = varied(d.Description, func(o *lexical.Document) string { return o.Description })
 	d.Parameters = slices.Clone(d.Parameters)
 	for i := range d.Parameters {
-		if o := other(); len(o.Parameters) > 0 && random.IntN(2) == 0 {
+		if o := other(); len(o.Parameters) > 0 && random.IntN(4) > 0 {
 			d.Parameters[i] = o.Parameters[random.IntN(len(o.Parameters))]
 		}
 	}

@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	benchsearch "dragoman/bench/search"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config/value"
+	"dragoman/proxy/wire"
 )
 
 const benchLong = `Load an MCP server and measure it: over modern and legacy HTTP, HTTP+SSE, the REST
@@ -66,7 +72,78 @@ func newBench(p *program) *cobra.Command {
 		}
 		return p.run.Bench(c.Context(), opt, p.std)
 	}
+	c.AddCommand(newBenchSearch(p))
 	return c
+}
+
+const benchSearchLong = `Measure how well and how fast tools are found, over sets of tools and of queries that
+tell which tools answer them. Each directory in DIR is a set: tools.jsonl holds
+definitions of MCP tools, one a line, each with the member "server" if there are
+several, and queries.jsonl lines such as {"query":"...","tools":["NAME"]}, NAME or
+SERVER/NAME. MetaTool (plugin_des.json, all_clean_data.csv) and Seal-Tools
+(tool.jsonl, test_out_domain.jsonl) are read as published; of MetaTool's queries that
+half which is kept for reporting.
+
+Each set is measured as it is, and with the numbers of tools of --sizes: fewer, or
+more by copies that have most of their words from other tools and answer nothing.
+
+Exit codes: 0 success, 1 a set that cannot be read, 2 wrong usage, or no set in DIR,
+130 a second interrupt.`
+
+const benchSearchExample = `  dragoman bench search bench/search/testdata
+  dragoman bench search --sizes 200,4000,100000 --json=search.json ~/search-data`
+
+// maxSearchTools bounds --sizes: memory grows by about a kilobyte a tool.
+const maxSearchTools = 1_000_000
+
+func newBenchSearch(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "search [flags] DIR",
+		Short:   "Measure how well and how fast tools are found",
+		Long:    benchSearchLong,
+		Example: benchSearchExample,
+	}
+	opt := &benchsearch.Options{Ways: benchsearch.Ways()}
+	var file string
+	c.Flags().IntSliceVar(&opt.Sizes, "sizes", []int{200, 4000, 100_000}, "measure also with so many tools, `N,...`")
+	jsonReport(c.Flags(), &file)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := misplacedFile(file, args); err != nil {
+			return err
+		}
+		if len(args) != 1 {
+			return usagef("bench search: one DIR with sets is needed, and there are %d; fix: write `dragoman bench search DIR`", len(args))
+		}
+		for _, n := range opt.Sizes {
+			if n < 1 || n > maxSearchTools {
+				return usagef("--sizes: %d is out of bounds; fix: write 1 to %d", n, maxSearchTools)
+			}
+		}
+		opt.Dir = args[0]
+		return p.benchSearch(c.Context(), opt, file)
+	}
+	return c
+}
+
+// benchSearch measures, and writes what was measured, also if it was interrupted.
+func (p *program) benchSearch(ctx context.Context, opt *benchsearch.Options, file string) error {
+	if logging.Terminal(p.std.Err) {
+		opt.Note = func(set string, tools int, way string) {
+			_, _ = fmt.Fprintf(p.std.Err, "%s, %d tools, %s\n", wire.Shown(set), tools, way)
+		}
+	}
+	r, err := benchsearch.Run(ctx, opt)
+	switch {
+	case errors.Is(err, benchsearch.ErrNoData):
+		return usagef("bench search: %w", err)
+	case err != nil && (ctx.Err() == nil || len(r.Rows) == 0):
+		return failed(fmt.Errorf("bench search: %w", err))
+	}
+	people, err := writeReports(p.std, reportFile{file, r.JSON})
+	if err != nil {
+		return err
+	}
+	return failed(r.Terminal(people))
 }
 
 func (f *benchFlags) add(c *cobra.Command) {

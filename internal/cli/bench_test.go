@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -89,4 +90,35 @@ func TestBenchExamples(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestBenchSearch(t *testing.T) {
+	f := func(code int, want string, args ...string) {
+		t.Helper()
+		_, got, out, errs := runLine(t, nil, nil, append([]string{"bench", "search"}, args...)...)
+		if got != code || !strings.Contains(out+errs, want) {
+			t.Errorf("%q: %d %s%s, want %d and %q", args, got, out, errs, code, want)
+		}
+	}
+	const data = "bench/search/testdata"
+	f(0, "lexical         0.8", "--sizes", "40", data)
+	f(0, "not measured", "--sizes", "40", data)
+	f(0, `"ndcg_at_10": 0.9`, "--sizes", "40", "--json", data)
+	f(2, "no sets of tools and queries are there; fix:", t.TempDir())
+	f(2, "no sets of tools and queries are there; fix:", filepath.Join(t.TempDir(), "none"))
+	f(2, "one DIR with sets is needed, and there are 0; fix:")
+	f(2, "one DIR with sets is needed, and there are 2; fix:", data, data)
+	f(2, "--sizes: 0 is out of bounds; fix:", "--sizes", "5,0", data)
+	f(2, "fix: write --json=x.json", "--json", "x.json")
+	f(1, "cannot be written", "--sizes", "40", "--json="+filepath.Join(t.TempDir(), "no", "x.json"), data)
+	broken := t.TempDir()
+	if err := os.Mkdir(filepath.Join(broken, "s"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"tools.jsonl", "queries.jsonl"} {
+		if err := os.WriteFile(filepath.Join(broken, "s", file), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f(1, "tools.jsonl:1: ", broken)
 }

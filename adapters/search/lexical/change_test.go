@@ -54,7 +54,7 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 		x.Delete("s1")
 		x.Delete("s2")
 		x.Delete("s2")
-		if x.Len() != 0 || len(x.terms)+len(x.grams)+len(x.servers) != 0 || len(x.free) != len(x.docs) || len(x.freeWords) != len(x.words) || len(x.freeServers) != len(x.places) {
+		if x.Len() != 0 || len(x.terms)+len(x.grams)+len(x.servers) != 0 || len(x.free) != len(x.docs) || len(x.freeWords) != len(x.words) || len(x.freeServers) != len(x.said) {
 			t.Fatalf("seed %d: an empty index keeps %d words, %d grams, %d servers", seed, len(x.terms), len(x.grams), len(x.servers))
 		}
 	}
@@ -138,6 +138,33 @@ func TestOrder(t *testing.T) {
 	}
 	if x.Search("zebra", 0, nil) != nil || x.Search("zebra", -1, nil) != nil {
 		t.Error("no limit has hits")
+	}
+}
+
+// TestBestIsAsSorted has scores at random, some of them the same, so that batches end everywhere.
+func TestBestIsAsSorted(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test that can be repeated
+		s := &scratch{}
+		s.reset(r.IntN(700), 0)
+		var want []ranked
+		for i := range s.scores {
+			s.docs = append(s.docs, &document{server: fmt.Sprint(i % 3), name: fmt.Sprint(r.IntN(1000), " ", i)})
+			score := float32(r.IntN(400)) / 100
+			s.scores[i].score, s.highest = score, max(s.highest, score)
+			if score > 0 {
+				want = append(want, ranked{int32(i), score})
+			}
+		}
+		slices.SortFunc(want, func(a, b ranked) int {
+			d, e := s.docs[a.id], s.docs[b.id]
+			return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
+		})
+		var got []ranked
+		s.best(1+r.IntN(100), func(r ranked) bool { got = append(got, r); return true })
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %d, want %d: %v\nwant %v", seed, len(got), len(want), got, want)
+		}
 	}
 }
 

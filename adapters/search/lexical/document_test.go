@@ -52,6 +52,14 @@ func TestParseIsBounded(t *testing.T) {
 	if len(d.Parameters) != maxProperties || len(d.Outputs) != 0 {
 		t.Errorf("%d parameters, %d outputs", len(d.Parameters), len(d.Outputs))
 	}
+	few := ""
+	for i := range 5 {
+		few += `"o` + strings.Repeat("x", i) + `":{},`
+	}
+	d = Parse("s", "n", []byte(`{"inputSchema":{"properties":{`+strings.Join(strings.SplitAfter(many.String(), ",")[:maxProperties-3], "")+`"z":{}}},"outputSchema":{"properties":{`+few+`"z":{}}}}`))
+	if len(d.Parameters) != maxProperties-2 || len(d.Outputs) != 2 {
+		t.Errorf("%d parameters, %d outputs", len(d.Parameters), len(d.Outputs))
+	}
 	d = Parse("s", "n", []byte(`{"inputSchema":{"properties":{"p":{"enum":[`+values.String()+`"v"]}}}}`))
 	if len(d.Parameters) != 1 || len(d.Parameters[0].Values) != maxValues {
 		t.Errorf("%+v", d)
@@ -71,6 +79,7 @@ func TestSumDiffersWithAnyText(t *testing.T) {
 		{Parameters: []Parameter{{}}}, {Parameters: []Parameter{{Name: "x"}}}, {Parameters: []Parameter{{Description: "x"}}},
 		{Parameters: []Parameter{{Values: []string{"x"}}}}, {Parameters: []Parameter{{}, {Name: "x"}}}, {Parameters: []Parameter{{Values: []string{""}}}},
 		{Server: "xx"}, {Server: "x", Name: "x"},
+		{Parameters: []Parameter{{Description: "\x00\x00\x03"}}}, {Categories: []string{"", "", "\x00\x00\x00"}},
 	}
 	seen := map[[32]byte]int{}
 	for i := range docs {

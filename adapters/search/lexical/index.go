@@ -53,7 +53,6 @@ type Index struct {
 	grams     map[gram][]int32 // words by three letters of theirs
 
 	servers     map[string]*server
-	places      []*server // nil: free
 	said        [][]int32 // words of what is said of each server, by place, sorted; replaced, never changed
 	freeServers []int32
 

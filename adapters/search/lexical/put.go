@@ -76,12 +76,8 @@ func impact(weight float64) float32 { return float32(weight / (saturation + weig
 func (x *Index) put(d *Document, words []fieldWord) {
 	s := x.servers[d.Server]
 	if s == nil {
-		s = &server{name: d.Server, at: map[string]int32{}, texts: map[string]int{}}
-		s.place = place(&x.places, &x.freeServers, s)
+		s = &server{name: d.Server, place: place(&x.said, &x.freeServers, nil), at: map[string]int32{}, texts: map[string]int{}}
 		x.servers[d.Server] = s
-		if int(s.place) == len(x.said) {
-			x.said = append(x.said, nil)
-		}
 	}
 	s.texts[d.ServerText]++ // before the removal of what may be its last document
 	if id, known := s.at[d.Name]; known {
@@ -111,7 +107,7 @@ func (x *Index) put(d *Document, words []fieldWord) {
 }
 
 // place puts one into a free place, or at the end, and returns where it is.
-func place[T any](all *[]*T, free *[]int32, one *T) int32 {
+func place[T any](all *[]T, free *[]int32, one T) int32 {
 	if n := len(*free); n > 0 {
 		at := (*free)[n-1]
 		*free = (*free)[:n-1]
@@ -214,7 +210,6 @@ func (x *Index) remove(s *server, ids []int32) {
 	x.say(s)
 	if len(s.texts) == 0 {
 		delete(x.servers, s.name)
-		x.places[s.place] = nil
 		x.freeServers = append(x.freeServers, s.place)
 	}
 	x.forget(terms)

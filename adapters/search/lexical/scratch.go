@@ -156,7 +156,7 @@ func (s *scratch) best(limit int, see func(r ranked) bool) {
 				continue
 			}
 			r := ranked{int32(id), score} //nolint:gosec // less than the documents
-			if score == worst.score && score > floor && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
+			if score == worst.score && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
 				continue
 			}
 			if s.ranked = append(s.ranked, r); len(s.ranked) == 2*batch {

@@ -59,7 +59,7 @@ func rarity(n, all int) float64 {
 // asked returns the words of the index for a word of a query.
 func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 	t, known := x.terms[word.stem]
-	weight, server := rarity(0, x.len()), rarity(0, len(x.servers))
+	weight, server := math.Inf(1), math.Inf(1)
 	if known {
 		of := x.words[t]
 		weight, server = rarity(len(of.postings), x.len()), rarity(len(of.servers), len(x.servers))
@@ -85,7 +85,7 @@ func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 // score sets the score of each document: a share of it is that of the whole query, another that of the part of the query that fits best; that
 // of the server is added.
 func (x *Index) score(s *scratch, q question, terms [][]asked) {
-	s.reset(len(x.docs), len(x.places))
+	s.reset(len(x.docs), len(x.said))
 	seen := make([]bool, len(terms))
 	for _, part := range q.parts {
 		for _, w := range part {

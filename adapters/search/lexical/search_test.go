@@ -139,6 +139,22 @@ func TestScoreOfServers(t *testing.T) {
 	near(t, "what is like it", hits[1].Score, 0.36*0.4*weight/(2.5+weight)*math.Log(1+1.5/1.5))
 }
 
+func TestScoreOfAWordThatIsSaidTwiceOfAServer(t *testing.T) {
+	x := New()
+	x.Put(Document{Server: "a", Name: "k", ServerText: "zebras and a zebra"})
+	near(t, "two occurrences", only(t, x, "zebra").Score, 0.4*2/(2.5+2)*math.Log(1+0.5/1.5))
+}
+
+func TestOfTextsOfOneLengthTheLastCounts(t *testing.T) {
+	for range 30 { // of a map
+		x := New()
+		x.Put(Document{Name: "1", ServerText: "plough"}, Document{Name: "2", ServerText: "zebras"}, Document{Name: "3", ServerText: "aprons"})
+		if len(x.Search("zebra", 5, nil)) != 3 {
+			t.Fatal(x.servers[""])
+		}
+	}
+}
+
 func TestWhatIsSaidOfAServerIsTheLongest(t *testing.T) {
 	x := New()
 	x.Put(Document{Server: "a", Name: "1", ServerText: "plough"}, Document{Server: "a", Name: "2", ServerText: "zebras"}, Document{Server: "a", Name: "3", ServerText: "goat"})
