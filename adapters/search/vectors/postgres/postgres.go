@@ -30,8 +30,8 @@ const (
 
 // Advisory locks, besides those of the catalogue: "drgm" and a small number.
 const (
-	migrationLock = 0x6472676d<<8 | 3
-	writeLock     = 0x6472676d<<8 | 4
+	migrationLock int64 = 0x6472676d<<8 | 3
+	writeLock     int64 = 0x6472676d<<8 | 4
 )
 
 // Store is a [vectors.Store] in a database. Each space has a table of its own, so that Dragomans with another model do not meet; one that none has
