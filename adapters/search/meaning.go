@@ -280,9 +280,10 @@ func (m *meaning) vector(ctx context.Context, text string) ([]float32, error) {
 	return all[0], nil
 }
 
-// fuse joins what was found by words and by meaning: the score is the cosine, and a part of how near the score by words is to the best one.
-// A tool that was found by words only has the lowest cosine that was found.
-func fuse(words []lexical.Hit, near []vectors.Hit, limit int) []lexical.Hit {
+// Fuse joins what was found by words and by meaning: the score is the cosine, and a part of how near the score by words is to the best one.
+// A tool that was found by words only has the lowest cosine that was found. It returns at most limit tools, the best first; those of one score
+// by server and name.
+func Fuse(words []lexical.Hit, near []vectors.Hit, limit int) []lexical.Hit {
 	if len(near) == 0 {
 		return words[:min(len(words), limit)]
 	}

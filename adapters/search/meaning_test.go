@@ -269,17 +269,17 @@ func TestFuse(t *testing.T) {
 	words := []lexical.Hit{{Server: "s", Name: "w", Score: 4, Fields: []string{"name: x"}}, {Server: "s", Name: "both", Score: 2, Fields: []string{"title: x"}}}
 	near := []vectors.Hit{{Server: "s", Tool: "m", Score: 0.75}, {Server: "s", Tool: "both", Score: 0.7}, {Server: "s", Tool: "far", Score: 0.25}}
 	var got []string
-	for _, h := range fuse(words, near, 10) {
+	for _, h := range Fuse(words, near, 10) {
 		got = append(got, fmt.Sprintf("%s %.2f %s", h.Name, h.Score, strings.Join(h.Fields, ",")))
 	}
 	want := []string{"both 0.80 meaning,title: x", "m 0.75 meaning", "w 0.45 name: x", "far 0.25 meaning"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := fuse(words, nil, 1); len(got) != 1 || got[0].Name != "w" || got[0].Score != 4 {
+	if got := Fuse(words, nil, 1); len(got) != 1 || got[0].Name != "w" || got[0].Score != 4 {
 		t.Errorf("without meaning: %+v", got)
 	}
-	if got := fuse(nil, near, 2); len(got) != 2 || got[1].Name != "both" {
+	if got := Fuse(nil, near, 2); len(got) != 2 || got[1].Name != "both" {
 		t.Errorf("without words: %+v", got)
 	}
 }

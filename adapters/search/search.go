@@ -280,7 +280,7 @@ func (e *Engine) found(ctx context.Context, q metatools.Query, may func(as, name
 		}
 		return e.index.Search(q.Text, q.Limit, may)
 	}
-	return fuse(e.index.Search(q.Text, max(leastNear, 4*q.Limit), may), near, q.Limit)
+	return Fuse(e.index.Search(q.Text, max(leastNear, 4*q.Limit), may), near, q.Limit)
 }
 
 // in reports whether a tool is of a category.

@@ -17,11 +17,13 @@ type Searcher func(query string, limit int) []lexical.Hit
 type Way struct {
 	Name  string
 	Build func(tools []lexical.Document) (Searcher, error) // nil: it is not measured
+	// Failed returns why a query could not be searched for; nil: none failed, or none can.
+	Failed func() error
 }
 
 // Lexical is the search by words.
 func Lexical() Way {
-	return Way{"lexical", func(tools []lexical.Document) (Searcher, error) {
+	return Way{Name: "lexical", Build: func(tools []lexical.Document) (Searcher, error) {
 		x := lexical.New()
 		x.Put(tools...)
 		return func(query string, limit int) []lexical.Hit { return x.Search(query, limit, nil) }, nil
@@ -77,6 +79,11 @@ func measure(ctx context.Context, set *Set, way Way, own bool) (Row, error) {
 		hits, least := timed(search, q.Text)
 		took = append(took, least)
 		row.judge(q.wanted(set), hits)
+	}
+	if way.Failed != nil {
+		if err := way.Failed(); err != nil {
+			return row, err
+		}
 	}
 	if n := float64(len(set.Queries)); n > 0 {
 		row.Hit1, row.Recall5, row.Recall10, row.NDCG10 = row.Hit1/n, row.Recall5/n, row.Recall10/n, row.NDCG10/n
