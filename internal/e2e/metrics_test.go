@@ -92,6 +92,8 @@ func everythingOn(t *testing.T) string {
 	}
 	return fmt.Sprintf(`rate_limit_burst = 5
 merge = "always"
+search.embeddings.url = "http://127.0.0.1:1"
+search.embeddings.model = "m"
 catalogue.path = "memory"
 cache.bytes = "1MiB"
 limits.rate = 1000

@@ -3,9 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"dragoman/adapters/aggregator"
@@ -113,5 +115,95 @@ func TestPoliciesSeeTheRealTool(t *testing.T) {
 	want := "default.slow call_tool map[x:1]; default.slow call_tool map[x:1]; default.denied call_tool map[x:1]; default.free call_tool map[x:1]; find_tools  map[query:x]"
 	if got := strings.Join(lines, "; "); got != want {
 		t.Errorf("audited: %s\nwant %s", got, want)
+	}
+}
+
+// embeddings is a service with OpenAI's API for embeddings, which knows that two words mean the same. No real one can run here; the model of the
+// conformance tests is real (conformance/embedding).
+type embeddings struct {
+	mu    sync.Mutex
+	fails bool
+	keys  []string // Authorization fields
+	texts []string
+}
+
+func (s *embeddings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var in struct{ Input []string }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || r.URL.Path != "/v1/embeddings" || s.fails {
+		http.Error(w, `{"error":{"message":"out of order"}}`, http.StatusBadRequest)
+		return
+	}
+	s.keys, s.texts = append(s.keys, r.Header.Get("Authorization")), append(s.texts, in.Input...)
+	type one struct {
+		Index     int       `json:"index"`
+		Embedding []float32 `json:"embedding"`
+	}
+	out := struct {
+		Data []one `json:"data"`
+	}{}
+	for i, text := range in.Input {
+		v := []float32{0.1, 0, 0}
+		for _, word := range []string{"lawn", "grass"} {
+			if strings.Contains(strings.ToLower(text), word) {
+				v[1] = 1
+			}
+		}
+		if strings.Contains(text, "dough") {
+			v[2] = 1
+		}
+		out.Data = append(out.Data, one{i, v})
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (s *embeddings) fail(fails bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = fails
+}
+
+// With a model, tools are found by what words mean; if it fails, by the words. Each text is embedded once, also over a restart, and the key is
+// sent to the service and is nowhere else.
+func TestSearchByMeaning(t *testing.T) {
+	service := &embeddings{}
+	u, other := newUpstream(t, "modern"), newUpstream(t, "modern")
+	u.answerList("tools/list", `"tools":[{"name":"mow","description":"Cuts the lawn","inputSchema":{"type":"object"}},{"name":"knead","description":"Kneads dough","inputSchema":{"type":"object"}}]`)
+	toml := fmt.Sprintf("context.mode = \"search\"\ncatalogue.path = %q\n[search.embeddings]\nurl = %q\nmodel = \"m\"\nkey = %q\n", filepath.Join(t.TempDir(), "c.db"), newTestServer(t, service)+"/v1", "file:"+testkit.WriteFile(t, "key", "s3cret-of-the-service")) +
+		u.toml("") + fmt.Sprintf("[upstreams.other]\nurl = %q\n", other.url)
+	find := func(r *rig, query string) string {
+		return r.must("GET", "/tools/search?limit=1&q="+strings.ReplaceAll(query, " ", "+"), "").body
+	}
+	if !t.Run("first", func(t *testing.T) {
+		r := startRig(t, toml, true)
+		testkit.Eventually(t, "the tool is found by meaning", func() bool { return strings.Contains(find(r, "shorten my grass"), `"default.mow"`) })
+		if got := find(r, "shorten my grass"); !strings.Contains(got, `"meaning"`) {
+			t.Errorf("%s", got)
+		}
+		service.fail(true)
+		if got := find(r, "dough and nothing else"); !strings.Contains(got, `"default.knead"`) || strings.Contains(got, `"meaning"`) {
+			t.Errorf("by words: %s", got)
+		}
+		service.fail(false)
+	}) {
+		return
+	}
+	service.mu.Lock()
+	before := len(service.texts)
+	for _, key := range service.keys {
+		if key != "Bearer s3cret-of-the-service" {
+			t.Errorf("the key was %q", key)
+		}
+	}
+	service.mu.Unlock()
+	r := startRig(t, toml, true)
+	testkit.Eventually(t, "the tool is found by meaning after a restart", func() bool { return strings.Contains(find(r, "shorten my grass"), `"meaning"`) })
+	service.mu.Lock()
+	defer service.mu.Unlock()
+	for _, text := range service.texts[before:] {
+		if strings.Contains(text, "lawn") || strings.Contains(text, "Kneads") {
+			t.Errorf("embedded again after a restart: %q", text)
+		}
 	}
 }
