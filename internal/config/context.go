@@ -14,61 +14,6 @@ import (
 	"dragoman/proxy"
 )
 
-// ContextConfig says how the tools of several servers are listed to clients: how much of a model's context they take.
-type ContextConfig struct {
-	// Mode is "all" for every tool, "search" for find_tools and its like in their place, or "auto" for search once there are too many. In a
-	// group or for some clients "" is as elsewhere.
-	Mode string
-	// Tools and Bytes are the most tools, and bytes of their definitions, that auto lists. For some clients 0 is as elsewhere.
-	Tools int
-	Bytes int
-	// Always are tools that search lists as well, as SERVER.NAME; a trailing * matches any ending.
-	Always []string
-}
-
-// ClientContext is how tools are listed to some clients: those to which all of its conditions apply.
-type ClientContext struct {
-	Name    string
-	Clients []string // names that client programs give themselves; a trailing * matches any ending; empty: all
-	Keys    []string // names of security.api_keys; empty: all callers
-	Paths   []string // /mcp, or /groups/NAME; empty: both
-	ContextConfig
-}
-
-// SearchConfig says how tools are found besides by their words: by meaning, with a model of embeddings. Without URL and Path there is none.
-type SearchConfig struct {
-	// URL is that of a service with OpenAI's API for embeddings, below which /embeddings is; "" (default): none.
-	URL string
-	// Model is its name at the service.
-	Model string
-	// Key is sent to the service as a bearer token; empty (default): none is.
-	Key value.Secret
-	// CAFile is a PEM file of roots to trust for the service instead of the system's; "": the system's.
-	CAFile string
-	// Dimension is that of the model's vectors; 0 (default): that of its first answer.
-	Dimension int
-	// Path is the directory of a sentence transformer that runs inside the process; "" (default): none.
-	Path string
-	// Timeout is how long a search waits for the vector of its query before it goes by words alone. 10 ms to 30 s, default 2 s.
-	Timeout time.Duration
-	// Vectors is where the vectors of tools are: "file" (default) beside the catalogue, "memory", "postgres" or "qdrant".
-	Vectors string
-	// VectorsURL is that of the database, or of the Qdrant; "" (default): catalogue.url.
-	VectorsURL value.Secret
-	// VectorsKey is the API key of the Qdrant; empty (default): none.
-	VectorsKey value.Secret
-}
-
-// On reports whether there is a model.
-func (s *SearchConfig) On() bool { return s.URL != "" || s.Path != "" }
-
-// Values of [SearchConfig.Vectors].
-const (
-	VectorsInFile     = "file"
-	VectorsInPostgres = "postgres"
-	VectorsInQdrant   = "qdrant"
-)
-
 const (
 	embeddingsTable = "search.embeddings."
 	vectorsTable    = "search.vectors."
@@ -81,7 +26,7 @@ func (c *Config) searchKeys() []setting {
 		{key: embeddingsTable + UrlKey, std: "", doc: "service with OpenAI's API that turns texts into vectors, so that tools are found by meaning as well: the URL below which /embeddings is; empty: none", field: field.Endpoint(&s.URL)},
 		{key: embeddingsTable + "model", std: "", doc: "name of the model at the service", field: field.Text{At: &s.Model, Most: maxName, Empty: true, What: "the name of a model"}},
 		{key: embeddingsTable + "key", std: "", doc: "key of the service, sent as a bearer token; empty: none", secret: true, field: field.Key{At: &s.Key, What: secret}},
-		{key: embeddingsTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the service instead of the system's", field: pemFile(&s.CAFile)},
+		{key: embeddingsTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the service instead of the system's", field: field.Text{At: &s.CAFile, What: "a PEM file", Empty: true}},
 		{key: embeddingsTable + "dimension", std: "0", doc: "dimension of the model's vectors; others are an error", field: field.Int{At: &s.Dimension, Least: 1, Most: embedding.MaxDimension, Zero: "that of the first answer"}},
 		{key: embeddingsTable + "path", std: "", doc: "directory of a sentence transformer, such as all-MiniLM-L6-v2 as it is published, that runs inside the process instead; empty: none",
 			field: field.Text{At: &s.Path, What: "a directory", Empty: true}},

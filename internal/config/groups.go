@@ -56,6 +56,61 @@ func (c *Config) DefinitionsOf(u *Upstream) (mode string, holdFirst bool) {
 	return cmp.Or(u.Definitions, c.Catalogue.Definitions), u.ApproveFirst || c.Catalogue.ApproveFirst
 }
 
+// ContextConfig says how the tools of several servers are listed to clients: how much of a model's context they take.
+type ContextConfig struct {
+	// Mode is "all" for every tool, "search" for find_tools and its like in their place, or "auto" for search once there are too many. In a
+	// group or for some clients "" is as elsewhere.
+	Mode string
+	// Tools and Bytes are the most tools, and bytes of their definitions, that auto lists. For some clients 0 is as elsewhere.
+	Tools int
+	Bytes int
+	// Always are tools that search lists as well, as SERVER.NAME; a trailing * matches any ending.
+	Always []string
+}
+
+// ClientContext is how tools are listed to some clients: those to which all of its conditions apply.
+type ClientContext struct {
+	Name    string
+	Clients []string // names that client programs give themselves; a trailing * matches any ending; empty: all
+	Keys    []string // names of security.api_keys; empty: all callers
+	Paths   []string // /mcp, or /groups/NAME; empty: both
+	ContextConfig
+}
+
+// SearchConfig says how tools are found besides by their words: by meaning, with a model of embeddings. Without URL and Path there is none.
+type SearchConfig struct {
+	// URL is that of a service with OpenAI's API for embeddings, below which /embeddings is; "" (default): none.
+	URL string
+	// Model is its name at the service.
+	Model string
+	// Key is sent to the service as a bearer token; empty (default): none is.
+	Key value.Secret
+	// CAFile is a PEM file of roots to trust for the service instead of the system's; "": the system's.
+	CAFile string
+	// Dimension is that of the model's vectors; 0 (default): that of its first answer.
+	Dimension int
+	// Path is the directory of a sentence transformer that runs inside the process; "" (default): none.
+	Path string
+	// Timeout is how long a search waits for the vector of its query before it goes by words alone. 10 ms to 30 s, default 2 s.
+	Timeout time.Duration
+	// Vectors is where the vectors of tools are: "file" (default) beside the catalogue, "memory", "postgres" or "qdrant".
+	Vectors string
+	// VectorsURL is that of the database, or of the Qdrant; "" (default): catalogue.url.
+	VectorsURL value.Secret
+	// VectorsKey is the API key of the Qdrant; empty (default): none.
+	VectorsKey value.Secret
+}
+
+// On reports whether there is a model.
+func (s *SearchConfig) On() bool { return s.URL != "" || s.Path != "" }
+
+// Values of [SearchConfig.Vectors].
+const (
+	VectorsInFile     = "file"
+	VectorsInPostgres = "postgres"
+	VectorsInQdrant   = "qdrant"
+)
+
 // Group is a named subset of the servers, and of what they offer. It is served at /groups/NAME/… under the names that
 // several servers have at /mcp.
 type Group struct {
