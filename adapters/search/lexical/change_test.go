@@ -15,7 +15,7 @@ import (
 func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 	words := []string{"issue", "issues", "tissue", "repository", "repo", "list", "lists", "create", "mail", "email", "emails", "file", "profile", "погода", "天気予報"}
 	for seed := range uint64(30) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test that can be repeated
+		r := rand.New(rand.NewPCG(seed, 1))
 		text := func(most int) string {
 			var all []string
 			for range r.IntN(most + 1) {
@@ -144,7 +144,7 @@ func TestOrder(t *testing.T) {
 // TestBestIsAsSorted has scores at random, some of them the same, so that batches end everywhere.
 func TestBestIsAsSorted(t *testing.T) {
 	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test that can be repeated
+		r := rand.New(rand.NewPCG(seed, 2))
 		s := &scratch{}
 		s.reset(r.IntN(700), 0)
 		var want []ranked

@@ -155,7 +155,7 @@ func (s *scratch) best(limit int, see func(r ranked) bool) {
 			if score < worst.score || score == 0 {
 				continue
 			}
-			r := ranked{int32(id), score} //nolint:gosec // less than the documents
+			r := ranked{int32(id), score}
 			if score == worst.score && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
 				continue
 			}
