@@ -160,11 +160,33 @@ func TestBestIsAsSorted(t *testing.T) {
 			d, e := s.docs[a.id], s.docs[b.id]
 			return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
 		})
+		if n := 1 + r.IntN(100); len(want) >= n {
+			floor := s.floor(n) * 0.9999
+			above := 0
+			for _, r := range want {
+				if r.score >= floor {
+					above++
+				}
+			}
+			if above < n {
+				t.Fatalf("seed %d: %d of %d are above %v, %d are wanted", seed, above, len(want), floor, n)
+			}
+		}
 		var got []ranked
 		s.best(1+r.IntN(100), func(r ranked) bool { got = append(got, r); return true })
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %d, want %d: %v\nwant %v", seed, len(got), len(want), got, want)
 		}
+	}
+}
+
+// TestPlacesThatAreFree has documents of one score, which is the floor, beside the free place of the first.
+func TestPlacesThatAreFree(t *testing.T) {
+	x := New()
+	x.Put(Document{Server: "a", Name: "zebra"}, Document{Server: "b", Name: "zebra"}, Document{Server: "c", Name: "zebra"})
+	x.Delete("a")
+	if hits := x.Search("zebra", 2, nil); len(hits) != 2 || hits[0].Server != "b" || hits[1].Server != "c" {
+		t.Errorf("%v", hits)
 	}
 }
 
