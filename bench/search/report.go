@@ -73,15 +73,15 @@ func (r *Report) JSON(w io.Writer) error {
 // Terminal writes the report as a table.
 func (r *Report) Terminal(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "set\ttools\tqueries\tway\thit@1\tR@5\tR@10\tnDCG@10\tp50 µs\tp99 µs\tbuild ms\tMiB\t") //nolint:errcheck // Flush has the error
+	fmt.Fprintln(t, "set\ttools\tqueries\tway\thit@1\tR@5\tR@10\tnDCG@10\tp50 µs\tp99 µs\tbuild ms\tMiB\t")
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t", wire.Shown(row.Set), row.Tools, row.Queries, row.Way) //nolint:errcheck // Flush has the error
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t", wire.Shown(row.Set), row.Tools, row.Queries, row.Way)
 		if row.Measured {
-			fmt.Fprintf(t, "%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", //nolint:errcheck // Flush has the error
+			fmt.Fprintf(t, "%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f\t%.0f\t%.1f\t\n",
 				row.Hit1, row.Recall5, row.Recall10, row.NDCG10, row.P50, row.P99, row.Build, row.Memory)
 		} else {
-			fmt.Fprintln(t, "not measured\t\t\t\t\t\t\t\t") //nolint:errcheck // Flush has the error
+			fmt.Fprintln(t, "not measured\t\t\t\t\t\t\t\t")
 		}
 	}
 	return t.Flush()

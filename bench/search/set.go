@@ -165,7 +165,7 @@ func readMetaTool(dir string, set *Set) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	rows := csv.NewReader(f)
 	rows.FieldsPerRecord = 2
 	for n := 0; ; n++ {
@@ -240,7 +240,7 @@ func lines(dir, file string, see func(line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	all := bufio.NewScanner(f)
 	all.Buffer(nil, maxLine)
 	n := 1

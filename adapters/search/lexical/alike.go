@@ -32,6 +32,9 @@ func gramsOf(word string) (all []gram) {
 // leastLetters is the length from which on words can be like others.
 const leastLetters = 4
 
+// leastShared is the least number of grams that words have in common of which one is like the other without a slip.
+const leastShared = leastLetters - 2
+
 // alike is a word of the index that looks like a word of a query.
 type alike struct {
 	place    int32
@@ -44,12 +47,14 @@ func (x *Index) alike(s *scratch, word queryWord, itself int32) (all []alike) {
 	if utf8.RuneCountInString(word.text) < leastLetters {
 		return nil
 	}
+	unknown, root := itself < 0, utf8.RuneCountInString(word.root)
 	grams := x.sharing(s, word.stem)
 	for _, t := range s.sharing {
-		if t == itself {
+		shared := int(s.shared[t])
+		if t == itself || shared < leastShared && !unknown {
 			continue
 		}
-		if likeness := likeness(word, x.words[t], int(s.shared[t]), grams, itself < 0); likeness >= alikeLeast {
+		if likeness := likeness(word, root, x.words[t], shared, grams, unknown); likeness >= alikeLeast {
 			all = append(all, alike{t, likeness})
 		}
 	}
@@ -76,23 +81,23 @@ func (x *Index) sharing(s *scratch, word string) int {
 }
 
 // likeness returns how much a word of the index is like one of a query: the part of their grams that both have. If one has the other in it,
-// or the other is not in the index and so may be mistyped and is one slip away, they are alike with less in common.
-func likeness(word queryWord, of *term, shared, grams int, unknown bool) float64 {
+// or the other is not in the index and so may be mistyped and is one slip away, they are alike with less in common. root is the number of letters of
+// the word's root, and grams that of its grams.
+func likeness(word queryWord, root int, of *term, shared, grams int, unknown bool) float64 {
 	all := 2 * float64(shared) / float64(grams+of.letters)
 	switch {
 	case all >= alikeLeast:
 		return min(all, 1)
 	case unknown && oneSlip(word.stem, of.text):
 		return slipLikeness
-	case has(of.text, word.root, shared), has(word.stem, of.text, shared):
+	case has(of.text, word.root, root, shared), has(word.stem, of.text, of.letters, shared):
 		return alikeLeast
 	}
 	return 0
 }
 
-// has reports whether a word has another in it that is long enough to mean something. It need not look if they share too few grams.
-func has(word, part string, shared int) bool {
-	letters := utf8.RuneCountInString(part)
+// has reports whether a word has another in it, of so many letters, that is long enough to mean something. It need not look if they share too few grams.
+func has(word, part string, letters, shared int) bool {
 	return letters >= leastLetters && shared >= letters-2 && strings.Contains(word, part)
 }
 

@@ -15,7 +15,7 @@ import (
 func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 	words := []string{"issue", "issues", "tissue", "repository", "repo", "list", "lists", "create", "mail", "email", "emails", "file", "profile", "погода", "天気予報"}
 	for seed := range uint64(30) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test that can be repeated
+		r := rand.New(rand.NewPCG(seed, 1))
 		text := func(most int) string {
 			var all []string
 			for range r.IntN(most + 1) {
@@ -144,7 +144,7 @@ func TestOrder(t *testing.T) {
 // TestBestIsAsSorted has scores at random, some of them the same, so that batches end everywhere.
 func TestBestIsAsSorted(t *testing.T) {
 	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test that can be repeated
+		r := rand.New(rand.NewPCG(seed, 2))
 		s := &scratch{}
 		s.reset(r.IntN(700), 0)
 		var want []ranked
@@ -160,11 +160,33 @@ func TestBestIsAsSorted(t *testing.T) {
 			d, e := s.docs[a.id], s.docs[b.id]
 			return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
 		})
+		if n := 1 + r.IntN(100); len(want) >= n {
+			floor := s.floor(n) * 0.9999
+			above := 0
+			for _, r := range want {
+				if r.score >= floor {
+					above++
+				}
+			}
+			if above < n {
+				t.Fatalf("seed %d: %d of %d are above %v, %d are wanted", seed, above, len(want), floor, n)
+			}
+		}
 		var got []ranked
 		s.best(1+r.IntN(100), func(r ranked) bool { got = append(got, r); return true })
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %d, want %d: %v\nwant %v", seed, len(got), len(want), got, want)
 		}
+	}
+}
+
+// TestPlacesThatAreFree has documents of one score, which is the floor, beside the free place of the first.
+func TestPlacesThatAreFree(t *testing.T) {
+	x := New()
+	x.Put(Document{Server: "a", Name: "zebra"}, Document{Server: "b", Name: "zebra"}, Document{Server: "c", Name: "zebra"})
+	x.Delete("a")
+	if hits := x.Search("zebra", 2, nil); len(hits) != 2 || hits[0].Server != "b" || hits[1].Server != "c" {
+		t.Errorf("%v", hits)
 	}
 }
 

@@ -168,7 +168,7 @@ func (x *Index) say(s *server) {
 	for _, w := range counted(words) {
 		t := x.term(w.word)
 		said = append(said, t)
-		insert(&x.words[t].servers, posting{s.place, impact(occurrences(w.n, length, serverLength))})
+		insert(&x.words[t].servers, posting{s.place, impact(occurrences(w.n, length, textLength))})
 	}
 	slices.Sort(said)
 	x.said[s.place] = said

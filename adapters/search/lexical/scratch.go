@@ -132,6 +132,24 @@ func (s *scratch) touch(postings []posting, weight float32) {
 	}
 }
 
+// floor returns a score that at least so many documents have, and few more; 0 if there are fewer.
+func (s *scratch) floor(n int) float32 {
+	if s.highest == 0 {
+		return 0
+	}
+	var counts [64]int // by score
+	step := s.highest / float32(len(counts)-1)
+	for i := range s.scores {
+		counts[min(int(s.scores[i].score/step), len(counts)-1)]++
+	}
+	for i := len(counts) - 1; i > 0; i-- {
+		if n -= counts[i]; n <= 0 {
+			return float32(i) * step
+		}
+	}
+	return 0
+}
+
 // leastBatch is the least number of documents that are sorted at once.
 const leastBatch = 64
 
@@ -146,17 +164,17 @@ func (s *scratch) best(limit int, see func(r ranked) bool) {
 		return cmp.Or(strings.Compare(d.server, e.server), strings.Compare(d.name, e.name))
 	}
 	var last ranked
-	batch, floor := max(2*min(limit, len(s.scores)), leastBatch), s.highest/2 // most of what is wanted is above it
+	batch, floor := max(2*min(limit, len(s.scores)), leastBatch), s.floor(limit)
 	for more := true; more; batch, floor = 8*batch, 0 {
 		s.ranked = s.ranked[:0]
-		worst := ranked{score: floor} // of those that are in the batch for sure
+		worst := ranked{score: floor} // of those that are in the batch for sure; no document at first
 		for id := range s.scores {
 			score := s.scores[id].score
 			if score < worst.score || score == 0 {
 				continue
 			}
-			r := ranked{int32(id), score} //nolint:gosec // less than the documents
-			if score == worst.score && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
+			r := ranked{int32(id), score}
+			if score == worst.score && score > floor && before(r, worst) > 0 || last.score > 0 && before(r, last) <= 0 {
 				continue
 			}
 			if s.ranked = append(s.ranked, r); len(s.ranked) == 2*batch {
