@@ -79,7 +79,7 @@ func TestParseIsBounded(t *testing.T) {
 // TestSumDiffersWithAnyText moves one text through all places of a document.
 func TestSumDiffersWithAnyText(t *testing.T) {
 	docs := []Document{
-		{}, {Server: "x"}, {Name: "x"}, {Title: "x"}, {Description: "x"}, {ServerText: "x"}, {Outputs: []string{"x"}}, {Categories: []string{"x"}},
+		{}, {Server: "x"}, {Server: "y"}, {Description: "y"}, {Name: "x"}, {Title: "x"}, {Description: "x"}, {ServerText: "x"}, {Outputs: []string{"x"}}, {Categories: []string{"x"}},
 		{Outputs: []string{"", "x"}}, {Outputs: []string{"x", ""}}, {Outputs: []string{""}}, {Categories: []string{""}},
 		{Parameters: []Parameter{{}}}, {Parameters: []Parameter{{Name: "x"}}}, {Parameters: []Parameter{{Description: "x"}}},
 		{Parameters: []Parameter{{Values: []string{"x"}}}}, {Parameters: []Parameter{{}, {Name: "x"}}}, {Parameters: []Parameter{{Values: []string{""}}}},
