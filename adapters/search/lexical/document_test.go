@@ -11,6 +11,10 @@ func TestParse(t *testing.T) {
 	for range 8 {
 		nested = `{"properties":{"p":` + nested + `}}`
 	}
+	listed := `{"description":"end"}`
+	for range 8 {
+		listed = `{"properties":{"p":{"items":` + listed + `}}}`
+	}
 	tests := map[string]struct {
 		raw  string
 		want Document
@@ -27,7 +31,8 @@ func TestParse(t *testing.T) {
 			"outputSchema":{"properties":{"r":{"description":"result"},"q":{"items":{"properties":{"z":{}}}}}}}`,
 			Document{Title: "t", Description: "d", Parameters: []Parameter{{"a", "A", []string{"c"}}, {"b", "B", []string{"x", "y"}}, {Name: "l"}, {Name: "e"}, {Name: "o"}, {Name: "i", Description: "inner"}},
 				Outputs: []string{"q", "z", "r", "result"}}},
-		"deep": {`{"inputSchema":` + nested + `}`, Document{Parameters: []Parameter{{Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}}}},
+		"deep":       {`{"inputSchema":` + nested + `}`, Document{Parameters: []Parameter{{Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}}}},
+		"deep lists": {`{"inputSchema":` + listed + `}`, Document{Parameters: []Parameter{{Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}, {Name: "p"}}}},
 	}
 	for name, test := range tests {
 		test.want.Server, test.want.Name = "s", "n"
@@ -74,7 +79,7 @@ func TestParseIsBounded(t *testing.T) {
 // TestSumDiffersWithAnyText moves one text through all places of a document.
 func TestSumDiffersWithAnyText(t *testing.T) {
 	docs := []Document{
-		{}, {Server: "x"}, {Name: "x"}, {Title: "x"}, {Description: "x"}, {ServerText: "x"}, {Outputs: []string{"x"}}, {Categories: []string{"x"}},
+		{}, {Server: "x"}, {Server: "y"}, {Description: "y"}, {Name: "x"}, {Title: "x"}, {Description: "x"}, {ServerText: "x"}, {Outputs: []string{"x"}}, {Categories: []string{"x"}},
 		{Outputs: []string{"", "x"}}, {Outputs: []string{"x", ""}}, {Outputs: []string{""}}, {Categories: []string{""}},
 		{Parameters: []Parameter{{}}}, {Parameters: []Parameter{{Name: "x"}}}, {Parameters: []Parameter{{Description: "x"}}},
 		{Parameters: []Parameter{{Values: []string{"x"}}}}, {Parameters: []Parameter{{}, {Name: "x"}}}, {Parameters: []Parameter{{Values: []string{""}}}},

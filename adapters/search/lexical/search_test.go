@@ -139,6 +139,14 @@ func TestScoreOfServers(t *testing.T) {
 	near(t, "what is like it", hits[1].Score, 0.36*0.4*weight/(2.5+weight)*math.Log(2))
 }
 
+func TestScoreOfTwoWordsThatAreSaidOfAServer(t *testing.T) {
+	x := New()
+	x.Put(Document{Server: "a", Name: "k", ServerText: "zebra plough"}, Document{Server: "b", Name: "j", ServerText: "goat"})
+	for _, query := range []string{"zebra plough", "plough. goats zebra"} {
+		near(t, query, x.Search(query, 5, nil)[0].Score, 0.4*2*1/3.5*math.Log(2))
+	}
+}
+
 func TestScoreOfAWordThatIsSaidTwiceOfAServer(t *testing.T) {
 	x := New()
 	x.Put(Document{Server: "a", Name: "k", ServerText: "zebras and a zebra"})
