@@ -139,3 +139,23 @@ func TestGrams(t *testing.T) {
 		t.Errorf("%v and %v share other than their ends", a, b)
 	}
 }
+
+func TestOneSlip(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"issue", "isue"}: true, {"isue", "issue"}: true, {"email", "emial"}: true, {"list", "lost"}: true, {"list", "lists"}: true, {"a", "a"}: true,
+		{"list", "last"}: true, {"list", "loss"}: false, {"list", "lits"}: true, {"list", "lias"}: false, {"list", "mist"}: false, {"list", "listen"}: false, {"list", "li"}: false,
+		{"abcd", "acdb"}: false,
+	} {
+		if got := oneSlip(pair[0], pair[1]); got != want {
+			t.Errorf("%v: %v", pair, got)
+		}
+	}
+}
+
+func TestCommonWordsCountInNamesOnly(t *testing.T) {
+	x := New()
+	x.Put(Document{Name: "get_all"}, Document{Name: "k", Description: "get all", Title: "get all"})
+	if hit := only(t, x, "get all"); hit.Name != "get_all" {
+		t.Error(hit)
+	}
+}
