@@ -21,11 +21,11 @@ const (
 
 func (c *Config) searchKeys() []setting {
 	s := &c.Search
-	secret := `a value, "env:NAME" or "file:/path"`
+	notation := `a value, "env:NAME" or "file:/path"`
 	return []setting{
 		{key: embeddingsTable + UrlKey, std: "", doc: "service with OpenAI's API that turns texts into vectors, so that tools are found by meaning as well: the URL below which /embeddings is; empty: none", field: field.Endpoint(&s.URL)},
 		{key: embeddingsTable + "model", std: "", doc: "name of the model at the service", field: field.Text{At: &s.Model, Most: maxName, Empty: true, What: "the name of a model"}},
-		{key: embeddingsTable + "key", std: "", doc: "key of the service, sent as a bearer token; empty: none", secret: true, field: field.Key{At: &s.Key, What: secret}},
+		{key: embeddingsTable + "key", std: "", doc: "key of the service, sent as a bearer token; empty: none", secret: true, field: field.Key{At: &s.Key, What: notation}},
 		{key: embeddingsTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the service instead of the system's", field: field.Text{At: &s.CAFile, What: "a PEM file", Empty: true}},
 		{key: embeddingsTable + "dimension", std: "0", doc: "dimension of the model's vectors; others are an error", field: field.Int{At: &s.Dimension, Least: 1, Most: embedding.MaxDimension, Zero: "that of the first answer"}},
 		{key: embeddingsTable + "path", std: "", doc: "directory of a sentence transformer, such as all-MiniLM-L6-v2 as it is published, that runs inside the process instead; empty: none",
@@ -33,8 +33,8 @@ func (c *Config) searchKeys() []setting {
 		{key: embeddingsTable + "timeout", std: "2s", doc: "how long a search waits for the vector of its query before it goes by words alone", field: field.Duration{At: &s.Timeout, Least: 10 * time.Millisecond, Most: 30 * time.Second}},
 		{key: vectorsTable + "store", std: VectorsInFile, doc: "where the vectors of tools are: a file beside the catalogue, memory, postgres with pgvector, or qdrant",
 			field: field.Enum{At: &s.Vectors, Values: []string{VectorsInFile, InMemory, VectorsInPostgres, VectorsInQdrant}}},
-		{key: vectorsTable + UrlKey, std: "", doc: "database, or Qdrant's gRPC address such as http://localhost:6334; empty: catalogue.url", secret: true, field: field.Key{At: &s.VectorsURL, What: secret}},
-		{key: vectorsTable + "key", std: "", doc: "API key of the Qdrant; empty: none", secret: true, field: field.Key{At: &s.VectorsKey, What: secret}},
+		{key: vectorsTable + UrlKey, std: "", doc: "database, or Qdrant's gRPC address such as http://localhost:6334; empty: catalogue.url", secret: true, field: field.Key{At: &s.VectorsURL, What: notation}},
+		{key: vectorsTable + "key", std: "", doc: "API key of the Qdrant; empty: none", secret: true, field: field.Key{At: &s.VectorsKey, What: notation}},
 	}
 }
 

@@ -35,14 +35,14 @@ func through(ex *proxy.Exchange) {
 	if m.At(m.Name, CallReadOnly) {
 		by = CallReadOnly
 	}
-	real := *m
-	real.Edits = nil
-	real.Replace(m.Name, m.Of(named))
-	real.Replace(m.Arguments, arguments)
-	if _, err := real.Settle(nil); err != nil {
+	direct := *m
+	direct.Edits = nil
+	direct.Replace(m.Name, m.Of(named))
+	direct.Replace(m.Arguments, arguments)
+	if _, err := direct.Settle(nil); err != nil {
 		return
 	}
-	ex.Msg, ex.Through, ex.Headers, ex.Mirrors = real, by, nil, false
+	ex.Msg, ex.Through, ex.Headers, ex.Mirrors = direct, by, nil, false
 }
 
 // target returns where a call names the tool, and the arguments for that. Models write arguments as the text of an object at times: it is
