@@ -217,14 +217,23 @@ func textOf(s *catalogue.Server) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxServerText)], "")
 }
 
-// patience is how long a search waits for changes of the catalogue that are not indexed yet.
-const patience = 250 * time.Millisecond
+// patience is how long a search waits for changes of the catalogue that are not indexed yet, and firstPatience for the first index, without
+// which it would find nothing: a hundred thousand tools take some seconds.
+const (
+	patience      = 250 * time.Millisecond
+	firstPatience = 10 * time.Second
+)
 
 // catchUp waits until the present state of the catalogue is indexed, for a time.
 func (e *Engine) catchUp(ctx context.Context) {
-	late := time.NewTimer(patience)
+	want, wait := e.opt.Catalogue.Snapshot().Version, patience
+	e.mu.Lock()
+	if e.version == 0 && !e.closed {
+		wait = firstPatience
+	}
+	e.mu.Unlock()
+	late := time.NewTimer(wait)
 	defer late.Stop()
-	want := e.opt.Catalogue.Snapshot().Version
 	for {
 		e.mu.Lock()
 		version, behind := e.version, e.behind

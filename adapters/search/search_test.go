@@ -180,3 +180,14 @@ func TestClosed(t *testing.T) {
 	other.Close()
 	wants(t, other.names(metatools.Query{Text: "mow"}, anything), "a.mow")
 }
+
+// The first search waits until everything is indexed.
+func TestFirstSearchIsComplete(t *testing.T) {
+	e, c := rig(t, "a")
+	var items []catalogue.Item
+	for i := range 20_000 {
+		items = append(items, item(fmt.Sprintf("t%05d", i), fmt.Sprintf("Finds the number %05d", i)))
+	}
+	set(c, "a", items...)
+	wants(t, e.names(metatools.Query{Text: "19999", Limit: 1}, anything), "a.t19999")
+}
