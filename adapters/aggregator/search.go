@@ -46,7 +46,7 @@ func (a *api) search(ctx *fasthttp.RequestCtx) (int, any, error) {
 	return fasthttp.StatusOK, append([]FoundTool{}, found...), nil
 }
 
-// Context is how an endpoint lists its tools to some clients: to which, and how much of a model's context that takes.
+// Context tells how an endpoint lists its tools to some clients, and how much of a model's context that takes.
 type Context struct {
 	Path        string   `json:"path"`
 	Clients     []string `json:"clients,omitempty"`
@@ -61,7 +61,7 @@ type Context struct {
 	Tokens      int      `json:"spared_tokens_estimate"`
 }
 
-// Contexts is what lists of tools spare clients.
+// Contexts tells how much of their context lists of tools spare clients.
 type Contexts struct {
 	Contexts []Context `json:"contexts"`
 	Lists    int64     `json:"lists"` // answered to clients of auto and search since the start

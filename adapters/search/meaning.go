@@ -103,17 +103,19 @@ func (m *meaning) run(ctx context.Context) {
 			break
 		}
 		m.tell(err)
-		var again <-chan time.Time
 		if err == nil {
 			pause = pauseFirst
-		} else {
-			again = time.After(pause)
-			pause = min(2*pause, pauseMost)
+			select {
+			case <-m.wake:
+			case <-ctx.Done():
+			}
 		}
-		select {
-		case <-m.wake:
-		case <-again:
-		case <-ctx.Done():
+		if m.failing.Load() { // of this, or of a search: nothing but time brings the next attempt
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, pauseMost)
 		}
 		if ctx.Err() != nil {
 			break
@@ -140,6 +142,11 @@ func (m *meaning) follow(ctx context.Context) error {
 	store, err := m.open(ctx)
 	if err != nil {
 		return err
+	}
+	if m.failing.Load() { // there may be nothing to embed that would show that the model works again
+		if _, err := m.opt.Model.Embed(ctx, []string{dimensionOf}); err != nil {
+			return err
+		}
 	}
 	stored, err := store.Sums(ctx)
 	if err != nil {
@@ -238,13 +245,13 @@ func (m *meaning) put(ctx context.Context, store vectors.Writer, part []place, w
 	return nil
 }
 
-// errNotYet means that the vectors are not there yet.
+// errNotYet means that the vectors are not there yet, or that the model or the store is known to fail: a search does not wait for them.
 var errNotYet = errors.New("search: no vectors yet")
 
 // near returns the tools nearest in meaning to a query, of the given servers, that are allowed.
 func (m *meaning) near(ctx context.Context, q metatools.Query, servers []string, allowed func(server, name string) bool) ([]vectors.Hit, error) {
 	s := m.store.Load()
-	if s == nil {
+	if s == nil || m.failing.Load() {
 		return nil, errNotYet
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)

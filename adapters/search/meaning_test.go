@@ -192,8 +192,21 @@ func TestModelThatFails(t *testing.T) {
 			t.Errorf("by words again: %q", got)
 		}
 		synctest.Wait()
-		if len(x.told) < 3 || x.told[2] != "gone again" {
+		for range 100 {
+			x.best("mow more grass")
+			time.Sleep(time.Second)
+		}
+		if !slices.Equal(x.told, []string{"no model today", "<nil>", "gone again"}) {
 			t.Errorf("told %q", x.told)
+		}
+		if tries := len(x.model.took()); tries > 20 {
+			t.Errorf("a model that fails was asked %d times in 100 s", tries)
+		}
+		x.model.set(nil, nil)
+		time.Sleep(pauseMost)
+		synctest.Wait()
+		if got := x.best("shorten grass"); got != "a.mow" || len(x.told) != 4 || !x.State().Works {
+			t.Errorf("found %q, told %q", got, x.told)
 		}
 	})
 }

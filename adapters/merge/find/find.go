@@ -45,7 +45,7 @@ func (t *Tools) Has(ex *proxy.Exchange) bool {
 	return rules != nil && ex.Msg.Is("tools/call") && metatools.Is(ex.Msg.Text(ex.Msg.Name)) && rules.For(ex) != nil
 }
 
-// Call answers a call of one of the meta-tools. v is what the client sees, and version its revision; empty: it is modern.
+// Call answers a call of one of the meta-tools. The client sees v and speaks the revision version; a modern one if that is empty.
 func (t *Tools) Call(ex *proxy.Exchange, v *view.View, version string) proxy.Replies {
 	m := &ex.Msg
 	var result []byte

@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Query is what is searched for.
+// Query asks for tools.
 type Query struct {
 	Text     string
 	Limit    int

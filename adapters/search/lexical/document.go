@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Document is what is searched of one tool.
+// Document holds the texts of one tool that a search looks at.
 type Document struct {
 	Server      string // its server, by the name under which it is found
 	Name        string // what the server calls it

@@ -2,7 +2,7 @@
 //
 // A score is BM25 over weighted fields (BM25F). Words are stems. For a word of the query stand also the words of the index that look like it,
 // so that typos and names in one piece are found. A query may name several things to do, so what fits one part of it well counts beside what
-// fits all of it a little. What is said of a server is scored once, and adds to all of its tools.
+// fits all of it a little. The index scores the text of a server once, and adds that to all of its tools.
 //
 // Lengths of fields are compared with fixed ones, not with averages: what a tool scores does not depend on the order in which tools came, and
 // an index after any changes finds the same as one made anew.
@@ -73,7 +73,7 @@ type posting struct {
 	impact float32 // what the word adds to the score, but for its rarity
 }
 
-// document is what is kept of a Document.
+// document holds what the index keeps of a Document.
 type document struct {
 	server, name string
 	text         string  // what it says of its server
@@ -86,7 +86,7 @@ type count struct {
 	field uint8
 }
 
-// server is what is known of the server of documents.
+// server holds the text of a server, and its documents.
 type server struct {
 	name  string
 	place int32

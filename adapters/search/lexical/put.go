@@ -69,7 +69,7 @@ func occurrences(n int, length, ordinary float64) float64 {
 	return float64(n) / (1 - lengthening + lengthening*max(length/ordinary, 1))
 }
 
-// impact is what a word of this weight adds to a score, but for its rarity.
+// impact returns how much a word of this weight adds to a score, before its rarity counts.
 func impact(weight float64) float32 { return float32(weight / (saturation + weight)) }
 
 // put adds one document. The caller holds mu.
