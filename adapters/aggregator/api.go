@@ -129,7 +129,7 @@ type Options struct {
 	// Test connects to a server that is not registered, once, until ctx is done, and leaves nothing of it behind.
 	Test func(ctx context.Context, r *Registration) (Tested, error)
 	// Search finds tools of all servers, whatever their status is. server, if it is not empty, is the name of the only one.
-	Search func(ctx context.Context, query, server, category string, limit int) []FoundTool
+	Search func(ctx context.Context, query, server string, limit int) []FoundTool
 	// Contexts returns what lists of tools spare clients.
 	Contexts func() Contexts
 	// Events tells of changes of servers.

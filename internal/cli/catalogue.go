@@ -186,7 +186,6 @@ find their tools.`,
 		Example: "  dragoman tools search \"create an issue in a repository\"\n  dragoman tools search delete files --server files --limit 3\n  dragoman tools search weather --json",
 	}
 	server := c.Flags().String("server", "", "only tools of this server, by its `NAME`")
-	category := c.Flags().String("category", "", "only tools of this category, by its `NAME`")
 	limit := c.Flags().Int("limit", 10, "the most tools, 1 to 100")
 	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it: with schemas")
 	c.ValidArgsFunction = cobra.NoFileCompletions
@@ -199,7 +198,7 @@ find their tools.`,
 			return usagef("--limit: %d is out of range; fix: write a number from 1 to %d", *limit, mostFoundTools)
 		}
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
-			found, err := api.Search(ctx, query, *server, *category, *limit)
+			found, err := api.Search(ctx, query, *server, *limit)
 			switch {
 			case err != nil:
 				return err

@@ -11,7 +11,6 @@ import (
 	"dragoman/adapters/search/embedding"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
-	"dragoman/proxy"
 )
 
 const (
@@ -187,13 +186,4 @@ func (c *Config) checkContexts(fail func(key string, from value.Source, what, fi
 			fail(table+"clients", c.sources[table+"clients"], "no condition is set: it would be about all clients", "set clients, keys or paths, or use context.mode")
 		}
 	}
-}
-
-// Unlisted reports whether clients of an endpoint of several servers may be listed less than all tools.
-func (c *Config) Unlisted(server string) bool {
-	if server == "" {
-		return c.Merged() && c.Context(nil).On()
-	}
-	i := slices.IndexFunc(c.Groups, func(g *Group) bool { return proxy.GroupTarget(g.Name) == server })
-	return i >= 0 && c.Context(c.Groups[i]).On()
 }

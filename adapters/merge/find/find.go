@@ -100,7 +100,7 @@ func (t *Tools) search(ex *proxy.Exchange, v *view.View, q metatools.Query) (fou
 	if len(found.Tools) == 0 {
 		found.Note = "nothing is near this query; say what is to be done in other words, or name a server"
 	}
-	behind := v.Behind(nil)
+	behind := v.Behind()
 	found.Servers, found.Categories = behind.Servers, behind.Categories
 	return found
 }

@@ -39,7 +39,7 @@ const (
 // Descriptions name servers and categories, which operators have named, and nothing that servers say.
 func Definitions(of *Behind) [][]byte {
 	all := [][]byte{
-		tool(Find, "Find tools", findText(of), findInput, findOutput, `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`, false),
+		tool(Find, "Find tools", findText(of), findInput(len(of.Categories) > 0), findOutput, `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`, false),
 		tool(Describe, "Describe tools", "Returns the full definitions, with input schemas, of tools that find_tools has returned.",
 			describeInput, describeOutput, `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`, false),
 		tool(Call, "Call a tool", "Calls a tool that find_tools has returned, by its name, with the arguments that its input schema describes. "+
@@ -108,14 +108,22 @@ func tool(name, title, text, input, output, annotations string, task bool) []byt
 	return wire.Object(members)
 }
 
+// findInput returns the schema of the arguments of find_tools; categories says whether there are any.
+func findInput(categories bool) string {
+	if categories {
+		return findHead + findCategory + findTail
+	}
+	return findHead + findTail
+}
+
 // The schemas (JSON Schema 2020-12).
 const (
-	findInput = `{"type":"object","properties":{` +
+	findHead = `{"type":"object","properties":{` +
 		`"query":{"type":"string","description":"what is to be done, in plain words"},` +
 		`"limit":{"type":"integer","minimum":1,"maximum":50,"default":5,"description":"the most tools to return"},` +
-		`"server":{"type":"string","description":"only tools of this server"},` +
-		`"category":{"type":"string","description":"only tools of this category"},` +
-		`"read_only":{"type":"boolean","description":"only tools that declare to change nothing"}},` +
+		`"server":{"type":"string","description":"only tools of this server"},`
+	findCategory = `"category":{"type":"string","description":"only tools of this category"},`
+	findTail     = `"read_only":{"type":"boolean","description":"only tools that declare to change nothing"}},` +
 		`"required":["query"]}`
 	describeInput = `{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"names of tools, as find_tools returned them"}},"required":["names"]}`
 	callInput     = `{"type":"object","properties":{"name":{"type":"string","description":"the name of the tool, as find_tools returned it"},` +

@@ -89,9 +89,6 @@ func (r *Rules) On() bool {
 	return r != nil && (r.Mode != All || slices.ContainsFunc(r.Some, func(s Special) bool { return s.Mode != All }))
 }
 
-// Apart reports whether clients may be listed different tools.
-func (r *Rules) Apart() bool { return r.On() && len(r.Some) > 0 }
-
 // For returns the rule of the client of a request; nil: every tool is listed, and there are no meta-tools.
 func (r *Rules) For(ex *proxy.Exchange) *Rule {
 	if r == nil {

@@ -95,7 +95,7 @@ func (v *View) shortList(r *metatools.Rule) *list {
 	}
 	whole := v.list(catalogue.Tools)
 	l := &list{private: true, ttl: whole.ttl, pages: map[pageKey]*wire.Message{}, begins: map[int]bool{0: true}}
-	for _, raw := range metatools.Definitions(v.Behind(nil)) {
+	for _, raw := range metatools.Definitions(v.Behind()) {
 		name := string(wire.Get(raw, wire.Whole(raw), "name").Text(raw))
 		l.entries, l.as = append(l.entries, entry{names.Name{Original: name}, raw}), append(l.as, name)
 	}
@@ -119,8 +119,8 @@ func (v *View) shortList(r *metatools.Rule) *list {
 	return l
 }
 
-// Behind describes what the caller can find. categories counts the tools of each category by name; nil: there are none.
-func (v *View) Behind(categories func(server, name string) []string) *metatools.Behind {
+// Behind describes what the caller can find.
+func (v *View) Behind() *metatools.Behind {
 	l := v.list(catalogue.Tools)
 	b := &metatools.Behind{}
 	for i := range l.entries {

@@ -175,13 +175,13 @@ func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *de
 }
 
 // search finds tools of all servers for the API.
-func (r *Registry) search(ctx context.Context, query, server, category string, limit int) (found []aggregator.FoundTool) {
+func (r *Registry) search(ctx context.Context, query, server string, limit int) (found []aggregator.FoundTool) {
 	cfg, targets := r.opt.Now()
 	if targets.Finder == nil {
 		return nil
 	}
 	snap, public := targets.Catalogue.Snapshot(), publicTools(cfg, targets)
-	q := metatools.Query{Text: query, Limit: limit, Server: server, Category: category}
+	q := metatools.Query{Text: query, Limit: limit, Server: server}
 	for _, hit := range targets.Finder.Find(ctx, q, func(server, _ string) bool { return targets.Named(server) != nil }) {
 		of, t := snap.Server(hit.Server), targets.Named(hit.Server)
 		if of == nil || of.Lists[catalogue.Tools] == nil {

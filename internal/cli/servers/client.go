@@ -59,13 +59,11 @@ func (c *Client) Tools(ctx context.Context, name string) (Answer[[]aggregator.To
 	return pages[aggregator.Tool](ctx, c, path, url.Values{})
 }
 
-// Search finds tools. server and category may be empty.
-func (c *Client) Search(ctx context.Context, query, server, category string, limit int) (a Answer[[]aggregator.FoundTool], err error) {
+// Search finds tools, of one server if its name is not empty.
+func (c *Client) Search(ctx context.Context, query, server string, limit int) (a Answer[[]aggregator.FoundTool], err error) {
 	params := url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}
-	for name, text := range map[string]string{"server": server, "category": category} {
-		if text != "" {
-			params.Set(name, text)
-		}
+	if server != "" {
+		params.Set("server", server)
 	}
 	resp, err := c.ask(ctx, "GET", "/search?"+params.Encode(), nil)
 	if err != nil {

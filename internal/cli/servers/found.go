@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dragoman/adapters/aggregator"
+	"dragoman/adapters/merge/view"
 	"dragoman/proxy/wire"
 )
 
@@ -38,7 +39,7 @@ func Contexts(w io.Writer, c *aggregator.Contexts) error {
 			if len(x.Keys) > 0 {
 				clients = strings.TrimPrefix(clients+", keys "+strings.Join(x.Keys, ", "), ", ")
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t~%d\t~%d\n", wire.Shown(x.Path), wire.ShownText(cmp.Or(clients, "all others")), x.Mode, x.Tools, x.ListedTools, x.Bytes/4, x.Tokens)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t~%d\t~%d\n", wire.Shown(x.Path), wire.ShownText(cmp.Or(clients, "all others")), x.Mode, x.Tools, x.ListedTools, view.Tokens(x.Bytes), x.Tokens)
 		}
 	})
 	if err == nil {
