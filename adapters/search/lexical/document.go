@@ -1,8 +1,6 @@
 package lexical
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -25,33 +23,6 @@ type Document struct {
 type Parameter struct {
 	Name, Description string
 	Values            []string // the only ones that it may have, if that is so
-}
-
-// Sum returns a hash of everything that is searched.
-func (d *Document) Sum() (sum [sha256.Size]byte) {
-	h := sha256.New()
-	var size [binary.MaxVarintLen64]byte
-	text := func(all ...string) {
-		for _, one := range all {
-			h.Write(size[:binary.PutUvarint(size[:], uint64(len(one)))])
-			h.Write([]byte(one))
-		}
-	}
-	list := func(all []string) {
-		h.Write(size[:binary.PutUvarint(size[:], uint64(len(all)))])
-		text(all...)
-	}
-	text(d.Server, d.Name, d.Title, d.Description, d.ServerText)
-	h.Write(size[:binary.PutUvarint(size[:], uint64(len(d.Parameters)))])
-	for i := range d.Parameters {
-		p := &d.Parameters[i]
-		text(p.Name, p.Description)
-		list(p.Values)
-	}
-	list(d.Outputs)
-	list(d.Categories)
-	h.Sum(sum[:0])
-	return sum
 }
 
 // Bounds of what is read of a definition, since whoever writes one may want to fill memory.

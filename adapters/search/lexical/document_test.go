@@ -76,29 +76,6 @@ func TestParseIsBounded(t *testing.T) {
 	}
 }
 
-// TestSumDiffersWithAnyText moves one text through all places of a document.
-func TestSumDiffersWithAnyText(t *testing.T) {
-	docs := []Document{
-		{}, {Server: "x"}, {Server: "y"}, {Description: "y"}, {Name: "x"}, {Title: "x"}, {Description: "x"}, {ServerText: "x"}, {Outputs: []string{"x"}}, {Categories: []string{"x"}},
-		{Outputs: []string{"", "x"}}, {Outputs: []string{"x", ""}}, {Outputs: []string{""}}, {Categories: []string{""}},
-		{Parameters: []Parameter{{}}}, {Parameters: []Parameter{{Name: "x"}}}, {Parameters: []Parameter{{Description: "x"}}},
-		{Parameters: []Parameter{{Values: []string{"x"}}}}, {Parameters: []Parameter{{}, {Name: "x"}}}, {Parameters: []Parameter{{Values: []string{""}}}},
-		{Server: "xx"}, {Server: "x", Name: "x"},
-		{Parameters: []Parameter{{Description: "\x00\x00\x03"}}}, {Categories: []string{"", "", "\x00\x00\x00"}},
-	}
-	seen := map[[32]byte]int{}
-	for i := range docs {
-		sum := docs[i].Sum()
-		if before, twice := seen[sum]; twice {
-			t.Errorf("%+v has the sum of %+v", docs[i], docs[before])
-		}
-		seen[sum] = i
-		if again := docs[i]; again.Sum() != sum {
-			t.Errorf("%+v has two sums", again)
-		}
-	}
-}
-
 func TestText(t *testing.T) {
 	for want, d := range map[string]Document{
 		"get user info":             {Name: "getUserInfo", ServerText: "no"},
