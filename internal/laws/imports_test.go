@@ -52,6 +52,7 @@ var layers = map[string]int{
 	"adapters/merge/deceptive":         1,
 	"adapters/merge/find":              5,
 	"adapters/merge/metatools":         2,
+	"adapters/classification":          3,
 	"adapters/search":                  3,
 	"adapters/search/lexical":          1,
 	"adapters/definitions":             3,
