@@ -20,13 +20,16 @@ import (
 )
 
 // migrations bring the tables from one version to the next. Versions only rise; mcp.schema_version has that of a database.
-var migrations = []string{first, second}
+var migrations = []string{first, second, classified}
 
 //go:embed first.sql
 var first string
 
 //go:embed second.sql
 var second string
+
+//go:embed classified.sql
+var classified string
 
 // Options configure a Store.
 type Options struct {
@@ -212,4 +215,6 @@ var (
 	_ catalogue.Store    = (*Store)(nil)
 	_ catalogue.Registry = (*Store)(nil)
 	_ catalogue.Pins     = (*Store)(nil)
+
+	_ catalogue.Classifications = (*Store)(nil)
 )

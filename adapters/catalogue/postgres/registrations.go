@@ -111,7 +111,7 @@ func (s *Store) Remove(ctx context.Context, id string) error {
 		case done.RowsAffected() == 0:
 			return catalogue.ErrGone
 		}
-		_, err = tx.Exec(ctx, removePins, id)
+		_, err = tx.Exec(ctx, removeOf, id)
 		return err
 	})
 }

@@ -90,7 +90,7 @@ func (s *Store) drop(ctx context.Context, tx pgx.Tx, id string) error {
 	if err != nil || done.RowsAffected() == 0 {
 		return err
 	}
-	_, err = tx.Exec(ctx, removePins, id)
+	_, err = tx.Exec(ctx, removeOf, id)
 	return err
 }
 

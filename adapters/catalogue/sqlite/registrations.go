@@ -110,6 +110,9 @@ func remove(ctx context.Context, tx *sql.Tx, query, id string) (there bool, err 
 	if n, err := done.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, removePins, id)
+	if _, err = tx.ExecContext(ctx, removePins, id); err != nil {
+		return true, err
+	}
+	_, err = tx.ExecContext(ctx, removeClassifications, id)
 	return true, err
 }

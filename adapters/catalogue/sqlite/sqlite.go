@@ -18,7 +18,7 @@ import (
 )
 
 // migrations bring the tables from one version to the next. Versions only rise; PRAGMA user_version is that of a file.
-var migrations = []string{first, second, third}
+var migrations = []string{first, second, third, classified}
 
 //go:embed first.sql
 var first string
@@ -28,6 +28,9 @@ var second string
 
 //go:embed third.sql
 var third string
+
+//go:embed classified.sql
+var classified string
 
 // busyTime is how long a write waits for another process.
 const busyTime = 5 * time.Second

@@ -1,0 +1,25 @@
+//go:build unix
+
+package postgres
+
+import (
+	"testing"
+
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/catalogue/storetest"
+	"dragoman/internal/testkit/database"
+)
+
+func TestClassifications(t *testing.T) {
+	p := database.Start(t)
+	storetest.ClassificationStore(t, func(t *testing.T) (catalogue.Classifications, func() catalogue.Classifications) {
+		url := p.Database(t)
+		s := open(t, url, "")
+		return s, func() catalogue.Classifications {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			return open(t, url, "")
+		}
+	})
+}
