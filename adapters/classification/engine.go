@@ -1,0 +1,328 @@
+package classification
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/adapters/catalogue"
+)
+
+// Times and sizes of an Engine (seed 004, BR-004, EC-006, EC-009).
+const (
+	BatchSize  = 10              // tools of one call of a Classifier
+	AtOnce     = 5               // calls of a Classifier at a time
+	MostTime   = time.Minute     // of one call
+	lease      = 2 * time.Minute // that an instance has for a batch
+	retryLeast = 5 * time.Second
+	retryMost  = 10 * time.Minute // between two attempts after failures
+	lookAgain  = 3 * time.Second  // for what another instance classifies, and for a store that could not be reached
+	lookSeldom = time.Minute      // for what is said at other instances
+	never      = 365 * 24 * time.Hour
+)
+
+// Options configure an Engine.
+type Options struct {
+	Catalogue  *catalogue.Catalogue
+	Store      catalogue.Classifications
+	Categories []Category
+	Classifier Classifier
+	// Fallback classifies while Classifier cannot be reached; nil: tools stay unclassified until it can.
+	Fallback Classifier
+	// Instance tells apart Dragomans that share the store; empty: it is not shared.
+	Instance string
+	// Note is told when something begins to fail, with the error, and when it works again, with nil; nil: nobody is.
+	Note func(what string, err error)
+	// Changed is called, by one goroutine, after categories of tools have changed; nil: nobody is told.
+	Changed func()
+}
+
+// Engine classifies the tools in a catalogue, beside everything else: nothing waits for it (seed 004, BR-004). It is safe for concurrent use.
+type Engine struct {
+	opt          Options
+	sum, standIn [sha256.Size]byte // of the categories with the classifier, and with the fallback
+
+	once  sync.Once // of Start
+	stop  context.CancelFunc
+	ended chan struct{} // closed at the end of run; nil: it was not started
+	wake  chan struct{} // holds one: there is something to do
+
+	mu      sync.Mutex
+	tools   map[catalogue.ToolKey]*tool
+	ids     map[string]string                              // of servers, by name
+	stored  map[catalogue.ToolKey]catalogue.Classification // as it was read or written last
+	loaded  bool                                           // stored was read
+	look    time.Time                                      // when the store is read again
+	closed  bool
+	changed bool            // categories, since Changed was called
+	running int             // batches
+	away    away            // the classifier
+	failing map[string]bool // what Note was told of
+}
+
+// away says how long a classifier is left alone.
+type away struct {
+	failures int // in a row
+	until    time.Time
+}
+
+// tool is a tool in the catalogue.
+type tool struct {
+	key    catalogue.ToolKey
+	server string // its name
+	text   string // what is said of the server
+	raw    []byte
+	sum    [sha256.Size]byte // of the definition
+	want   [sha256.Size]byte // of everything that a classification depends on
+	stand  [sha256.Size]byte // alike, with the fallback
+	due    time.Time         // when it may be classified; zero: at once
+	busy   bool              // it is in a batch
+}
+
+// New returns the Engine of a catalogue, which the caller must close. It does nothing until it is started.
+func New(opt Options) *Engine {
+	e := &Engine{opt: opt, wake: make(chan struct{}, 1), tools: map[catalogue.ToolKey]*tool{}, ids: map[string]string{},
+		stored: map[catalogue.ToolKey]catalogue.Classification{}, failing: map[string]bool{}}
+	e.sum = Sum(opt.Categories, opt.Classifier.Name())
+	if opt.Fallback != nil {
+		e.standIn = Sum(opt.Categories, opt.Fallback.Name())
+	}
+	if e.opt.Note == nil {
+		e.opt.Note = func(string, error) {}
+	}
+	if e.opt.Changed == nil {
+		e.opt.Changed = func() {}
+	}
+	return e
+}
+
+// Start begins to classify.
+func (e *Engine) Start() {
+	e.once.Do(func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.closed {
+			return
+		}
+		var ctx context.Context
+		ctx, e.stop = context.WithCancel(context.Background())
+		e.ended = make(chan struct{})
+		go e.run(ctx)
+	})
+}
+
+// Close ends what the Engine does. Tools that it was classifying are classified after the next start.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closed = true
+	ended := e.ended
+	e.mu.Unlock()
+	if ended != nil {
+		e.stop()
+		<-ended
+	}
+}
+
+// run follows the catalogue and begins batches until ctx ends. It is owned by the Engine.
+func (e *Engine) run(ctx context.Context) {
+	defer close(e.ended)
+	var batches sync.WaitGroup
+	defer batches.Wait()
+	var last *catalogue.Snapshot
+	for ctx.Err() == nil {
+		e.load(ctx)
+		snap := e.opt.Catalogue.Snapshot()
+		if last == nil || last.Version != snap.Version {
+			e.follow(ctx, snap)
+			last = snap
+		}
+		wait := e.begin(ctx, &batches)
+		if e.hasChanged() {
+			e.opt.Changed()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-e.opt.Catalogue.Changed(snap.Version):
+		case <-e.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// signal has run look for something to do.
+func (e *Engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Engine) hasChanged() (changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed, e.changed = e.changed, false
+	return changed
+}
+
+// load reads the store, if it is time for that.
+func (e *Engine) load(ctx context.Context) {
+	e.mu.Lock()
+	wait := time.Now().Before(e.look)
+	e.mu.Unlock()
+	if wait {
+		return
+	}
+	all, err := e.opt.Store.Classifications(ctx)
+	e.note(ctx, "the store of categories", err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	e.look = now.Add(never)
+	switch {
+	case err != nil:
+		e.look = now.Add(lookAgain)
+		return
+	case e.opt.Instance != "":
+		e.look = now.Add(lookSeldom)
+	}
+	read := make(map[catalogue.ToolKey]catalogue.Classification, len(all))
+	for _, one := range all {
+		read[one.ToolKey] = one
+	}
+	for key, t := range e.tools {
+		if had := e.stored[key]; t.busy {
+			read[key] = had // what its batch finds is newer
+		} else if !slices.Equal(had.Skills, read[key].Skills) {
+			e.changed = true
+		}
+	}
+	e.stored, e.loaded = read, true
+}
+
+// note tells of what fails once, and once it works again.
+func (e *Engine) note(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	e.mu.Lock()
+	differs := e.failing[what] != (err != nil)
+	e.failing[what] = err != nil
+	e.mu.Unlock()
+	if differs {
+		e.opt.Note(what, err)
+	}
+}
+
+// follow makes the tools those of a version of the catalogue. What a server lists no longer is forgotten, unless a person has classified it.
+func (e *Engine) follow(ctx context.Context, snap *catalogue.Snapshot) {
+	e.mu.Lock()
+	seen, there := map[catalogue.ToolKey]bool{}, map[string]bool{}
+	e.ids = make(map[string]string, len(snap.Servers))
+	for _, s := range snap.Servers {
+		e.ids[s.Name] = s.ID
+		l := s.Lists[catalogue.Tools]
+		if l == nil {
+			continue
+		}
+		there[s.ID] = s.Presence == catalogue.There
+		for i := range l.Items {
+			seen[e.put(s, &l.Items[i])] = true
+		}
+	}
+	var gone []catalogue.Classification
+	for key := range e.tools {
+		if seen[key] {
+			continue
+		}
+		delete(e.tools, key)
+		e.changed = true
+		if there[key.Server] && !e.stored[key].Person {
+			delete(e.stored, key)
+			gone = append(gone, catalogue.Classification{ToolKey: key})
+		}
+	}
+	e.mu.Unlock()
+	if len(gone) > 0 {
+		e.note(ctx, "the store of categories", e.opt.Store.PutClassifications(ctx, gone))
+	}
+}
+
+// put adds a tool, or changes it, and returns its key. The caller holds mu.
+func (e *Engine) put(s *catalogue.Server, item *catalogue.Item) catalogue.ToolKey {
+	key := catalogue.ToolKey{Server: s.ID, Tool: item.Key}
+	t := e.tools[key]
+	if t == nil {
+		t = &tool{key: key}
+		e.tools[key] = t
+	}
+	if t.raw == nil || t.sum != item.Sum {
+		t.sum, t.due = item.Sum, time.Time{}
+		t.want, t.stand = sha256.Sum256(slices.Concat(e.sum[:], t.sum[:])), sha256.Sum256(slices.Concat(e.standIn[:], t.sum[:]))
+	}
+	t.server, t.raw = s.Name, item.Raw
+	t.text = strings.ToValidUTF8(s.Instructions[:min(len(s.Instructions), maxServerText)], "")
+	return key
+}
+
+// maxServerText bounds what is told of a server, in bytes.
+const maxServerText = 500
+
+// begin begins the batches that may run now, and returns when to look again.
+func (e *Engine) begin(ctx context.Context, batches *sync.WaitGroup) (wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	wait = e.look.Sub(now)
+	if !e.loaded {
+		return wait
+	}
+	var ready []*tool
+	for _, t := range e.tools {
+		wants, due := e.wants(t)
+		switch {
+		case !wants:
+		case due.After(now):
+			wait = min(wait, due.Sub(now))
+		default:
+			ready = append(ready, t)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *tool) int {
+		return cmp.Or(cmp.Compare(a.server, b.server), cmp.Compare(a.key.Tool, b.key.Tool))
+	})
+	atOnce := AtOnce
+	if e.away.failures > 0 && !now.Before(e.away.until) {
+		atOnce = 1 // finds out whether the classifier is back
+	}
+	for len(ready) > 0 && e.running < atOnce {
+		n := min(len(ready), BatchSize)
+		batch := ready[:n:n]
+		ready = ready[n:]
+		for _, t := range batch {
+			t.busy = true
+		}
+		e.running++
+		batches.Go(func() { e.batch(ctx, batch) })
+	}
+	return wait
+}
+
+// wants reports whether a tool is to be classified, and from when on. The caller holds mu.
+func (e *Engine) wants(t *tool) (wants bool, due time.Time) {
+	c, known := e.stored[t.key]
+	if t.busy || known && (c.Person || c.State == catalogue.Classified && c.Hash == t.want) {
+		return false, due
+	}
+	due = t.due
+	stoodIn := c.State == catalogue.Classified && c.Hash == t.stand
+	if (e.opt.Fallback == nil || stoodIn) && e.away.until.After(due) { // nothing can be done while the classifier is away
+		due = e.away.until
+	}
+	return true, due
+}
