@@ -87,16 +87,17 @@ func (e *Engine) judge(ctx context.Context, all []given) {
 	e.mu.Unlock()
 	var found [][]Assigned
 	var err error = errAway
-	by, standIn := e.opt.Classifier, false
 	if !left {
-		found, err = e.ask(ctx, by, tools)
+		found, err = e.ask(ctx, e.opt.Classifier, tools)
 		e.answered(ctx, err)
 	}
-	if err != nil && e.opt.Fallback != nil && ctx.Err() == nil && isAway(err) {
-		by, standIn = e.opt.Fallback, true
-		found, err = e.ask(ctx, by, tools)
+	o := &outcome{found: found, by: e.opt.Classifier.Name(), err: err}
+	if err != nil && e.opt.Fallback != nil && ctx.Err() == nil {
+		if found, wrong := e.ask(ctx, e.opt.Fallback, tools); wrong == nil {
+			o.found, o.by, o.standIn = found, e.opt.Fallback.Name(), true
+		}
 	}
-	e.keep(ctx, all, &outcome{found, by.Name(), standIn, err})
+	e.keep(ctx, all, o)
 }
 
 var errAway = &AwayError{Err: errors.New("classification: the classifier is left alone for a while")}
@@ -148,8 +149,8 @@ func pause(failures int) time.Duration {
 type outcome struct {
 	found   [][]Assigned
 	by      string
-	standIn bool // the fallback has classified it
-	err     error
+	standIn bool  // the fallback has classified it
+	err     error // of the classifier
 }
 
 // keep stores what was found of tools, or that nothing was.
@@ -163,11 +164,14 @@ func (e *Engine) keep(ctx context.Context, all []given, o *outcome) {
 		if o.standIn {
 			c.Hash = all[i].stand
 		}
+		if o.err != nil && !isAway(o.err) {
+			c.Failures = had.Failures + 1
+		}
 		switch {
 		case ctx.Err() != nil: // the next one that starts does it
 			c.State, c.Skills = catalogue.Discovered, had.Skills
-		case o.err != nil:
-			c.State, c.By, c.Failures = catalogue.Unclassified, "", had.Failures+1
+		case o.err != nil && !o.standIn:
+			c.State, c.By = catalogue.Unclassified, ""
 		default:
 			for _, one := range Kept(o.found[i]) {
 				c.Skills = append(c.Skills, catalogue.Skill{Name: one.Category, Confidence: one.Confidence})

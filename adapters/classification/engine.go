@@ -31,7 +31,7 @@ type Options struct {
 	Store      catalogue.Classifications
 	Categories []Category
 	Classifier Classifier
-	// Fallback classifies while Classifier cannot be reached; nil: tools stay unclassified until it can.
+	// Fallback classifies what Classifier fails to, until that does; nil: such tools stay unclassified.
 	Fallback Classifier
 	// Instance tells apart Dragomans that share the store; empty: it is not shared.
 	Instance string
@@ -301,7 +301,7 @@ func (e *Engine) begin(ctx context.Context, batches *sync.WaitGroup) (wait time.
 		atOnce = 1 // finds out whether the classifier is back
 	}
 	for len(ready) > 0 && e.running < atOnce {
-		n := min(len(ready), BatchSize)
+		n := e.batchSize(ready)
 		batch := ready[:n:n]
 		ready = ready[n:]
 		for _, t := range batch {
@@ -311,6 +311,17 @@ func (e *Engine) begin(ctx context.Context, batches *sync.WaitGroup) (wait time.
 		batches.Go(func() { e.batch(ctx, batch) })
 	}
 	return wait
+}
+
+// batchSize returns how many of the first tools are a batch. One about which an answer was wrong goes alone, since it may be what spoils
+// the answers about others. The caller holds mu.
+func (e *Engine) batchSize(tools []*tool) int {
+	for n := range min(len(tools), BatchSize) {
+		if e.stored[tools[n].key].Failures > 0 {
+			return max(n, 1)
+		}
+	}
+	return min(len(tools), BatchSize)
 }
 
 // wants reports whether a tool is to be classified, and from when on. The caller holds mu.

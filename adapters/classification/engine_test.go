@@ -17,7 +17,8 @@ import (
 
 // fake is a Classifier that takes a time and says of each tool what its description says. It is a fake of a service.
 type fake struct {
-	took time.Duration
+	took   time.Duration
+	spoilt string // the name of a tool about which, and about all in its company, the answer is wrong
 
 	mu      sync.Mutex
 	err     error
@@ -53,6 +54,9 @@ func (f *fake) Classify(ctx context.Context, tools []Tool) ([][]Assigned, error)
 	}
 	all := make([][]Assigned, len(tools))
 	for i, t := range tools {
+		if t.Name == f.spoilt {
+			return nil, errors.New("nonsense")
+		}
 		all[i] = []Assigned{{t.Description, 0.9}, {"files", 0.5}, {"web", 0.49}}
 	}
 	return all, nil
@@ -331,19 +335,36 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// An answer that is wrong is about its tools: they are tried again later and later, and the fallback does not step in.
+// An answer that is wrong is about its tools: they are tried again later and later, alone, and the fallback steps in if there is one.
 func TestWrongAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, f := newCatalogue(t, "a"), &fake{err: errors.New("nonsense")}
-		e := start(t, Options{Catalogue: c, Classifier: f, Fallback: NewLocal(someCategories)})
-		list(c, "a", [2]string{"mail", "web"})
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		e.wantState(t, "a", "mail", catalogue.Unclassified)
-		if n := f.asked(); n < 10 || n > 20 {
-			t.Errorf("asked %d times in an hour", n)
-		}
-	})
+	for _, fallback := range []Classifier{nil, NewLocal(someCategories)} {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := newCatalogue(t, "a"), &fake{spoilt: "mail"}
+			e := start(t, Options{Catalogue: c, Classifier: f, Fallback: fallback})
+			list(c, "a", [2]string{"a", "web"}, [2]string{"mail", "web"}, [2]string{"z", "web"})
+			synctest.Wait()
+			if f.asked() != 1 {
+				t.Errorf("asked %d times at once", f.asked())
+			}
+			time.Sleep(retryLeast)
+			synctest.Wait()
+			e.wantState(t, "a", "a", catalogue.Classified, "web", "files")
+			e.wantState(t, "a", "z", catalogue.Classified, "web", "files")
+			if fallback == nil {
+				e.wantState(t, "a", "mail", catalogue.Unclassified)
+			} else {
+				e.wantState(t, "a", "mail", catalogue.Classified, "mail")
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if n := f.asked(); n < 10 || n > 20 {
+				t.Errorf("asked %d times in an hour", n)
+			}
+			list(c, "a", [2]string{"b", "web"})
+			synctest.Wait()
+			e.wantState(t, "a", "b", catalogue.Classified, "web", "files")
+		})
+	}
 }
 
 // A person is right: over later definitions, over Reclassify, over a restart, and while the tool is being classified; until taken back.

@@ -53,6 +53,7 @@ var layers = map[string]int{
 	"adapters/merge/find":              5,
 	"adapters/merge/metatools":         2,
 	"adapters/classification":          3,
+	"adapters/classification/chat":     4,
 	"adapters/search":                  3,
 	"adapters/search/lexical":          1,
 	"adapters/definitions":             3,
