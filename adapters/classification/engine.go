@@ -163,11 +163,15 @@ func (e *Engine) signal() {
 	}
 }
 
-func (e *Engine) hasChanged() (changed bool) {
+// hasChanged reports whether somebody is to be told that categories have changed: once no batch runs, since many change one after the other.
+func (e *Engine) hasChanged() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	changed, e.changed = e.changed, false
-	return changed
+	if !e.changed || e.running > 0 {
+		return false
+	}
+	e.changed = false
+	return true
 }
 
 // load reads the store, if it is time for that.
@@ -202,6 +206,9 @@ func (e *Engine) load(ctx context.Context) {
 			e.changed = true
 		}
 	}
+	if !e.loaded && len(read) > 0 {
+		e.changed = true
+	}
 	e.stored, e.loaded = read, true
 }
 
@@ -222,10 +229,10 @@ func (e *Engine) note(ctx context.Context, what string, err error) {
 // follow makes the tools those of a version of the catalogue. What a server lists no longer is forgotten, unless a person has classified it.
 func (e *Engine) follow(ctx context.Context, snap *catalogue.Snapshot) {
 	e.mu.Lock()
-	seen, there := map[catalogue.ToolKey]bool{}, map[string]bool{}
+	seen, there, known := map[catalogue.ToolKey]bool{}, map[string]bool{}, map[string]bool{} // the latter by ID
 	e.ids = make(map[string]string, len(snap.Servers))
 	for _, s := range snap.Servers {
-		e.ids[s.Name] = s.ID
+		e.ids[s.Name], known[s.ID] = s.ID, true
 		l := s.Lists[catalogue.Tools]
 		if l == nil {
 			continue
@@ -241,8 +248,7 @@ func (e *Engine) follow(ctx context.Context, snap *catalogue.Snapshot) {
 			continue
 		}
 		delete(e.tools, key)
-		e.changed = true
-		if there[key.Server] && !e.stored[key].Person {
+		if (there[key.Server] || !known[key.Server]) && !e.stored[key].Person {
 			delete(e.stored, key)
 			gone = append(gone, catalogue.Classification{ToolKey: key})
 		}

@@ -37,18 +37,19 @@ type Member struct {
 
 // Options configure an Upstream.
 type Options struct {
-	Members   []Member         // at first, see SetMembers
-	Lists     *lists.Refresher // keeps the catalogue of the members
-	Names     names.Style
-	Own       []string // names that belong to tools of Dragoman
-	Info      []byte   // serverInfo, a JSON object
-	Sealer    *seal.Sealer
-	StateTTL  time.Duration                              // of what is sealed into a requestState
-	PageBytes int                                        // the size from which a list has a further page; 0: 8 MiB
-	Strict    bool                                       // at first, see SetStrict
-	Finder    metatools.Finder                           // searches the tools; needed once SetContext has rules, or something is searched for
-	Counts    *find.Counts                               // counts lists and searches; nil: nobody counts
-	Note      func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
+	Members    []Member         // at first, see SetMembers
+	Lists      *lists.Refresher // keeps the catalogue of the members
+	Names      names.Style
+	Own        []string // names that belong to tools of Dragoman
+	Info       []byte   // serverInfo, a JSON object
+	Sealer     *seal.Sealer
+	StateTTL   time.Duration                              // of what is sealed into a requestState
+	PageBytes  int                                        // the size from which a list has a further page; 0: 8 MiB
+	Strict     bool                                       // at first, see SetStrict
+	Finder     metatools.Finder                           // searches the tools; needed once SetContext has rules, or something is searched for
+	Categories func(server, name string) []string         // of a tool, the primary one first; nil: there are none
+	Counts     *find.Counts                               // counts lists and searches; nil: nobody counts
+	Note       func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
 }
 
 // Upstream is several servers as one. It is a proxy.Upstream.
@@ -255,7 +256,7 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 		next.members[is.Name], next.order, seen[i] = m, append(next.order, is.Name), is.Member
 	}
 	slices.Sort(next.order)
-	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
+	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Categories: u.opt.Categories, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
 	return next
 }
 

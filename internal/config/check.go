@@ -30,6 +30,7 @@ func (l *loader) check() {
 	l.cfg.checkCatalogue(l.fail)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
 	l.checkRoots(l.cfg.PolicyHook.CAFile, hookCAKey)
+	l.checkRoots(l.cfg.Classification.CAFile, classificationCAKey)
 	standard := new(Upstream).keys()
 	l.standard(standard)
 	for _, u := range l.cfg.Upstreams {
@@ -40,6 +41,7 @@ func (l *loader) check() {
 	l.cfg.checkContexts(l.fail)
 	l.cfg.checkSearch(l.fail)
 	l.checkRoots(l.cfg.Search.CAFile, embeddingsTable+"ca_file")
+	l.cfg.checkClassification(l.fail)
 }
 
 // checkAuth reports settings that would let in nobody, or everybody.

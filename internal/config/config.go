@@ -109,6 +109,10 @@ type Config struct {
 	ToolContext ContextConfig
 	// Contexts say how they are listed to some clients, see [Config.Context].
 	Contexts []*ClientContext
+	// Classification says what sorts tools into categories.
+	Classification ClassificationConfig
+	// OwnCategories are those of the user's, see [Config.Categories].
+	OwnCategories []*Category
 	// Groups are named subsets of the servers, in the order in which they were named.
 	Groups []*Group
 	// Upstreams are the MCP servers, in the order in which they were named;

@@ -47,7 +47,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
 	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
-		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.contextKeys(), c.searchKeys(), c.aggregatorKeys(), c.reloadKeys())
+		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.contextKeys(), c.searchKeys(), c.classificationKeys(), c.aggregatorKeys(), c.reloadKeys())
 }
 
 func (c *Config) serviceKeys() []setting {

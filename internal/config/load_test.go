@@ -92,13 +92,14 @@ func TestDefaults(t *testing.T) {
 		Reload: ReloadConfig{Watch: 2 * time.Second},
 		Merge:  "auto", Names: NamesConfig{Prefix: "always", Separator: ".", Length: 64}, Listing: ListingConfig{Grace: 5 * time.Minute},
 		Catalogue: CatalogueConfig{Definitions: "warn"}, Search: SearchConfig{Timeout: 2 * time.Second, Vectors: "file"}, ToolContext: ContextConfig{Mode: "all", Tools: 100, Bytes: 100 << 10, Always: []string{}},
-		Aggregator: AggregatorConfig{Commands: []string{}, Networks: []string{}, Secrets: []string{}},
-		Tracing:    TracingConfig{SampleRatio: 1, Timeout: 10 * time.Second, Queue: 2048, Batch: 512, Wait: 5 * time.Second},
-		Monitoring: MonitoringConfig{MetricsEnabled: true, ToolLabel: true, HealthCheckInterval: 30 * time.Second},
-		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
-		Cache:      CacheConfig{TTL: time.Hour},
-		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: Auto},
-		PolicyHook: PolicyHookConfig{Methods: []string{"tools/call", "prompts/get", "resources/read"}, Arguments: "none", Timeout: time.Second, OnError: "deny", Cache: 1000},
+		Classification: ClassificationConfig{Mode: "local", Timeout: 10 * time.Second, Fallback: true},
+		Aggregator:     AggregatorConfig{Commands: []string{}, Networks: []string{}, Secrets: []string{}},
+		Tracing:        TracingConfig{SampleRatio: 1, Timeout: 10 * time.Second, Queue: 2048, Batch: 512, Wait: 5 * time.Second},
+		Monitoring:     MonitoringConfig{MetricsEnabled: true, ToolLabel: true, HealthCheckInterval: 30 * time.Second},
+		Timeouts:       TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
+		Cache:          CacheConfig{TTL: time.Hour},
+		RateLimit:      RateLimitConfig{PerMinute: 100, Burst: 20, Mode: Auto},
+		PolicyHook:     PolicyHookConfig{Methods: []string{"tools/call", "prompts/get", "resources/read"}, Arguments: "none", Timeout: time.Second, OnError: "deny", Cache: 1000},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("defaults:\n%+v\nwant\n%+v", c, want)

@@ -34,6 +34,7 @@ var ruleTables = []ruleTable{
 		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "internal/e2e/rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
 	{file: "adapters/merge/RULES.md"},
 	{file: "adapters/aggregator/RULES.md"},
+	{file: "adapters/classification/RULES.md"},
 }
 
 // ruleRow is one row of a table.

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -119,10 +121,11 @@ func (v *View) shortList(r *metatools.Rule) *list {
 	return l
 }
 
-// Behind describes what the caller can find.
+// Behind describes what the caller can find. A tool counts in each of its categories.
 func (v *View) Behind() *metatools.Behind {
 	l := v.list(catalogue.Tools)
 	b := &metatools.Behind{}
+	categories := map[string]int{}
 	for i := range l.entries {
 		e := &l.entries[i]
 		if l.table.Public(i) == "" {
@@ -133,9 +136,17 @@ func (v *View) Behind() *metatools.Behind {
 			b.Servers = append(b.Servers, metatools.Group{Name: e.Server})
 		}
 		b.Servers[len(b.Servers)-1].Tools++
+		if of := v.of.opt.Categories; of != nil {
+			for _, name := range of(e.Server, e.Original) {
+				categories[name]++
+			}
+		}
 		b.ReadOnly = b.ReadOnly || v.readOnly(e)
 		support := wire.Path(e.raw, wire.Whole(e.raw), "execution", "taskSupport")
 		b.Tasks = b.Tasks || support.Is(e.raw, "optional") || support.Is(e.raw, "required")
+	}
+	for _, name := range slices.Sorted(maps.Keys(categories)) {
+		b.Categories = append(b.Categories, metatools.Group{Name: name, Tools: categories[name]})
 	}
 	return b
 }

@@ -44,11 +44,12 @@ type Member struct {
 
 // Options configure a Maker.
 type Options struct {
-	Members   []Member
-	Names     names.Style
-	Own       []string // names that belong to tools of Dragoman
-	Info      []byte   // serverInfo of results, a JSON object
-	PageBytes int      // the size from which a list has a further page; 0: 8 MiB
+	Members    []Member
+	Names      names.Style
+	Own        []string                           // names that belong to tools of Dragoman
+	Categories func(server, name string) []string // of a tool, the primary one first; nil: there are none
+	Info       []byte                             // serverInfo of results, a JSON object
+	PageBytes  int                                // the size from which a list has a further page; 0: 8 MiB
 }
 
 // pageBytes is the default of Options.PageBytes. Many clients read the first page only.

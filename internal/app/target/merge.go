@@ -85,6 +85,8 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 		}
 		routes = append(routes, route)
 	}
+	sorter, told := b.sorter, len(t.contexts) > 0
+	b.Components.OnActivation(func() { sorter.shown.Store(told) })
 	return proxy.NewTable(unnamed, routes...), nil
 }
 
@@ -128,6 +130,9 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	}
 	refreshing, grace := b.refreshing, max(b.Config.Listing.Grace, 1)
 	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
+	if err = b.categories(t); err != nil {
+		return err
+	}
 	if err = b.search(); err != nil {
 		return err
 	}
@@ -176,7 +181,7 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	settings := mergeSettings{names: c.Style(e.group), own: strings.Join(own, " "), self: string(b.Self),
 		questions: b.Components.Number("questions"), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
 	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
-		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Own: own, Finder: b.finder, Counts: b.counts, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Own: own, Finder: b.finder, Categories: b.sorter.Of, Counts: b.counts, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
 	if err != nil {
 		return nil, fmt.Errorf("several servers as one: %w", err)

@@ -36,7 +36,7 @@ func (b *Builder) search() (err error) {
 		if err != nil {
 			return nil, err
 		}
-		e := search.New(search.Options{Catalogue: b.catalogue, Meaning: meaning})
+		e := search.New(search.Options{Catalogue: b.catalogue, Categories: b.sorter.Of, Meaning: meaning})
 		return e, component.Register(reg, meaningMetrics(e)...)
 	}, Stage: component.Callers, Close: (*search.Engine).Close})
 	if err != nil {

@@ -34,6 +34,8 @@ var Tables = map[string]Table{
 	"search.embeddings":              {Doc: "A model that turns texts into vectors, so that tools are found by meaning as well as by words: a service, or files that run inside the process."},
 	"search.vectors":                 {Doc: "Where the vectors of tools are kept."},
 	"contexts":                       {Doc: "The same for some clients. Of the tables that apply to a client, the one with the most conditions counts.", Names: config.UpstreamName.String()},
+	"classification":                 {Doc: "What sorts the tools of several servers into categories, by which clients can narrow a search."},
+	"categories":                     {Doc: "Categories of tools. Any table here takes the place of the whole standard set.", Names: config.CategoryName.String()},
 	"groups":                         {Doc: "Some of the servers as one, each group at /groups/NAME/mcp.", Names: config.UpstreamName.String()},
 	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
 	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},
