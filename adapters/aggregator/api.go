@@ -74,10 +74,13 @@ type Tool struct {
 	Server      string          `json:"server"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
-	Skills      []string        `json:"skill_ids"`
-	Classified  bool            `json:"is_classified"`
-	Enabled     bool            `json:"enabled"`
-	Held        bool            `json:"held"` // somebody has to approve its definition; clients do not see it
+	Skills      []string        `json:"skill_ids"` // its categories, seed 004, BR-004
+	Primary     string          `json:"primary_skill_id,omitempty"`
+	// Classification is DISCOVERED, CLASSIFYING, CLASSIFIED or UNCLASSIFIED (seed 004, Tool Classification State Machine).
+	Classification string `json:"classification_status,omitempty"`
+	Classified     bool   `json:"is_classified"`
+	Enabled        bool   `json:"enabled"`
+	Held           bool   `json:"held"` // somebody has to approve its definition; clients do not see it
 	// Hidden is text of its definition that a model reads and people do not see.
 	Hidden []deceptive.Finding `json:"hidden_text"`
 	// Definition is as the server sent it. It is not shown as a whole.
@@ -436,6 +439,13 @@ func (a *api) state(*fasthttp.RequestCtx) (int, any, error) {
 			s.LastSync = one.CheckedAt
 		}
 	}
-	s.Unclassified = s.Tools
+	for _, one := range a.opt.Servers(true) {
+		for i := range one.Tools {
+			if one.Tools[i].Classified {
+				s.Classified++
+			}
+		}
+	}
+	s.Unclassified = s.Tools - s.Classified
 	return fasthttp.StatusOK, s, nil
 }

@@ -55,7 +55,7 @@ func (r *Registry) servers(tools bool) []aggregator.Server {
 		s.HealthURL = value.RedactURL(up.Health.CheckURL)
 		if of := catalogued(targets, t.Name()); of != nil {
 			s.ID, s.Registered, s.Connected = of.ID, instant(of.Registered), instant(of.Status.ConnectedAt)
-			fill(&s, of, public[t.Name()], tools, t.Definitions())
+			fill(&s, of, public[t.Name()], tools, t.Definitions(), targets.Sorter)
 		}
 		all = append(all, s)
 	}
@@ -147,7 +147,7 @@ func catalogued(targets *target.Set, name string) *catalogue.Server {
 }
 
 // fill adds the tools of a server. public has their names for clients.
-func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool, guard *definitions.Guard) {
+func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool, guard *definitions.Guard, sorter *target.Sorter) {
 	l := of.Lists[catalogue.Tools]
 	if l == nil {
 		return
@@ -158,20 +158,32 @@ func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, 
 			break
 		}
 		item := &l.Items[i]
-		s.Tools = append(s.Tools, toolOf(of, item, public[item.Key], guard))
+		s.Tools = append(s.Tools, toolOf(of, item, public[item.Key], guard, sorter))
 	}
 }
 
 // toolOf returns a tool as the API shows it. public is its name for clients; empty: they do not see it.
-func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *definitions.Guard) aggregator.Tool {
+func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *definitions.Guard, sorter *target.Sorter) aggregator.Tool {
 	var definition struct {
 		Description string          `json:"description"`
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
 	_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
-	return aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public, Original: item.Key, Server: of.Name, Description: definition.Description,
+	tool := aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public, Original: item.Key, Server: of.Name, Description: definition.Description,
 		InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public != "",
 		Held: guard.Holds(catalogue.Tools, item.Key)}
+	if sorter == nil || sorter.Engine() == nil {
+		return tool
+	}
+	c := sorter.Engine().Classification(of.Name, item.Key)
+	tool.Classification, tool.Classified = string(c.State), c.State == catalogue.Classified
+	for _, skill := range c.Skills {
+		tool.Skills = append(tool.Skills, skill.Name)
+	}
+	if len(tool.Skills) > 0 {
+		tool.Primary = tool.Skills[0]
+	}
+	return tool
 }
 
 // search finds tools of all servers for the API.
@@ -192,7 +204,7 @@ func (r *Registry) search(ctx context.Context, query, server string, limit int) 
 		if at < 0 {
 			continue
 		}
-		tool := toolOf(of, &items[at], public[of.Name][hit.Name], t.Definitions())
+		tool := toolOf(of, &items[at], public[of.Name][hit.Name], t.Definitions(), targets.Sorter)
 		tool.Hidden = append([]deceptive.Finding{}, deceptive.Find(tool.Definition)...)
 		found = append(found, aggregator.FoundTool{Tool: tool, Source: aggregator.SourceServer{ID: of.ID, Name: of.Name, Status: string(t.Monitor.Now().State)},
 			Score: hit.Score, Why: append([]string{}, hit.Why...)})
