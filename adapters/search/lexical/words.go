@@ -20,6 +20,17 @@ func pieces(text string) (words []string) {
 	return words
 }
 
+// Stems returns the words of a text, at most some, in the form in which they are compared.
+func Stems(text string, most int) (all []string) {
+	for _, word := range pieces(text) {
+		if len(all) == most {
+			break
+		}
+		all = append(all, stem(word))
+	}
+	return all
+}
+
 // kind tells apart letters that are not of one word.
 type kind uint8
 
