@@ -58,10 +58,11 @@ type Classifications interface {
 	PutClassifications(ctx context.Context, all []Classification) error
 }
 
-// MemoryClassifications is a Classifications that is lost at the end. The zero value is ready for use.
+// MemoryClassifications is a Classifications and a Categories that are lost at the end. The zero value is ready for use.
 type MemoryClassifications struct {
-	mu  sync.Mutex
-	all map[ToolKey]claimed
+	mu      sync.Mutex
+	all     map[ToolKey]claimed
+	changed map[string]Category // by name
 }
 
 // claimed is a Classification and who may change it.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestClassifications(t *testing.T) {
-	storetest.ClassificationStore(t, func(*testing.T) (catalogue.Classifications, func() catalogue.Classifications) {
+	storetest.ClassificationStore(t, func(*testing.T) (storetest.Sorted, func() storetest.Sorted) {
 		return &catalogue.MemoryClassifications{}, nil
 	})
 }

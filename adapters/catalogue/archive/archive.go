@@ -1,8 +1,8 @@
 // Package archive writes what a store of a catalogue holds to a stream, and reads it into another store, of any kind: for backups, and to
 // move from a file to a database.
 //
-// An archive is lines of JSON: one that names the format, one for each registration, and one for each server with what it has listed, and what
-// of that was approved.
+// An archive is lines of JSON: one that names the format, one for each registration, one for each server with what it has listed, what of that was
+// approved, and which categories a person has said of its tools, and one for each category that a person has changed.
 // Secrets are in it as the store has them: as references, or sealed.
 package archive
 
@@ -28,6 +28,8 @@ type Store interface {
 	catalogue.Store
 	catalogue.Registry
 	catalogue.Pins
+	catalogue.Classifications
+	catalogue.Categories
 }
 
 // version is the version of the format. Archives of newer versions are not read.
@@ -41,6 +43,7 @@ type line struct {
 	Version      int                     `json:"dragoman_catalogue,omitempty"`
 	Registration *catalogue.Registration `json:"registration,omitempty"`
 	Server       *server                 `json:"server,omitempty"`
+	Category     *catalogue.Category     `json:"category,omitempty"`
 }
 
 // server is a server with its lists.
@@ -53,6 +56,16 @@ type server struct {
 	Lists                  map[string]list // by the name of the kind
 	Owns                   []string        // the URIs that belong to it
 	Approved               []catalogue.Pin // its definitions that were approved
+	Corrected              []corrected     `json:",omitempty"`
+}
+
+// corrected is a tool of which a person has said the categories.
+type corrected struct {
+	Tool   string
+	Hash   []byte
+	Skills []catalogue.Skill
+	By     string
+	At     time.Time
 }
 
 type list struct {
@@ -84,6 +97,14 @@ func Write(ctx context.Context, to io.Writer, from Store) (n Counts, err error) 
 	if err != nil {
 		return n, err
 	}
+	categories, err := from.Categories(ctx)
+	if err != nil {
+		return n, err
+	}
+	said, err := from.Classifications(ctx)
+	if err != nil {
+		return n, err
+	}
 	out := bufio.NewWriter(to)
 	put := func(l line) {
 		raw, failed := json.MarshalWithOption(l, json.DisableHTMLEscape())
@@ -94,6 +115,9 @@ func Write(ctx context.Context, to io.Writer, from Store) (n Counts, err error) 
 	for i := range all {
 		put(line{Registration: &all[i]})
 	}
+	for i := range categories {
+		put(line{Category: &categories[i]})
+	}
 	slices.SortFunc(stored.Servers, func(a, b *catalogue.Server) int { return cmp.Compare(a.Name, b.Name) })
 	for _, s := range stored.Servers {
 		made := archived(s, stored.Owners)
@@ -103,6 +127,7 @@ func Write(ctx context.Context, to io.Writer, from Store) (n Counts, err error) 
 		for _, l := range made.Lists {
 			n.Definitions += len(l.Items)
 		}
+		made.Corrected = correctedOf(s.ID, said)
 		put(line{Server: made})
 	}
 	n.Registrations, n.Servers = len(all), len(stored.Servers)
@@ -132,6 +157,29 @@ func archived(s *catalogue.Server, owners map[string]string) *server {
 	return made
 }
 
+// correctedOf returns what persons have said of the tools of a server. What a classifier has said is found out again.
+func correctedOf(server string, all []catalogue.Classification) (said []corrected) {
+	for i := range all {
+		if c := &all[i]; c.Person && c.Server == server {
+			said = append(said, corrected{c.Tool, c.Hash[:], c.Skills, c.By, c.At})
+		}
+	}
+	return said
+}
+
+// classifications reverses correctedOf.
+func (s *server) classifications() (all []catalogue.Classification, err error) {
+	for _, c := range s.Corrected {
+		one := catalogue.Classification{ToolKey: catalogue.ToolKey{Server: s.ID, Tool: c.Tool}, State: catalogue.Classified, Skills: c.Skills, By: c.By, Person: true, At: c.At}
+		if len(c.Hash) != len(one.Hash) {
+			return nil, ErrFormat
+		}
+		one.Hash = [len(one.Hash)]byte(c.Hash)
+		all = append(all, one)
+	}
+	return all, nil
+}
+
 // restored reverses archived.
 func (s *server) restored() catalogue.Change {
 	of := &catalogue.Server{ID: s.ID, Name: s.Name, Transport: s.Transport, Origin: s.Origin, Registered: s.Registered, Status: catalogue.Status{State: "DISCONNECTED"},
@@ -157,7 +205,7 @@ func (s *server) restored() catalogue.Change {
 var ErrFormat = errors.New("it is no archive of a catalogue that this Dragoman reads")
 
 // Read adds the content of an archive to a store. It skips registrations whose name or id the store has, and servers whose id it has, with their
-// lists and approvals; with replace they replace those of the store. After an error the store keeps the lines that were read before it.
+// lists, approvals and corrected categories, and categories that were changed in the store; with replace they replace those of the store. After an error the store keeps the lines that were read before it.
 func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts, err error) {
 	known, err := to.Registrations(ctx)
 	if err != nil {
@@ -181,6 +229,10 @@ func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts
 			return n, fmt.Errorf("line %d: %w", number, ErrFormat)
 		}
 		switch {
+		case l.Category != nil:
+			if err := categorise(ctx, to, l.Category, replace); err != nil {
+				return n, fmt.Errorf("line %d: the category %q: %w", number, l.Category.Name, err)
+			}
 		case l.Registration != nil:
 			added, err := register(ctx, to, known, l.Registration, replace)
 			if err != nil {
@@ -194,11 +246,7 @@ func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts
 			skipped[l.Registration.ID] = false
 		case l.Server != nil && !skipped[l.Server.ID]:
 			change := l.Server.restored()
-			err := to.Save(ctx, []catalogue.Change{change})
-			if err == nil && len(l.Server.Approved) > 0 {
-				err = to.PutPins(ctx, l.Server.ID, l.Server.Approved)
-			}
-			if err != nil {
+			if err := restore(ctx, to, l.Server, change); err != nil {
 				return n, fmt.Errorf("line %d: %q: %w", number, l.Server.Name, err)
 			}
 			n.Servers++
@@ -213,6 +261,34 @@ func Read(ctx context.Context, from io.Reader, to Store, replace bool) (n Counts
 		return n, ErrFormat
 	}
 	return n, in.Err()
+}
+
+// restore adds a server with what was approved and said of it.
+func restore(ctx context.Context, to Store, s *server, change catalogue.Change) error {
+	said, err := s.classifications()
+	if err != nil {
+		return err
+	}
+	err = to.Save(ctx, []catalogue.Change{change})
+	if err == nil && len(s.Approved) > 0 {
+		err = to.PutPins(ctx, s.ID, s.Approved)
+	}
+	if err == nil && len(said) > 0 {
+		err = to.PutClassifications(ctx, said)
+	}
+	return err
+}
+
+// categorise adds a category that was changed, unless the store has another change of it and replace is not set.
+func categorise(ctx context.Context, to catalogue.Categories, c *catalogue.Category, replace bool) error {
+	if c.Name == "" {
+		return ErrFormat
+	}
+	all, err := to.Categories(ctx)
+	if err != nil || !replace && slices.ContainsFunc(all, func(has catalogue.Category) bool { return has.Name == c.Name }) {
+		return err
+	}
+	return to.PutCategory(ctx, *c)
 }
 
 // register adds a registration. added is false if the store has one of its name or id, and replace is not set.

@@ -68,6 +68,31 @@ func fill(t *testing.T, s Store) {
 	if err := s.PutPins(t.Context(), "1", []catalogue.Pin{{Kind: "tools", Key: "t\\u0000", Hash: [32]byte{1}, Definition: []byte(`{"name":"t"}`), By: "me", At: at}}); err != nil {
 		t.Fatal(err)
 	}
+	skills := []catalogue.Skill{{Name: "web", Confidence: 1}}
+	if err := s.PutClassifications(t.Context(), []catalogue.Classification{
+		{ToolKey: catalogue.ToolKey{Server: "1", Tool: "t"}, Hash: [32]byte{2}, State: catalogue.Classified, Skills: skills, By: "person", Person: true, At: at},
+		{ToolKey: catalogue.ToolKey{Server: "1", Tool: "u"}, Hash: [32]byte{3}, State: catalogue.Classified, Skills: skills, By: "local", At: at},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []catalogue.Category{{Name: "mail", Removed: true, At: at}, {Name: "web", Description: "Pages", Keywords: []string{"page"}, At: at}} {
+		if err := s.PutCategory(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// saidOf tests the categories of a store that fill has filled, or that was read from such a one: what persons have said.
+func saidOf(t *testing.T, s Store, web string) {
+	t.Helper()
+	said, err := s.Classifications(t.Context())
+	if err != nil || len(said) != 1 || said[0].Tool != "t" || !said[0].Person || said[0].Hash != [32]byte{2} || said[0].Skills[0].Name != "web" {
+		t.Errorf("said of tools: %+v, %v", said, err)
+	}
+	changed, err := s.Categories(t.Context())
+	if err != nil || len(changed) != 2 || !changed[0].Removed || changed[1].Description != web {
+		t.Errorf("changed categories: %+v, %v; want %q", changed, err, web)
+	}
 }
 
 // kept is a store that a catalogue does not close.
@@ -101,6 +126,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(n, Counts{Registrations: 2, Servers: 3, Definitions: 3}) {
 				t.Fatalf("read %+v, %v", n, err)
 			}
+			saidOf(t, to, "Pages")
 			if got := content(t, to); normal(got) != normal(want) {
 				t.Errorf("read\n%s\nof\n%s", got, want)
 			}
@@ -115,15 +141,20 @@ func TestRoundTrip(t *testing.T) {
 			if err := to.PutPins(t.Context(), "1", []catalogue.Pin{{Kind: "tools", Key: "t\\u0000", Definition: []byte("{}"), By: "another", At: time.UnixMilli(1)}}); err != nil {
 				t.Fatal(err)
 			}
+			if err := to.PutCategory(t.Context(), catalogue.Category{Name: "web", Description: "Sites"}); err != nil {
+				t.Fatal(err)
+			}
 			n, err = Read(t.Context(), strings.NewReader(want), to, false)
 			if err != nil || !reflect.DeepEqual(n.Skipped, []string{"one", "two"}) || n.Registrations != 0 || n.Servers != 0 {
 				t.Errorf("read again %+v, %v", n, err)
 			}
 			approved("another")
+			saidOf(t, to, "Sites")
 			if n, err = Read(t.Context(), strings.NewReader(want), to, true); err != nil || n.Registrations != 2 || n.Skipped != nil {
 				t.Errorf("replaced %+v, %v", n, err)
 			}
 			approved("me")
+			saidOf(t, to, "Pages")
 			all, err := to.Registrations(t.Context())
 			if err != nil || len(all) != 2 || all[0].Revision != 2 {
 				t.Errorf("after that %+v, %v", all, err)
@@ -158,7 +189,8 @@ func TestSameName(t *testing.T) {
 
 func TestWrongArchives(t *testing.T) {
 	for _, text := range []string{"", "\n", "{}", `{"dragoman_catalogue":2}`, "no JSON", "{\"dragoman_catalogue\":1}\n{", "{\"dragoman_catalogue\":1}\n" + `{"registration":{"Name":"a","ID":"1","Connection":"YQ=="}}`,
-		"{\"dragoman_catalogue\":1}\n" + `{"registration":{"Name":"","ID":"1","Connection":"e30="}}`, "{\"dragoman_catalogue\":1}\n" + `{"registration":{"Name":"a","Connection":"e30="}}`} {
+		"{\"dragoman_catalogue\":1}\n" + `{"registration":{"Name":"","ID":"1","Connection":"e30="}}`, "{\"dragoman_catalogue\":1}\n" + `{"registration":{"Name":"a","Connection":"e30="}}`,
+		"{\"dragoman_catalogue\":1}\n" + `{"category":{"Description":"none"}}`, "{\"dragoman_catalogue\":1}\n" + `{"server":{"ID":"1","Name":"a","Corrected":[{"Tool":"t","Hash":"YQ=="}]}}`} {
 		to := file(t)
 		if n, err := Read(t.Context(), strings.NewReader(text), to, false); !errors.Is(err, ErrFormat) || n.Registrations != 0 {
 			t.Errorf("%q: %+v, %v", text, n, err)

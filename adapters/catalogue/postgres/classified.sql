@@ -15,3 +15,11 @@ CREATE TABLE mcp.tool_skills (
 );
 -- A name may be longer than an index takes.
 CREATE UNIQUE INDEX tool_skills_tool ON mcp.tool_skills(server_id, sha256(tool));
+-- Categories as persons have changed them, in the place of those of the configuration.
+CREATE TABLE mcp.categories (
+	name        text PRIMARY KEY,
+	description text NOT NULL,
+	keywords    text[] NOT NULL,
+	removed     boolean NOT NULL,
+	changed_at  timestamptz NOT NULL
+);

@@ -5,17 +5,16 @@ package postgres
 import (
 	"testing"
 
-	"dragoman/adapters/catalogue"
 	"dragoman/adapters/catalogue/storetest"
 	"dragoman/internal/testkit/database"
 )
 
 func TestClassifications(t *testing.T) {
 	p := database.Start(t)
-	storetest.ClassificationStore(t, func(t *testing.T) (catalogue.Classifications, func() catalogue.Classifications) {
+	storetest.ClassificationStore(t, func(t *testing.T) (storetest.Sorted, func() storetest.Sorted) {
 		url := p.Database(t)
 		s := open(t, url, "")
-		return s, func() catalogue.Classifications {
+		return s, func() storetest.Sorted {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}

@@ -13,3 +13,11 @@ CREATE TABLE tool_skills (
 	claimed_until INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (server_id, tool)
 );
+-- Categories as persons have changed them, in the place of those of the configuration.
+CREATE TABLE categories (
+	name        TEXT NOT NULL PRIMARY KEY,
+	description TEXT NOT NULL,
+	keywords    TEXT NOT NULL,    -- a JSON array
+	removed     INTEGER NOT NULL,
+	changed_at  INTEGER NOT NULL
+);

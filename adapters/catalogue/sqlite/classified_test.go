@@ -4,15 +4,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"dragoman/adapters/catalogue"
 	"dragoman/adapters/catalogue/storetest"
 )
 
 func TestClassifications(t *testing.T) {
-	storetest.ClassificationStore(t, func(t *testing.T) (catalogue.Classifications, func() catalogue.Classifications) {
+	storetest.ClassificationStore(t, func(t *testing.T) (storetest.Sorted, func() storetest.Sorted) {
 		path := filepath.Join(t.TempDir(), "catalogue.db")
 		s := open(t, path)
-		return s, func() catalogue.Classifications {
+		return s, func() storetest.Sorted {
 			_ = s.Close()
 			return open(t, path)
 		}

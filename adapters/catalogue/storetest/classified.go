@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,11 +14,18 @@ import (
 	"dragoman/adapters/catalogue"
 )
 
-// ClassificationStore tests a Classifications. open returns a new one without content, and a function that opens it again, as after a restart;
+// Sorted is a store of classifications and of categories.
+type Sorted interface {
+	catalogue.Classifications
+	catalogue.Categories
+}
+
+// ClassificationStore tests a Sorted. open returns a new one without content, and a function that opens it again, as after a restart;
 // nil if it does not outlive that.
-func ClassificationStore(t *testing.T, open func(t *testing.T) (c catalogue.Classifications, again func() catalogue.Classifications)) {
-	for name, test := range map[string]func(t *testing.T, c catalogue.Classifications, again func() catalogue.Classifications){
+func ClassificationStore(t *testing.T, open func(t *testing.T) (c Sorted, again func() Sorted)) {
+	for name, test := range map[string]func(t *testing.T, c Sorted, again func() Sorted){
 		"round trip": classificationsKept, "claims": claims, "claims at once": claimsAtOnce, "a person": personWins, "ended": classificationsEnded,
+		"categories": categoriesKept,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, again := open(t)
@@ -81,7 +89,7 @@ func claim(t *testing.T, c catalogue.Classifications, instance string, lease tim
 	return got
 }
 
-func classificationsKept(t *testing.T, c catalogue.Classifications, again func() catalogue.Classifications) {
+func classificationsKept(t *testing.T, c Sorted, again func() Sorted) {
 	wantClassifications(t, c)
 	a, b, other := classification("1", "a", catalogue.Classified, "x", "y"), classification("1", "é\"\n", catalogue.Unclassified), classification("2", "a", catalogue.Classified, "x")
 	putClassifications(t, c, other, b, a)
@@ -96,7 +104,7 @@ func classificationsKept(t *testing.T, c catalogue.Classifications, again func()
 	wantClassifications(t, c, a, other)
 }
 
-func claims(t *testing.T, c catalogue.Classifications, _ func() catalogue.Classifications) {
+func claims(t *testing.T, c Sorted, _ func() Sorted) {
 	a, b := classification("1", "a", ""), classification("1", "b", "")
 	expect := func(got []string, want ...string) {
 		t.Helper()
@@ -125,7 +133,7 @@ func claims(t *testing.T, c catalogue.Classifications, _ func() catalogue.Classi
 }
 
 // claimsAtOnce has many instances claim the same tools: each goes to one.
-func claimsAtOnce(t *testing.T, c catalogue.Classifications, _ func() catalogue.Classifications) {
+func claimsAtOnce(t *testing.T, c Sorted, _ func() Sorted) {
 	const tools, instances = 20, 8
 	var all []catalogue.Classification
 	for i := range tools {
@@ -156,7 +164,7 @@ func claimsAtOnce(t *testing.T, c catalogue.Classifications, _ func() catalogue.
 }
 
 // personWins has a person classify a tool: no classifier changes that, whatever becomes of the definition.
-func personWins(t *testing.T, c catalogue.Classifications, again func() catalogue.Classifications) {
+func personWins(t *testing.T, c Sorted, again func() Sorted) {
 	said := classification("1", "a", catalogue.Classified, "x")
 	said.Person = true
 	putClassifications(t, c, said)
@@ -181,7 +189,7 @@ func personWins(t *testing.T, c catalogue.Classifications, again func() catalogu
 }
 
 // classificationsEnded has calls whose context has ended change nothing, unless there is only memory, which needs no time.
-func classificationsEnded(t *testing.T, c catalogue.Classifications, again func() catalogue.Classifications) {
+func classificationsEnded(t *testing.T, c Sorted, again func() Sorted) {
 	if again == nil {
 		return
 	}
@@ -207,4 +215,47 @@ func classificationsOfRegistration(t *testing.T, c catalogue.Classifications, r 
 		t.Fatal(err)
 	}
 	wantClassifications(t, c, stays)
+}
+
+// categoriesKept changes categories and reads them again.
+func categoriesKept(t *testing.T, c Sorted, again func() Sorted) {
+	at := time.UnixMilli(1_800_000_000_123)
+	put := func(one catalogue.Category) {
+		t.Helper()
+		one.At = at
+		if err := c.PutCategory(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when string, want ...catalogue.Category) {
+		t.Helper()
+		got, err := c.Categories(t.Context())
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: %+v, %v; want %+v", when, got, err, want)
+		}
+		for i, w := range want {
+			g := got[i]
+			if g.Name != w.Name || g.Description != w.Description || !slices.Equal(g.Keywords, w.Keywords) || g.Removed != w.Removed || !g.At.Equal(at) {
+				t.Errorf("%s: %+v, want %+v", when, g, w)
+			}
+		}
+	}
+	want("at first")
+	web, mail := catalogue.Category{Name: "web", Description: "Pages é", Keywords: []string{"page", "site map"}}, catalogue.Category{Name: "mail", Removed: true}
+	put(web)
+	put(mail)
+	want("put", mail, web)
+	web.Keywords, mail = []string{"url"}, catalogue.Category{Name: "mail", Description: "Letters"}
+	put(web)
+	put(mail)
+	if again != nil {
+		c = again()
+	}
+	want("replaced", mail, web)
+	for range 2 { // the second time there is nothing
+		if err := c.DropCategory(t.Context(), "mail"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("dropped", web)
 }
