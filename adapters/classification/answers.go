@@ -3,6 +3,7 @@ package classification
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 var (
 	ErrNoTool     = errors.New("classification: there is no such tool")
 	ErrNoCategory = errors.New("classification: there is no such category")
+	ErrOff        = errors.New("classification: nothing sorts tools into categories")
 )
 
 // ByPerson is what has classified a tool of which a person has said the categories.
@@ -27,7 +29,9 @@ func (e *Engine) Of(server, name string) (all []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range e.stored[catalogue.ToolKey{Server: e.ids[server], Tool: name}].Skills {
-		all = append(all, one.Name)
+		if e.is.has(one.Name) {
+			all = append(all, one.Name)
+		}
 	}
 	return all
 }
@@ -46,6 +50,7 @@ func (e *Engine) Classification(server, name string) catalogue.Classification {
 func (e *Engine) classification(key catalogue.ToolKey) catalogue.Classification {
 	c, known := e.stored[key]
 	c.ToolKey = key
+	c.Skills = slices.DeleteFunc(slices.Clone(c.Skills), func(s catalogue.Skill) bool { return !e.is.has(s.Name) })
 	t := e.tools[key]
 	switch {
 	case t != nil && t.busy:
@@ -59,31 +64,34 @@ func (e *Engine) classification(key catalogue.ToolKey) catalogue.Classification 
 // Count is a category with the number of its tools.
 type Count struct {
 	Category
-	Tools, Primary int // that have it, and that have it first
+	Tools, Primary int  // that have it, and that have it first
+	Changed        bool // by a person
 }
 
-// Counts returns the categories with the numbers of their tools, in the order in which they were given.
+// Counts returns the categories with the numbers of their tools, those of the configuration first, then by name.
 func (e *Engine) Counts() []Count {
 	if e == nil {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make([]Count, len(e.opt.Categories))
-	at := map[string]int{}
-	for i, c := range e.opt.Categories {
-		all[i].Category, at[c.Name] = c, i
+	all := make([]Count, len(e.is.categories))
+	for i, c := range e.is.categories {
+		_, changed := e.edited[c.Name]
+		all[i].Category, all[i].Changed = c, changed
 	}
 	for key := range e.tools {
-		for n, one := range e.stored[key].Skills {
-			i, known := at[one.Name]
+		primary := true
+		for _, one := range e.stored[key].Skills {
+			i, known := e.is.at[one.Name]
 			if !known {
 				continue
 			}
 			all[i].Tools++
-			if n == 0 {
+			if primary {
 				all[i].Primary++
 			}
+			primary = false
 		}
 	}
 	return all
@@ -93,6 +101,9 @@ func (e *Engine) Counts() []Count {
 // back what a person has said, and the tool is classified anew. server is the name of the server. It fails with ErrNoTool, ErrNoCategory, or
 // because of the store.
 func (e *Engine) Correct(ctx context.Context, server, name string, categories []string) error {
+	if e == nil {
+		return ErrOff
+	}
 	e.mu.Lock()
 	t := e.tools[catalogue.ToolKey{Server: e.ids[server], Tool: name}]
 	if t == nil {
@@ -100,10 +111,11 @@ func (e *Engine) Correct(ctx context.Context, server, name string, categories []
 		return ErrNoTool
 	}
 	c := catalogue.Classification{ToolKey: t.key, Hash: t.want, State: catalogue.Classified, By: ByPerson, Person: true, At: time.Now()}
+	is := e.is
 	e.mu.Unlock()
 	for _, one := range categories {
-		if !slices.ContainsFunc(e.opt.Categories, func(c Category) bool { return c.Name == one }) {
-			return ErrNoCategory
+		if !is.has(one) {
+			return fmt.Errorf("%w: %s", ErrNoCategory, one)
 		}
 		if !slices.ContainsFunc(c.Skills, func(s catalogue.Skill) bool { return s.Name == one }) {
 			c.Skills = append(c.Skills, catalogue.Skill{Name: one, Confidence: 1})
@@ -117,6 +129,7 @@ func (e *Engine) Correct(ctx context.Context, server, name string, categories []
 	}
 	c.Person = c.State == catalogue.Classified
 	e.mu.Lock()
+	e.said++
 	e.stored[c.ToolKey], e.changed = c, true
 	if now := e.tools[c.ToolKey]; now != nil {
 		now.due = time.Time{}
@@ -129,6 +142,9 @@ func (e *Engine) Correct(ctx context.Context, server, name string, categories []
 // Reclassify has tools classified anew, but for those that a person has classified (seed 004, reclassify and retry). server and name narrow
 // them; empty: all. They keep their categories until then. It returns how many they are.
 func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, err error) {
+	if e == nil {
+		return 0, ErrOff
+	}
 	e.mu.Lock()
 	var all []catalogue.Classification
 	found := false

@@ -26,6 +26,7 @@ func (a *AwayError) Unwrap() error { return a.Err }
 type given struct {
 	tool
 	at *tool
+	by *set // the categories then
 }
 
 // batch classifies some tools, which are busy. It runs on a goroutine that run waits for.
@@ -50,7 +51,7 @@ func (e *Engine) claim(ctx context.Context, tools []*tool) (all []given) {
 	copies := make(map[catalogue.ToolKey]given, len(tools))
 	for i, t := range tools {
 		asked[i] = catalogue.Classification{ToolKey: t.key, Hash: t.want}
-		copies[t.key] = given{*t, t}
+		copies[t.key] = given{*t, t, e.is}
 	}
 	e.mu.Unlock()
 	got, err := e.opt.Store.ClaimTools(ctx, e.opt.Instance, lease, asked)
@@ -85,18 +86,18 @@ func (e *Engine) judge(ctx context.Context, all []given) {
 	e.mu.Lock()
 	left := time.Now().Before(e.away.until)
 	e.mu.Unlock()
-	var found [][]Assigned
-	var err error = errAway
+	by := all[0].by
+	o := &outcome{by: by.first.Name(), err: errAway}
 	if !left {
-		found, err = e.ask(ctx, e.opt.Classifier, tools)
-		e.answered(ctx, err)
+		o.found, o.err = e.ask(ctx, by.first, tools)
+		e.answered(ctx, o.err)
 	}
-	o := &outcome{found: found, by: e.opt.Classifier.Name(), err: err}
-	if err != nil && e.opt.Fallback != nil && ctx.Err() == nil {
-		if found, wrong := e.ask(ctx, e.opt.Fallback, tools); wrong == nil {
-			o.found, o.by, o.standIn = found, e.opt.Fallback.Name(), true
+	if o.err != nil && by.fallback != nil && ctx.Err() == nil {
+		if found, wrong := e.ask(ctx, by.fallback, tools); wrong == nil {
+			o.found, o.by, o.standIn = found, by.fallback.Name(), true
 		}
 	}
+	e.counts.add(o, left)
 	e.keep(ctx, all, o)
 }
 

@@ -27,12 +27,13 @@ const (
 
 // Options configure an Engine.
 type Options struct {
-	Catalogue  *catalogue.Catalogue
-	Store      catalogue.Classifications
+	Catalogue *catalogue.Catalogue
+	Store     Store
+	// Categories are those of the configuration. Persons change them while the Engine runs.
 	Categories []Category
-	Classifier Classifier
-	// Fallback classifies what Classifier fails to, until that does; nil: such tools stay unclassified.
-	Fallback Classifier
+	// Classifiers returns what sorts tools into categories, and what does so where the first one fails, until that does it; nil: such tools
+	// stay unclassified.
+	Classifiers func([]Category) (first, fallback Classifier)
 	// Instance tells apart Dragomans that share the store; empty: it is not shared.
 	Instance string
 	// Note is told when something begins to fail, with the error, and when it works again, with nil; nil: nobody is.
@@ -41,17 +42,29 @@ type Options struct {
 	Changed func()
 }
 
+// Store keeps what was found out, and which categories persons have changed.
+type Store interface {
+	catalogue.Classifications
+	catalogue.Categories
+}
+
 // Engine classifies the tools in a catalogue, beside everything else: nothing waits for it (seed 004, BR-004). It is safe for concurrent use.
 type Engine struct {
-	opt          Options
-	sum, standIn [sha256.Size]byte // of the categories with the classifier, and with the fallback
+	opt Options
 
 	once  sync.Once // of Start
 	stop  context.CancelFunc
 	ended chan struct{} // closed at the end of run; nil: it was not started
 	wake  chan struct{} // holds one: there is something to do
 
+	counts counts
+
+	changing sync.Mutex // held while a person changes categories
+
 	mu      sync.Mutex
+	is      *set                          // the present categories
+	edited  map[string]catalogue.Category // by name
+	said    int                           // how often persons have said something here
 	tools   map[catalogue.ToolKey]*tool
 	ids     map[string]string                              // of servers, by name
 	stored  map[catalogue.ToolKey]catalogue.Classification // as it was read or written last
@@ -87,10 +100,7 @@ type tool struct {
 func New(opt Options) *Engine {
 	e := &Engine{opt: opt, wake: make(chan struct{}, 1), tools: map[catalogue.ToolKey]*tool{}, ids: map[string]string{},
 		stored: map[catalogue.ToolKey]catalogue.Classification{}, failing: map[string]bool{}}
-	e.sum = Sum(opt.Categories, opt.Classifier.Name())
-	if opt.Fallback != nil {
-		e.standIn = Sum(opt.Categories, opt.Fallback.Name())
-	}
+	e.is = newSet(&e.opt, nil)
 	if e.opt.Note == nil {
 		e.opt.Note = func(string, error) {}
 	}
@@ -177,12 +187,16 @@ func (e *Engine) hasChanged() bool {
 // load reads the store, if it is time for that.
 func (e *Engine) load(ctx context.Context) {
 	e.mu.Lock()
-	wait := time.Now().Before(e.look)
+	wait, said := time.Now().Before(e.look), e.said
 	e.mu.Unlock()
 	if wait {
 		return
 	}
 	all, err := e.opt.Store.Classifications(ctx)
+	var edited []catalogue.Category
+	if err == nil {
+		edited, err = e.opt.Store.Categories(ctx)
+	}
 	e.note(ctx, "the store of categories", err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,6 +205,9 @@ func (e *Engine) load(ctx context.Context) {
 	switch {
 	case err != nil:
 		e.look = now.Add(lookAgain)
+		return
+	case e.said != said: // what was read may be older
+		e.look = now
 		return
 	case e.opt.Instance != "":
 		e.look = now.Add(lookSeldom)
@@ -210,6 +227,7 @@ func (e *Engine) load(ctx context.Context) {
 		e.changed = true
 	}
 	e.stored, e.loaded = read, true
+	e.edit(edited)
 }
 
 // note tells of what fails once, and once it works again.
@@ -268,8 +286,8 @@ func (e *Engine) put(s *catalogue.Server, item *catalogue.Item) catalogue.ToolKe
 		e.tools[key] = t
 	}
 	if t.raw == nil || t.sum != item.Sum {
-		t.sum, t.due = item.Sum, time.Time{}
-		t.want, t.stand = sha256.Sum256(slices.Concat(e.sum[:], t.sum[:])), sha256.Sum256(slices.Concat(e.standIn[:], t.sum[:]))
+		t.sum = item.Sum
+		e.is.judge(t)
 	}
 	t.server, t.raw = s.Name, item.Raw
 	t.text = strings.ToValidUTF8(s.Instructions[:min(len(s.Instructions), maxServerText)], "")
@@ -285,7 +303,7 @@ func (e *Engine) begin(ctx context.Context, batches *sync.WaitGroup) (wait time.
 	defer e.mu.Unlock()
 	now := time.Now()
 	wait = e.look.Sub(now)
-	if !e.loaded {
+	if !e.loaded || len(e.is.categories) == 0 { // persons have removed those of another configuration: there may be none
 		return wait
 	}
 	var ready []*tool
@@ -338,7 +356,7 @@ func (e *Engine) wants(t *tool) (wants bool, due time.Time) {
 	}
 	due = t.due
 	stoodIn := c.State == catalogue.Classified && c.Hash == t.stand
-	if (e.opt.Fallback == nil || stoodIn) && e.away.until.After(due) { // nothing can be done while the classifier is away
+	if (e.is.fallback == nil || stoodIn) && e.away.until.After(due) { // nothing can be done while the classifier is away
 		due = e.away.until
 	}
 	return true, due

@@ -110,6 +110,11 @@ func many(n int, category string) (all [][2]string) {
 	return all
 }
 
+// both returns classifiers that do not depend on the categories.
+func both(first, fallback Classifier) func([]Category) (Classifier, Classifier) {
+	return func([]Category) (Classifier, Classifier) { return first, fallback }
+}
+
 // start starts an Engine.
 func start(t *testing.T, opt Options) *Engine {
 	t.Helper()
@@ -147,7 +152,7 @@ func TestStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCatalogue(t, "a"), &fake{took: 3 * time.Second}
 		list(c, "a", [2]string{"x", "mail"})
-		e := New(Options{Catalogue: c, Store: &catalogue.MemoryClassifications{}, Categories: someCategories, Classifier: f})
+		e := New(Options{Catalogue: c, Store: &catalogue.MemoryClassifications{}, Categories: someCategories, Classifiers: both(f, nil)})
 		t.Cleanup(e.Close)
 		e.wantState(t, "a", "x", catalogue.Discovered)
 		e.Start()
@@ -181,7 +186,7 @@ func TestBatches(t *testing.T) {
 	for _, tools := range []int{1, 50, 500} {
 		synctest.Test(t, func(t *testing.T) {
 			c, f := newCatalogue(t, "a"), &fake{took: 3 * time.Second}
-			e := start(t, Options{Catalogue: c, Classifier: f})
+			e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
 			synctest.Wait()
 			began := time.Now()
 			list(c, "a", many(tools, "web")...)
@@ -209,7 +214,7 @@ func TestBatches(t *testing.T) {
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f, store := newCatalogue(t, "a"), &fake{}, &catalogue.MemoryClassifications{}
-		opt := Options{Catalogue: c, Classifier: f, Store: store, Categories: someCategories}
+		opt := Options{Catalogue: c, Classifiers: both(f, nil), Store: store, Categories: someCategories}
 		e := start(t, opt)
 		asked := 0
 		expect := func(what string, names ...string) {
@@ -254,7 +259,7 @@ func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes []string
 		c, f := newCatalogue(t, "a"), &fake{err: &AwayError{Err: errors.New("down")}}
-		e := start(t, Options{Catalogue: c, Classifier: f, Note: func(what string, err error) { notes = append(notes, fmt.Sprint(what, ": ", err)) }})
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil), Note: func(what string, err error) { notes = append(notes, fmt.Sprint(what, ": ", err)) }})
 		list(c, "a", many(100, "web")...)
 		synctest.Wait()
 		if got := e.states(c, "a"); got[catalogue.Classified] != 0 || f.asked() > AtOnce {
@@ -282,7 +287,7 @@ func TestAway(t *testing.T) {
 func TestAwayForATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCatalogue(t, "a"), &fake{err: &AwayError{Err: errors.New("busy"), After: 2 * time.Minute}}
-		e := start(t, Options{Catalogue: c, Classifier: f})
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
 		list(c, "a", [2]string{"x", "web"})
 		time.Sleep(2*time.Minute - time.Second)
 		synctest.Wait()
@@ -302,7 +307,7 @@ func TestAwayForATime(t *testing.T) {
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCatalogue(t, "a"), &fake{took: time.Hour}
-		e := start(t, Options{Catalogue: c, Classifier: f})
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
 		list(c, "a", [2]string{"x", "web"})
 		time.Sleep(MostTime)
 		synctest.Wait()
@@ -314,7 +319,7 @@ func TestLate(t *testing.T) {
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCatalogue(t, "a"), &fake{err: &AwayError{Err: errors.New("down")}}
-		e := start(t, Options{Catalogue: c, Classifier: f, Fallback: NewLocal([]Category{{Name: "files"}, {Name: "mail", Keywords: []string{"mail"}}})})
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, NewLocal([]Category{{Name: "files"}, {Name: "mail", Keywords: []string{"mail"}}}))})
 		list(c, "a", [2]string{"files", "web"}, [2]string{"mail", "web"})
 		synctest.Wait()
 		e.wantState(t, "a", "files", catalogue.Classified, "files")
@@ -340,7 +345,7 @@ func TestWrongAnswers(t *testing.T) {
 	for _, fallback := range []Classifier{nil, NewLocal(someCategories)} {
 		synctest.Test(t, func(t *testing.T) {
 			c, f := newCatalogue(t, "a"), &fake{spoilt: "mail"}
-			e := start(t, Options{Catalogue: c, Classifier: f, Fallback: fallback})
+			e := start(t, Options{Catalogue: c, Classifiers: both(f, fallback)})
 			list(c, "a", [2]string{"a", "web"}, [2]string{"mail", "web"}, [2]string{"z", "web"})
 			synctest.Wait()
 			if f.asked() != 1 {
@@ -371,7 +376,7 @@ func TestWrongAnswers(t *testing.T) {
 func TestPersonIsRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f, store := newCatalogue(t, "a"), &fake{took: time.Second}, &catalogue.MemoryClassifications{}
-		opt := Options{Catalogue: c, Classifier: f, Store: store}
+		opt := Options{Catalogue: c, Classifiers: both(f, nil), Store: store}
 		e := start(t, opt)
 		list(c, "a", [2]string{"x", "mail"})
 		synctest.Wait() // it is being classified
@@ -418,7 +423,7 @@ func TestInstances(t *testing.T) {
 		var engines []*Engine
 		c := newCatalogue(t, "a")
 		for i := range 3 {
-			engines = append(engines, start(t, Options{Catalogue: c, Classifier: f, Store: store, Instance: fmt.Sprint("i", i)}))
+			engines = append(engines, start(t, Options{Catalogue: c, Classifiers: both(f, nil), Store: store, Instance: fmt.Sprint("i", i)}))
 		}
 		list(c, "a", many(100, "web")...)
 		time.Sleep(time.Minute)
@@ -452,12 +457,12 @@ func TestInstances(t *testing.T) {
 func TestCloseLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, c := &catalogue.MemoryClassifications{}, newCatalogue(t, "a")
-		e := start(t, Options{Catalogue: c, Classifier: &fake{took: 30 * time.Second}, Store: store, Instance: "one"})
+		e := start(t, Options{Catalogue: c, Classifiers: both(&fake{took: 30 * time.Second}, nil), Store: store, Instance: "one"})
 		list(c, "a", [2]string{"x", "web"})
 		synctest.Wait()
 		e.Close()
 		e.Close()
-		next := start(t, Options{Catalogue: c, Classifier: &fake{}, Store: store, Instance: "two"})
+		next := start(t, Options{Catalogue: c, Classifiers: both(&fake{}, nil), Store: store, Instance: "two"})
 		synctest.Wait()
 		next.wantState(t, "a", "x", catalogue.Classified, "web", "files")
 	})
@@ -494,7 +499,7 @@ func (b *broken) ClaimTools(ctx context.Context, instance string, lease time.Dur
 func TestBrokenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := newCatalogue(t, "a"), &broken{err: catalogue.ErrAway}
-		e := start(t, Options{Catalogue: c, Classifier: &fake{}, Store: store})
+		e := start(t, Options{Catalogue: c, Classifiers: both(&fake{}, nil), Store: store})
 		list(c, "a", [2]string{"x", "web"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -513,7 +518,7 @@ func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed := 0
 		c := newCatalogue(t, "a", "b")
-		e := start(t, Options{Catalogue: c, Classifier: &fake{}, Changed: func() { changed++ }})
+		e := start(t, Options{Catalogue: c, Classifiers: both(&fake{}, nil), Changed: func() { changed++ }})
 		list(c, "a", [2]string{"x", "web"}, [2]string{"y", "mail"})
 		list(c, "b", [2]string{"x", "web"})
 		synctest.Wait()
@@ -523,16 +528,154 @@ func TestCounts(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		}
-		expect(Count{someCategories[0], 3, 0}, Count{someCategories[1], 2, 2}, Count{someCategories[2], 1, 1})
+		expect(Count{someCategories[0], 3, 0, false}, Count{someCategories[1], 2, 2, false}, Count{someCategories[2], 1, 1, false})
 		if changed == 0 {
 			t.Error("nobody was told")
 		}
 		c.Keep(map[string]catalogue.Kept{"b": {Transport: "HTTP"}})
 		synctest.Wait()
-		expect(Count{someCategories[0], 1, 0}, Count{someCategories[1], 1, 1}, Count{someCategories[2], 0, 0})
+		expect(Count{someCategories[0], 1, 0, false}, Count{someCategories[1], 1, 1, false}, Count{someCategories[2], 0, 0, false})
 	})
 	var none *Engine
+	_, reclassified := none.Reclassify(t.Context(), "", "")
+	for _, err := range []error{reclassified, none.Correct(t.Context(), "a", "x", nil), none.PutCategory(t.Context(), Category{}), none.RemoveCategory(t.Context(), "files"), none.ResetCategory(t.Context(), "files")} {
+		if !errors.Is(err, ErrOff) {
+			t.Errorf("of no engine: %v", err)
+		}
+	}
 	if none.Of("a", "x") != nil || none.Counts() != nil || none.Classification("a", "x").State != catalogue.Discovered {
 		t.Error("no engine knows something")
 	}
+}
+
+// Persons add, change and remove categories while the Engine runs: what it sorts by follows, over a restart as well, and takes the place of the
+// configuration's until they take it back.
+func TestChangedCategories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := newCatalogue(t, "a"), &catalogue.MemoryClassifications{}
+		opt := Options{Catalogue: c, Store: store, Classifiers: func(all []Category) (Classifier, Classifier) { return NewLocal(all), nil }}
+		e := start(t, opt)
+		list(c, "a", [2]string{"mow_lawn", "Mows"}, [2]string{"send_mail", "Sends"}, [2]string{"open_web", "Opens"})
+		synctest.Wait()
+		expect := func(name string, categories ...string) {
+			t.Helper()
+			synctest.Wait()
+			e.wantState(t, "a", name, catalogue.Classified, categories...)
+		}
+		done := func(err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		names := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, one := range e.Counts() {
+				if one.Changed {
+					one.Name += "*"
+				}
+				got = append(got, one.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("categories %q, want %q", got, want)
+			}
+		}
+		expect("mow_lawn")
+		done(e.PutCategory(t.Context(), Category{Name: "garden", Keywords: []string{"mow"}}), nil)
+		expect("mow_lawn", "garden")
+		done(e.PutCategory(t.Context(), Category{Name: "files", Keywords: []string{"lawn"}}), nil)
+		names("files*", "web", "mail", "garden*")
+		done(e.Correct(t.Context(), "a", "open_web", []string{"garden", "web"}), nil)
+		done(e.RemoveCategory(t.Context(), "garden"), nil)
+		expect("mow_lawn", "files")
+		expect("open_web", "web") // of what a person has said the rest stays
+		e.Close()
+		e = start(t, opt)
+		expect("mow_lawn", "files")
+		names("files*", "web", "mail")
+		done(e.RemoveCategory(t.Context(), "garden"), ErrNoCategory)
+		done(e.RemoveCategory(t.Context(), "mail"), nil)
+		expect("send_mail")
+		done(e.ResetCategory(t.Context(), "mail"), nil)
+		done(e.ResetCategory(t.Context(), "mail"), ErrNoCategory)
+		expect("send_mail", "mail")
+		done(e.RemoveCategory(t.Context(), "mail"), nil)
+		done(e.RemoveCategory(t.Context(), "web"), nil)
+		done(e.RemoveCategory(t.Context(), "files"), ErrLast)
+		done(e.PutCategory(t.Context(), Category{Name: "mail"}), nil)
+		done(e.ResetCategory(t.Context(), "garden"), nil)
+		names("files*", "mail*")
+		for i := range MaxCategories - 2 {
+			done(e.PutCategory(t.Context(), Category{Name: fmt.Sprintf("c%02d", i)}), nil)
+		}
+		done(e.PutCategory(t.Context(), Category{Name: "more"}), ErrTooMany)
+		done(e.ResetCategory(t.Context(), "web"), ErrTooMany)
+		done(e.PutCategory(t.Context(), Category{Name: "files"}), nil)
+	})
+}
+
+// Categories that were all removed under another configuration are none, and nothing is asked about them.
+func TestNoCategories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f, store := newCatalogue(t, "a"), &fake{}, &catalogue.MemoryClassifications{}
+		for _, one := range someCategories {
+			if err := store.PutCategory(t.Context(), catalogue.Category{Name: one.Name, Removed: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil), Store: store})
+		list(c, "a", [2]string{"x", "web"})
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Discovered)
+		if f.asked() != 0 || len(e.Counts()) != 0 {
+			t.Errorf("%d questions, %v", f.asked(), e.Counts())
+		}
+	})
+}
+
+// Dragomans that share a store have the same categories.
+func TestCategoriesOfInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := newCatalogue(t, "a"), &catalogue.MemoryClassifications{}
+		opt := Options{Catalogue: c, Store: store, Instance: "one", Classifiers: func(all []Category) (Classifier, Classifier) { return NewLocal(all), nil }}
+		one := start(t, opt)
+		opt.Instance = "two"
+		two := start(t, opt)
+		list(c, "a", [2]string{"mow_lawn", "Mows"})
+		synctest.Wait()
+		if err := one.PutCategory(t.Context(), Category{Name: "garden", Keywords: []string{"mow"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookSeldom)
+		synctest.Wait()
+		one.wantState(t, "a", "mow_lawn", catalogue.Classified, "garden")
+		two.wantState(t, "a", "mow_lawn", catalogue.Classified, "garden")
+	})
+}
+
+// What was done and what is left is counted.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a"), &fake{}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, NewLocal(someCategories))})
+		list(c, "a", many(20, "web")...)
+		synctest.Wait()
+		f.fail(&AwayError{Err: errors.New("down")})
+		list(c, "a", many(21, "web")...)
+		synctest.Wait()
+		if got := e.Stats(); got.Done != 2 || got.StoodIn != 1 || got.Failed != 0 || got.States[catalogue.Classified] != 21 {
+			t.Errorf("%+v", got)
+		}
+		e.Close()
+		e = start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
+		synctest.Wait()
+		if got := e.Stats(); got.Done != 0 || got.Failed == 0 || got.States[catalogue.Unclassified] != 21 {
+			t.Errorf("%+v", got)
+		}
+		var none *Engine
+		if got := none.Stats(); len(got.States) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

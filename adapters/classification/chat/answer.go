@@ -15,14 +15,11 @@ import (
 
 // format returns the response_format: a JSON Schema by which an answer has a place for each tool, and only known categories. Bounds of numbers
 // and lengths are checked here alone, since not all services take them.
-func format(names []string) (json.RawMessage, error) {
-	quoted, err := json.Marshal(append([]string{}, names...))
-	if err != nil {
-		return nil, err
-	}
+func format(names []string) json.RawMessage {
+	quoted, _ := json.Marshal(append([]string{}, names...)) // texts can always be written
 	return json.RawMessage(`{"type":"json_schema","json_schema":{"name":"categories_of_tools","strict":true,"schema":` +
 		object(`"tools":{"type":"array","items":`+object(`"number":{"type":"integer"},"categories":{"type":"array","items":`+
-			object(`"name":{"type":"string","enum":`+string(quoted)+`},"confidence":{"type":"number"}`, "name", "confidence")+`}`, "number", "categories")+`}`, "tools") + `}}`), nil
+			object(`"name":{"type":"string","enum":`+string(quoted)+`},"confidence":{"type":"number"}`, "name", "confidence")+`}`, "number", "categories")+`}`, "tools") + `}}`)
 }
 
 // object returns the schema of an object that has these properties and no others.

@@ -28,12 +28,12 @@ func service(t *testing.T, answer http.HandlerFunc) *Classifier {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	c, err := New(Options{URL: s.URL + "/v1/", Model: "m", Key: key, Timeout: testkit.Patient, Categories: []classification.Category{{Name: "files", Description: "Files and \"directories\""}, {Name: "mail"}}})
+	c, err := New(Options{URL: s.URL + "/v1/", Model: "m", Key: key, Timeout: testkit.Patient})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return c
+	return c.Classifier([]classification.Category{{Name: "files", Description: "Files and \"directories\""}, {Name: "mail"}})
 }
 
 // says returns the handler of a service whose model says a text.
@@ -167,7 +167,7 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Classify(t.Context(), two); !errors.As(err, new(*classification.AwayError)) {
+	if _, err := c.Classifier(nil).Classify(t.Context(), two); !errors.As(err, new(*classification.AwayError)) {
 		t.Error(err)
 	}
 	why := errors.New("enough")
