@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
 	"dragoman/adapters/merge/view"
+	"dragoman/internal/app/sorting"
 	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/internal/config/command"
@@ -147,7 +148,7 @@ func catalogued(targets *target.Set, name string) *catalogue.Server {
 }
 
 // fill adds the tools of a server. public has their names for clients.
-func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool, guard *definitions.Guard, sorter *target.Sorter) {
+func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, tools bool, guard *definitions.Guard, sorter *sorting.Sorter) {
 	l := of.Lists[catalogue.Tools]
 	if l == nil {
 		return
@@ -163,7 +164,7 @@ func fill(s *aggregator.Server, of *catalogue.Server, public map[string]string, 
 }
 
 // toolOf returns a tool as the API shows it. public is its name for clients; empty: they do not see it.
-func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *definitions.Guard, sorter *target.Sorter) aggregator.Tool {
+func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *definitions.Guard, sorter *sorting.Sorter) aggregator.Tool {
 	var definition struct {
 		Description string          `json:"description"`
 		InputSchema json.RawMessage `json:"inputSchema"`
@@ -172,7 +173,7 @@ func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *de
 	tool := aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public, Original: item.Key, Server: of.Name, Description: definition.Description,
 		InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public != "",
 		Held: guard.Holds(catalogue.Tools, item.Key)}
-	if sorter == nil || sorter.Engine() == nil {
+	if sorter.Engine() == nil {
 		return tool
 	}
 	c := sorter.Engine().Classification(of.Name, item.Key)

@@ -87,6 +87,7 @@ type Stored interface {
 type OfTools interface {
 	catalogue.Pins
 	catalogue.Classifications
+	catalogue.Categories
 }
 
 // instance returns the name of this Dragoman among those that share a database.

@@ -85,8 +85,14 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 		}
 		routes = append(routes, route)
 	}
-	sorter, told := b.sorter, len(t.contexts) > 0
-	b.Components.OnActivation(func() { sorter.shown.Store(told) })
+	sorter, cat, told := b.sorter, b.catalogue, len(t.contexts) > 0
+	b.Components.OnActivation(func() {
+		sorter.Tell(func() {
+			if told { // find_tools tells some clients of categories
+				cat.Renew()
+			}
+		})
+	})
 	return proxy.NewTable(unnamed, routes...), nil
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/adapters/catalogue"
+	"dragoman/adapters/classification"
 	"dragoman/adapters/merge/find"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/search"
@@ -22,6 +24,7 @@ import (
 	"dragoman/adapters/search/vectors/postgres"
 	"dragoman/adapters/search/vectors/sqlite"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/sorting"
 	"dragoman/internal/config"
 	"dragoman/proxy"
 )
@@ -54,6 +57,57 @@ func (b *Builder) search() (err error) {
 			total("dragoman_tool_searches_total", "Searches for tools.", counts.Searches.Load))
 	}})
 	return err
+}
+
+// categories makes what sorts tools into categories, beside the catalogue.
+func (b *Builder) categories(t *Set) (err error) {
+	b.sorter, err = component.Get(b.Components, "categories", nil, component.Spec[*sorting.Sorter]{Build: func(prometheus.Registerer) (*sorting.Sorter, error) { return new(sorting.Sorter), nil }})
+	if err != nil {
+		return err
+	}
+	sorter := b.sorter
+	t.Sorter = sorter
+	if b.Config.Classification.Mode == config.ClassifyNothing {
+		b.Components.OnActivation(func() { sorter.Use(nil) })
+		return nil
+	}
+	c := b.Config.Classification
+	roots, _ := os.ReadFile(c.CAFile) // it was readable when it was checked
+	settings := []any{c, string(roots), b.Config.Categories(), placeOf(b.Config), b.Components.Number(catalogueComponent)}
+	made, err := component.Get(b.Components, "classification", settings, component.Spec[*sorting.Engine]{Build: func(reg prometheus.Registerer) (*sorting.Engine, error) {
+		opt := sorting.Options{Config: b.Config, Catalogue: b.catalogue, Store: b.classifications(), Log: b.Log}
+		if b.Config.Catalogue.URL.Reveal() != "" {
+			opt.Instance = instance(b.Config)
+		}
+		e, metrics, err := sorting.New(sorter, opt)
+		if err != nil {
+			return nil, err
+		}
+		return e, component.Register(reg, metrics...)
+	}, Stage: component.Callers, Close: (*sorting.Engine).Close})
+	if err != nil {
+		return err
+	}
+	b.Components.OnActivation(func() { sorter.Use(made) })
+	return nil
+}
+
+// classifications opens the store of categories, beside the catalogue. If it cannot be used, categories are found out again after a restart,
+// which the log says.
+func (b *Builder) classifications() classification.Store {
+	if b.Rehearsal {
+		return &catalogue.MemoryClassifications{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	stored, err := OpenStore(ctx, b.Config, nil)
+	if err != nil {
+		b.Log.Warn().Err(err).Msg("categories of tools are kept in memory: corrections are lost at the end; set catalogue.path to a file in a directory that can be written, or catalogue.url to a database")
+	}
+	if err != nil || stored == nil {
+		return &catalogue.MemoryClassifications{}
+	}
+	return stored
 }
 
 // Through returns the policy that makes calls through call_tool those of the tools that they name; nil: no endpoint offers that.

@@ -26,6 +26,7 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
+	"dragoman/internal/app/sorting"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/policies"
@@ -165,7 +166,7 @@ type Set struct {
 	// Counts counts what lists of tools spare clients; nil: there is nothing to count.
 	Counts *find.Counts
 	// Sorter knows the categories of the tools in Catalogue; nil: there is none.
-	Sorter *Sorter
+	Sorter *sorting.Sorter
 	// ReadLists begins to read what the servers offer of which several are one.
 	ReadLists func()
 	// Reread reads the lists of one of these servers again.
@@ -247,7 +248,7 @@ type Builder struct {
 	catalogue  *catalogue.Catalogue // of the servers of which several are one; nil: there are none
 	refreshing *lists.Refresher     // of that
 	finder     *search.Engine       // of that
-	sorter     *Sorter              // of that
+	sorter     *sorting.Sorter      // of that
 	counts     *find.Counts         // of what short lists spare clients
 	pins       *pins                // nil: no definition needs approval
 }
