@@ -76,6 +76,10 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
 	Skills      []string        `json:"skill_ids"` // its categories, seed 004, BR-004
 	Primary     string          `json:"primary_skill_id,omitempty"`
+	// Confidences are how sure that is, of each of Skills, from 0 to 1.
+	Confidences []float64 `json:"skill_confidences"`
+	// ClassifiedBy is what has said so: a classifier, or "person".
+	ClassifiedBy string `json:"classified_by,omitempty"`
 	// Classification is DISCOVERED, CLASSIFYING, CLASSIFIED or UNCLASSIFIED (seed 004, Tool Classification State Machine).
 	Classification string `json:"classification_status,omitempty"`
 	Classified     bool   `json:"is_classified"`
@@ -131,8 +135,10 @@ type Options struct {
 	Definitions Definitions
 	// Test connects to a server that is not registered, once, until ctx is done, and leaves nothing of it behind.
 	Test func(ctx context.Context, r *Registration) (Tested, error)
-	// Search finds tools of all servers, whatever their status is. server, if it is not empty, is the name of the only one.
-	Search func(ctx context.Context, query, server string, limit int) []FoundTool
+	// Categories shows and changes the categories of tools.
+	Categories Categories
+	// Search finds tools of all servers, whatever their status is. server and category, if they are not empty, are the names of the only ones.
+	Search func(ctx context.Context, query, server, category string, limit int) []FoundTool
 	// Contexts returns what lists of tools spare clients.
 	Contexts func() Contexts
 	// Events tells of changes of servers.
@@ -155,9 +161,11 @@ type Update struct {
 type Action struct {
 	Name   string // such as register; empty: it changes nothing
 	Server string // its name, or id; empty: none could be read
-	Status int
-	Why    string // it was not done; empty: it was
-	Began  time.Time
+	// Category is the name of the category of tools that it concerns; empty: none.
+	Category string
+	Status   int
+	Why      string // it was not done; empty: it was
+	Began    time.Time
 }
 
 // Problem is an answer to a request that was wrong.
@@ -209,6 +217,9 @@ func Register(s httpserver.Registrar, opt Options) {
 		{"GET", "/servers/{id}/tools", "", View, a.toolsOf}, {"GET", "/tools", "", View, a.tools}, {"GET", "/search", "", View, a.search}, {"GET", "/contexts", "", View, a.contexts}, {"GET", "/state", "", View, a.state},
 		{"POST", "/servers/{id}/refresh", "refresh", Operate, a.refresh}, {"GET", "/openapi.json", "", View, describe},
 		{"GET", "/servers/{id}/definitions", "", View, a.held}, {"POST", "/servers/{id}/approve", "approve", Operate, a.approve},
+		{"GET", "/categories", "", View, a.categories}, {"PUT", "/categories/{category}", "put_category", Operate, a.putCategory},
+		{"DELETE", "/categories/{category}", "remove_category", Operate, a.removeCategory}, {"POST", "/categories/{category}/reset", "reset_category", Operate, a.resetCategory},
+		{"POST", "/servers/{id}/classify", "classify", Operate, a.classify}, {"POST", "/reclassify", "reclassify", Operate, a.reclassify},
 		{"POST", "/test", "test", Operate, a.test}, {"GET", "/events", "", View, a.events},
 	} {
 		s.Handle(route.method, Path+route.path, a.guarded(route.action, route.scope, route.serve))
@@ -239,7 +250,7 @@ func (a *api) guarded(action, scope string, serve func(*fasthttp.RequestCtx) (in
 			did.Why = err.Error()
 		}
 		if action != "" {
-			did.Server, did.Status = idOf(ctx), status
+			did.Server, did.Category, did.Status = idOf(ctx), categoryOf(ctx), status
 			a.opt.Did(ctx, did)
 		}
 		answer(ctx, status, body)
@@ -407,8 +418,13 @@ func (a *api) toolsOf(ctx *fasthttp.RequestCtx) (int, any, error) {
 
 func (a *api) tools(ctx *fasthttp.RequestCtx) (int, any, error) {
 	var all []Tool
+	category := string(ctx.QueryArgs().Peek("category"))
 	for _, s := range a.opt.Servers(true) {
-		all = append(all, s.Tools...)
+		for i := range s.Tools {
+			if category == "" || slices.Contains(s.Tools[i].Skills, category) {
+				all = append(all, s.Tools[i])
+			}
+		}
 	}
 	page, err := paged(ctx, all)
 	return fasthttp.StatusOK, inspected(page), err

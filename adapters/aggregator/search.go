@@ -42,7 +42,7 @@ func (a *api) search(ctx *fasthttp.RequestCtx) (int, any, error) {
 		}
 		limit = n
 	}
-	found := a.opt.Search(ctx, query, string(args.Peek("server")), limit)
+	found := a.opt.Search(ctx, query, string(args.Peek("server")), string(args.Peek("category")), limit)
 	return fasthttp.StatusOK, append([]FoundTool{}, found...), nil
 }
 

@@ -5,14 +5,35 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"dragoman/adapters/catalogue"
 )
 
-// MaxCategories bounds the categories of an Engine.
-const MaxCategories = 100
+// Bounds of categories.
+const (
+	MaxCategories  = 100
+	MaxDescription = 1000 // of one category, in bytes
+	MaxKeywords    = 200  // of one category
+	maxName        = 64   // bytes
+	maxKeyword     = 100  // characters
+)
+
+// Named is what names of categories match.
+var Named = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// NameOK reports whether a category may have a name: lower-case letters, digits and single underscores, a letter first, at most 64 bytes.
+func NameOK(name string) bool { return len(name) <= maxName && Named.MatchString(name) }
+
+// KeywordOK reports whether a category may have a keyword: a word or a few without control characters, at most 100 characters.
+func KeywordOK(keyword string) bool {
+	return strings.TrimSpace(keyword) != "" && utf8.RuneCountInString(keyword) <= maxKeyword && utf8.ValidString(keyword) && !strings.ContainsFunc(keyword, unicode.IsControl)
+}
 
 // Errors of changes of categories.
 var (

@@ -33,6 +33,7 @@ type served struct {
 	base, admin string // a URL, and HOST:PORT
 	logs        *testkit.LockedBuffer
 	environ     []string
+	command     string // servers, or tools
 }
 
 var listening = regexp.MustCompile(`"listen":"(http://[^"]+)".*"admin":"http://([^"]+)"`)
@@ -43,7 +44,7 @@ func serveAggregator(t *testing.T, more string) *served {
 	file := testkit.WriteFile(t, "c.toml", fmt.Sprintf("listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\nlog.format = \"json\"\ndrain_timeout = \"30s\"\ncatalogue.path = %q\n"+
 		"[aggregator]\nnetworks = [\"127.0.0.1\"]\nsecrets = [\"env:AGG_*\"]\nkeys.op = { hashes = [%q], role = \"operator\" }\nkeys.view = { hashes = [%q] }\n%s",
 		filepath.Join(t.TempDir(), "catalogue.db"), policies.HashKey(operatorKey), policies.HashKey(viewerKey), more))
-	s := &served{t: t, logs: &testkit.LockedBuffer{}}
+	s := &served{t: t, logs: &testkit.LockedBuffer{}, command: "servers"}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
@@ -69,7 +70,7 @@ func serveAggregator(t *testing.T, more string) *served {
 // run runs `dragoman servers` with the key of the operator, and returns what it prints.
 func (s *served) run(args ...string) (code int, out, errs string) {
 	s.t.Helper()
-	_, code, out, errs = runLine(s.t, s.environ, nil, append([]string{"servers"}, args...)...)
+	_, code, out, errs = runLine(s.t, s.environ, nil, append([]string{s.command}, args...)...)
 	if strings.Contains(out+errs, "drg_operator") || strings.Contains(out+errs, "5ecret") {
 		s.t.Errorf("%q shows a secret: %s%s", args, out, errs)
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +48,7 @@ const (
 	classificationTable = "classification."
 	classificationCAKey = classificationTable + "ca_file"
 	categoriesKey       = "categories"
-	maxCategories       = 100
-	maxKeywords         = 200 // of one category
 )
-
-// CategoryName is what names of categories match.
-var CategoryName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // Categories returns the categories by name: the user's, or the standard set if there are none.
 func (c *Config) Categories() (all []classification.Category) {
@@ -75,7 +69,7 @@ func (c *Config) classificationKeys() []setting {
 			field: field.Enum{At: &x.Mode, Values: []string{ClassifyLocally, ClassifyByModel, ClassifyNothing}}},
 		{key: classificationTable + UrlKey, std: "", doc: "endpoint for chats as OpenAI has them, without /chat/completions; for mode llm",
 			field: field.Text{At: &x.URL, Empty: true, What: "an http or https URL without credentials", Check: checkChat}},
-		{key: classificationTable + "model", std: "", doc: "name of the model; for mode llm", field: field.Text{At: &x.Model, Empty: true, Most: 256, What: "at most 256 bytes"}},
+		{key: classificationTable + "model", std: "", doc: "name of the model; for mode llm", field: field.Text{At: &x.Model, Empty: true, Most: 256, What: "the name of a model"}},
 		{key: classificationTable + "key", std: "", doc: "key of the endpoint, sent as a bearer token; empty: none", secret: true, field: field.Key{At: &x.Key, Check: checkHeaderValue, What: `the key, "env:NAME" or "file:/path"`}},
 		{key: classificationCAKey, std: "", doc: "PEM file of the roots to trust for it instead of the system's", field: field.Text{At: &x.CAFile, What: "a PEM file", Empty: true}},
 		{key: classificationTable + "timeout", std: "10s", doc: "how long connecting to it may take; an answer may take a minute", field: field.Duration{At: &x.Timeout, Least: 100 * time.Millisecond, Most: 30 * time.Second}},
@@ -96,7 +90,7 @@ func checkChat(text string) error {
 
 // newCategory makes a category.
 func newCategory(name string) (*Category, error) {
-	if !CategoryName.MatchString(name) || len(name) > maxName {
+	if !classification.NameOK(name) {
 		return nil, &value.Problem{What: value.Quote(value.Shorten(name)) + " is not a name for a category", Fix: "use at most 64 lower-case letters, digits and single underscores, a letter first"}
 	}
 	return &Category{Name: name}, nil
@@ -105,14 +99,14 @@ func newCategory(name string) (*Category, error) {
 // categoryParts returns the keys of a category.
 func categoryParts(k *Category) []setting {
 	return []setting{
-		{key: "description", doc: "what its tools are for, in a sentence", field: field.Text{At: &k.Description, Empty: true, Most: 1000, What: "at most 1000 bytes"}},
-		{key: "keywords", doc: "words that its tools have in their definitions, or groups of words", field: field.List{At: &k.Keywords, Check: checkKeyword, What: `a list such as ["invoice", "exchange rate"]`, Most: maxKeywords, Commas: true}},
+		{key: "description", doc: "what its tools are for, in a sentence", field: field.Text{At: &k.Description, Empty: true, Most: classification.MaxDescription, What: "a sentence of at most 1000 bytes, without control characters"}},
+		{key: "keywords", doc: "words that its tools have in their definitions, or groups of words", field: field.List{At: &k.Keywords, Check: checkKeyword, What: `a list such as ["invoice", "exchange rate"]`, Most: classification.MaxKeywords, Commas: true}},
 	}
 }
 
 func checkKeyword(item string) error {
-	if strings.TrimSpace(item) == "" || len(item) > 100 || value.HasControl(item) {
-		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is not a keyword", Fix: "write a word or a few, of at most 100 bytes"}
+	if !classification.KeywordOK(item) {
+		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is not a keyword", Fix: "write a word or a few, of at most 100 characters"}
 	}
 	return nil
 }
@@ -121,8 +115,8 @@ func checkKeyword(item string) error {
 func (c *Config) checkClassification(fail func(key string, from value.Source, what, fix string)) {
 	x := &c.Classification
 	report := func(key, what, fix string) { fail(key, c.sources[key], what, fix) }
-	if n := len(c.OwnCategories); n > maxCategories {
-		report(categoriesKey, fmt.Sprintf("has %d categories; at most %d are allowed", n, maxCategories), "leave some out")
+	if n := len(c.OwnCategories); n > classification.MaxCategories {
+		report(categoriesKey, fmt.Sprintf("has %d categories; at most %d are allowed", n, classification.MaxCategories), "leave some out")
 	}
 	if x.Mode != ClassifyByModel {
 		return

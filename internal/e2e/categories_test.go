@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"dragoman/adapters/aggregator"
 	"dragoman/internal/testkit"
 )
 
@@ -27,5 +29,152 @@ func TestCategories(t *testing.T) {
 	}
 	if got := ask("find_tools", `{"query":"add","category":"gardening"}`); !strings.Contains(got, "nothing is found with these filters") {
 		t.Errorf("a category that there is not: %s", got)
+	}
+}
+
+// categoriesToml is a configuration with two tools, of one server each, and two categories.
+func categoriesToml(t *testing.T) string {
+	t.Helper()
+	return aggregatorToml(t, "[context]\nmode = \"search\"\n[categories.green]\ndescription = \"Lawns\"\nkeywords = [\"lawn\"]\n[categories.hedges]\nkeywords = [\"hedge\"]\n"+
+		"[upstreams.one]\nurl = \""+toolsServer(t, "mow_lawn")+"/mcp\"\n[upstreams.two]\nurl = \""+toolsServer(t, "cut_hedge", "sing")+"/mcp\"\n")
+}
+
+// skills waits until a tool has these categories, and returns it.
+func (a *aggregated) skills(name string, want ...string) (tool aggregator.Tool) {
+	a.t.Helper()
+	testkit.Eventually(a.t, name+" has the categories "+strings.Join(want, ", "), func() bool {
+		var all []aggregator.Tool
+		a.want(200, "GET", "/tools", "", &all)
+		i := slices.IndexFunc(all, func(one aggregator.Tool) bool { return one.Name == name })
+		if i < 0 || all[i].Classification != "CLASSIFIED" {
+			return false
+		}
+		tool = all[i]
+		return slices.Equal(tool.Skills, want)
+	})
+	return tool
+}
+
+// The API lists and changes categories, says which ones a tool has, and has tools classified again. All of that is kept over a restart, and
+// clients are told of it at once (seed 004, BR-004).
+func TestCategoriesOfTheAPI(t *testing.T) {
+	toml := categoriesToml(t)
+	file := testkit.WriteFile(t, "c.toml", toml)
+	a := startAggregator(t, file)
+	if got := a.skills("one.mow_lawn", "green"); got.Primary != "green" || !got.Classified || got.Confidences[0] < 0.5 || !strings.HasPrefix(got.ClassifiedBy, "local") {
+		t.Errorf("%+v", got)
+	}
+	a.skills("two.cut_hedge", "hedges")
+	a.skills("two.sing")
+	listed := func() (lines []string) {
+		var all []aggregator.Category
+		a.want(200, "GET", "/categories", "", &all)
+		for _, c := range all {
+			lines = append(lines, c.Name+" "+c.Source+" "+strings.Repeat("t", c.Tools)+strings.Repeat("p", c.Primary))
+		}
+		return lines
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		if got := listed(); !slices.Equal(got, want) {
+			t.Errorf("categories %q, want %q", got, want)
+		}
+	}
+	expect("green configuration tp", "hedges configuration tp")
+
+	// A new one, and one that is replaced.
+	a.want(200, "PUT", "/categories/music", `{"description":"Songs","keywords":["sing"]}`, nil)
+	a.skills("two.sing", "music")
+	a.want(200, "PUT", "/categories/green", `{"keywords":["grass"]}`, nil)
+	a.skills("one.mow_lawn")
+	expect("green changed ", "hedges configuration tp", "music changed tp")
+	testkit.Eventually(t, "find_tools tells of it", func() bool {
+		return strings.Contains(a.send(a.base+"/tools/search?q=sing&category=music", "", "GET", "", nil).body, `"two.sing"`)
+	})
+	var found []aggregator.FoundTool
+	a.want(200, "GET", "/search?q=cut+hedge+sing&category=music", "", &found)
+	if len(found) != 1 || found[0].Name != "two.sing" || !slices.Equal(found[0].Skills, []string{"music"}) {
+		t.Errorf("of a category: %+v", found)
+	}
+	var tools []aggregator.Tool
+	a.want(200, "GET", "/tools?category=hedges", "", &tools)
+	if len(tools) != 1 || tools[0].Name != "two.cut_hedge" {
+		t.Errorf("tools of a category: %+v", tools)
+	}
+
+	// A person is right, over a restart and when all is classified again.
+	var tool aggregator.Tool
+	a.want(200, "POST", "/servers/one/classify", `{"tool":"mow_lawn","skill_ids":["hedges","music"]}`, &tool)
+	if tool.ClassifiedBy != "person" || tool.Primary != "hedges" || !slices.Equal(tool.Confidences, []float64{1, 1}) {
+		t.Errorf("%+v", tool)
+	}
+	var again aggregator.Reclassified
+	if a.want(202, "POST", "/reclassify", "", &again); again.Tools != 2 {
+		t.Errorf("%+v", again)
+	}
+	a.stop()
+	a = startAggregator(t, file)
+	a.skills("one.mow_lawn", "hedges", "music")
+	a.skills("two.sing", "music")
+	expect("green changed ", "hedges configuration ttpp", "music changed ttp")
+
+	// Everything is taken back.
+	a.want(200, "POST", "/servers/one/classify", `{"tool":"mow_lawn","skill_ids":[]}`, nil)
+	a.want(204, "POST", "/categories/green/reset", "", nil)
+	a.want(204, "DELETE", "/categories/music", "", nil)
+	a.want(204, "DELETE", "/categories/hedges", "", nil)
+	a.skills("one.mow_lawn", "green")
+	a.skills("two.sing")
+	expect("green configuration tp")
+	for _, c := range []struct {
+		status             int
+		method, path, body string
+		want               string
+	}{
+		{409, "DELETE", "/categories/green", "", "the last category"},
+		{404, "DELETE", "/categories/music", "", "Category not found: music"},
+		{404, "POST", "/categories/green/reset", "", "Category not found: green"},
+		{422, "PUT", "/categories/No", "{}", "lower-case letters"},
+		{422, "PUT", "/categories/no", `{"keywords":["a","\n"]}`, "word or a few"},
+		{422, "PUT", "/categories/no", `{"keywords":"a"}`, "wrong type"},
+		{422, "PUT", "/categories/no", `{"description":"` + strings.Repeat("x", 1001) + `"}`, "1000 characters"},
+		{422, "PUT", "/categories/no", `{"keywords":[` + strings.Repeat(`"a",`, 200) + `"a"]}`, "more than 200"},
+		{422, "PUT", "/categories/no", "", "body"},
+		{404, "POST", "/servers/one/classify", `{"tool":"sing","skill_ids":["green"]}`, "Tool not found: one.sing"},
+		{404, "POST", "/servers/one/classify", `{"tool":"mow_lawn","skill_ids":["music"]}`, "Category not found: music"},
+		{404, "POST", "/servers/three/classify", `{"tool":"mow_lawn","skill_ids":[]}`, "Server not found"},
+		{422, "POST", "/servers/one/classify", `{"tool":"mow_lawn"}`, "skill_ids"},
+		{422, "POST", "/servers/one/classify", `{"skill_ids":[]}`, "is required"},
+		{422, "POST", "/servers/one/classify", `{"tool":"mow_lawn","skill_ids":["a","b","c","d"]}`, "more than 3"},
+		{422, "POST", "/reclassify", `{"tool":"sing"}`, "server"},
+		{404, "POST", "/reclassify", `{"server":"three"}`, "Tool not found: three"},
+		{404, "POST", "/reclassify", `{"server":"two","tool":"dance"}`, "Tool not found: two.dance"},
+	} {
+		if res := a.want(c.status, c.method, c.path, c.body, nil); !strings.Contains(res.body, c.want) {
+			t.Errorf("%s %s %s: %s, want %q", c.method, c.path, c.body, res.body, c.want)
+		}
+	}
+	a.want(202, "POST", "/reclassify", `{"server":"two","tool":"sing"}`, nil)
+}
+
+// Where nothing sorts tools into categories the list is empty, and a change is refused with what to do.
+func TestCategoriesAreOff(t *testing.T) {
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", strings.Replace(categoriesToml(t), "[context]", "[classification]\nmode = \"off\"\n[context]", 1)))
+	if got := strings.TrimSpace(a.want(200, "GET", "/categories", "", nil).body); got != "[]" {
+		t.Error(got)
+	}
+	for _, path := range []string{"/categories/green", "/categories/green/reset", "/reclassify"} {
+		method := map[string]string{"/categories/green": "PUT"}[path]
+		if method == "" {
+			method = "POST"
+		}
+		if res := a.want(409, method, path, "{}", nil); !strings.Contains(res.body, "classification.mode") {
+			t.Errorf("%s: %s", path, res.body)
+		}
+	}
+	var state aggregator.State
+	testkit.Eventually(t, "tools are listed", func() bool { a.want(200, "GET", "/state", "", &state); return state.Tools == 3 })
+	if state.Classified != 0 || state.Unclassified != 3 {
+		t.Errorf("%+v", state)
 	}
 }

@@ -18,8 +18,10 @@ type Change struct {
 	Role    string // of the caller
 	Action  string // such as "register"
 	Server  string // that it concerns
-	Status  int    // of the answer; from 400 it was not done
-	Why     string // it was not done
+	// Category of tools that it concerns
+	Category string
+	Status   int    // of the answer; from 400 it was not done
+	Why      string // it was not done
 }
 
 // registrations is the policy of the trail for a change that was refused.
@@ -44,6 +46,7 @@ func (t *AuditLog) Changed(ctx context.Context, c *Change) {
 	}
 	b = appendMember(b, "action", c.Action)
 	b = appendMember(b, "server", c.Server)
+	b = appendMember(b, "category", c.Category)
 	end := ending{ok: c.Status < 400, outcome: "ok", code: c.Status, why: []byte(c.Why)}
 	switch {
 	case c.Status >= 500:

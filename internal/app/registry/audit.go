@@ -22,14 +22,17 @@ const auditTime = 10 * time.Second
 func (r *Registry) did(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 	who, server := mcphttp.CallerOf(ctx), value.Shorten(did.Server)
 	what := "a change of the registered servers"
-	if did.Name == "test" {
+	switch did.Name {
+	case "test":
 		what = "a test of a connection"
+	case "put_category", "remove_category", "reset_category", "classify", "reclassify":
+		what = "a change of categories"
 	}
 	r.opt.Log.Info().Str("action", did.Name).Str("upstream", server).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg(what + " was asked for")
 	within, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	r.opt.Audit().Changed(within, &telemetry.Change{Began: did.Began, Address: httpserver.AddrOf(ctx), Caller: who,
-		Role: roleOf(who), Action: did.Name, Server: server, Status: did.Status, Why: did.Why})
+		Role: roleOf(who), Action: did.Name, Server: server, Category: value.Shorten(did.Category), Status: did.Status, Why: did.Why})
 }
 
 // Asked returns the change that a refused request to the API of registered servers asked for; empty: none.

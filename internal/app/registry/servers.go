@@ -29,7 +29,7 @@ import (
 func (r *Registry) Register(s httpserver.Registrar) {
 	aggregator.Register(s, aggregator.Options{Open: func() bool { return r.config().Aggregator.On() },
 		Servers: r.servers, Register: r.add, Update: r.update, Remove: r.remove, Connect: r.connect, Disconnect: r.disconnect,
-		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Search: r.search, Contexts: r.contexts, Events: r.events, Did: r.did})
+		Refresh: func(name string) { r.targets().Reread(name) }, Definitions: aggregator.Definitions{Held: r.held, Approve: r.approve}, Test: r.test, Categories: r.categories(), Search: r.search, Contexts: r.contexts, Events: r.events, Did: r.did})
 }
 
 // servers returns all servers as the API shows them, by name.
@@ -171,15 +171,15 @@ func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *de
 	}
 	_ = json.Unmarshal(item.Raw, &definition) // one that a server has written wrongly has neither
 	tool := aggregator.Tool{ID: of.ID + "/" + item.Key, Name: public, Original: item.Key, Server: of.Name, Description: definition.Description,
-		InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Enabled: public != "",
+		InputSchema: definition.InputSchema, Definition: item.Raw, Skills: []string{}, Confidences: []float64{}, Enabled: public != "",
 		Held: guard.Holds(catalogue.Tools, item.Key)}
 	if sorter.Engine() == nil {
 		return tool
 	}
 	c := sorter.Engine().Classification(of.Name, item.Key)
-	tool.Classification, tool.Classified = string(c.State), c.State == catalogue.Classified
+	tool.Classification, tool.Classified, tool.ClassifiedBy = string(c.State), c.State == catalogue.Classified, c.By
 	for _, skill := range c.Skills {
-		tool.Skills = append(tool.Skills, skill.Name)
+		tool.Skills, tool.Confidences = append(tool.Skills, skill.Name), append(tool.Confidences, skill.Confidence)
 	}
 	if len(tool.Skills) > 0 {
 		tool.Primary = tool.Skills[0]
@@ -188,13 +188,13 @@ func toolOf(of *catalogue.Server, item *catalogue.Item, public string, guard *de
 }
 
 // search finds tools of all servers for the API.
-func (r *Registry) search(ctx context.Context, query, server string, limit int) (found []aggregator.FoundTool) {
+func (r *Registry) search(ctx context.Context, query, server, category string, limit int) (found []aggregator.FoundTool) {
 	cfg, targets := r.opt.Now()
 	if targets.Finder == nil {
 		return nil
 	}
 	snap, public := targets.Catalogue.Snapshot(), publicTools(cfg, targets)
-	q := metatools.Query{Text: query, Limit: limit, Server: server}
+	q := metatools.Query{Text: query, Limit: limit, Server: server, Category: category}
 	for _, hit := range targets.Finder.Find(ctx, q, func(server, _ string) bool { return targets.Named(server) != nil }) {
 		of, t := snap.Server(hit.Server), targets.Named(hit.Server)
 		if of == nil || of.Lists[catalogue.Tools] == nil {

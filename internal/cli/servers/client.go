@@ -59,28 +59,6 @@ func (c *Client) Tools(ctx context.Context, name string) (Answer[[]aggregator.To
 	return pages[aggregator.Tool](ctx, c, path, url.Values{})
 }
 
-// Search finds tools, of one server if its name is not empty.
-func (c *Client) Search(ctx context.Context, query, server string, limit int) (a Answer[[]aggregator.FoundTool], err error) {
-	params := url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}
-	if server != "" {
-		params.Set("server", server)
-	}
-	resp, err := c.ask(ctx, "GET", "/search?"+params.Encode(), nil)
-	if err != nil {
-		return a, err
-	}
-	return decoded[[]aggregator.FoundTool](resp.Body())
-}
-
-// Contexts returns what lists of tools spare clients.
-func (c *Client) Contexts(ctx context.Context) (a Answer[aggregator.Contexts], err error) {
-	resp, err := c.ask(ctx, "GET", "/contexts", nil)
-	if err != nil {
-		return a, err
-	}
-	return decoded[aggregator.Contexts](resp.Body())
-}
-
 // Add registers a server.
 func (c *Client) Add(ctx context.Context, r *aggregator.Registration) (a Answer[aggregator.Server], err error) {
 	resp, err := c.ask(ctx, "POST", "/servers", r)

@@ -1,6 +1,9 @@
 package reference
 
-import "dragoman/internal/config"
+import (
+	"dragoman/adapters/classification"
+	"dragoman/internal/config"
+)
 
 // Table describes a table of the file.
 type Table struct {
@@ -35,7 +38,7 @@ var Tables = map[string]Table{
 	"search.vectors":                 {Doc: "Where the vectors of tools are kept."},
 	"contexts":                       {Doc: "The same for some clients. Of the tables that apply to a client, the one with the most conditions counts.", Names: config.UpstreamName.String()},
 	"classification":                 {Doc: "What sorts the tools of several servers into categories, by which clients can narrow a search."},
-	"categories":                     {Doc: "Categories of tools. Any table here takes the place of the whole standard set.", Names: config.CategoryName.String()},
+	"categories":                     {Doc: "Categories of tools. Any table here takes the place of the whole standard set.", Names: classification.Named.String()},
 	"groups":                         {Doc: "Some of the servers as one, each group at /groups/NAME/mcp.", Names: config.UpstreamName.String()},
 	"reload":                         {Doc: "Reading the configuration again while Dragoman runs."},
 	"limits":                         {Doc: "Sizes and numbers. Whatever exceeds one of these gets an error that names it."},
