@@ -15,10 +15,10 @@ import (
 
 // changeLine is a line of the audit trail about a request for a change of the registered servers.
 type changeLine struct {
-	Principal, User, Role, Address, Action, Server, Decision, Policy, Status, Outcome, Verb, Path string
-	StartedAt, FinishedAt                                                                         string
-	HTTPStatus                                                                                    int `json:"httpStatus"`
-	Error                                                                                         *struct{ Message string }
+	Principal, User, Role, Address, Action, Server, Category, Decision, Policy, Status, Outcome, Verb, Path string
+	StartedAt, FinishedAt                                                                                   string
+	HTTPStatus                                                                                              int `json:"httpStatus"`
+	Error                                                                                                   *struct{ Message string }
 }
 
 // changeLines returns the lines of an audit trail.
@@ -65,6 +65,10 @@ func TestChangesOfServersAreAudited(t *testing.T) {
 		{operatorKey, "DELETE", "/servers/one", "", &changeLine{User: "op", Role: "operator", Action: "remove", Server: "one", Outcome: "ok", HTTPStatus: 204}},
 		{operatorKey, "DELETE", "/servers/one", "", &changeLine{User: "op", Role: "operator", Action: "remove", Server: "one", Outcome: "refused", HTTPStatus: 404}},
 		{viewerKey, "DELETE", "/servers/two", "", &changeLine{Role: "viewer", Action: "remove", Server: "two", Outcome: "insufficient_scope", Verb: "DELETE", Path: "/servers/two"}},
+		{operatorKey, "PUT", "/categories/music", "{}", &changeLine{User: "op", Role: "operator", Action: "put_category", Category: "music", Outcome: "ok", HTTPStatus: 200}},
+		{operatorKey, "DELETE", "/categories/none", "", &changeLine{User: "op", Role: "operator", Action: "remove_category", Category: "none", Outcome: "refused", HTTPStatus: 404}},
+		{operatorKey, "POST", "/servers/two/classify", `{"tool":"x","skill_ids":[]}`, &changeLine{User: "op", Role: "operator", Action: "classify", Server: "two", Outcome: "refused", HTTPStatus: 404}},
+		{operatorKey, "POST", "/reclassify", `{"server":"two"}`, &changeLine{User: "op", Role: "operator", Action: "reclassify", Server: "two", Outcome: "refused", HTTPStatus: 404}},
 		{viewerKey, "GET", "/servers", "", nil},
 		{operatorKey, "GET", "/servers/two", "", nil},
 		{operatorKey, "GET", "/servers/none", "", nil},
