@@ -121,6 +121,7 @@ type Server struct {
 type Snapshot struct {
 	Version uint64    // rises with each change but those of a Status
 	Servers []*Server // by name
+	Sorted  uint64    // rises with each call of Resorted
 	owners  map[string]string
 }
 
@@ -178,6 +179,7 @@ type Catalogue struct {
 	mu      sync.Mutex
 	owners  map[string]string // of the next snapshot, by URI
 	version uint64
+	sorted  uint64        // Snapshot.Sorted
 	waiting chan struct{} // closed at the next change; nil: nobody waits
 	writer  *writer
 }
@@ -239,7 +241,15 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 			c.waiting = nil
 		}
 	}
-	c.current.Store(&Snapshot{Version: c.version, Servers: servers, owners: c.owners})
+	c.current.Store(&Snapshot{Version: c.version, Servers: servers, Sorted: c.sorted, owners: c.owners})
+}
+
+// Resorted makes a new version of the present state, whose tools have other categories than before.
+func (c *Catalogue) Resorted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sorted++
+	c.publish(c.Snapshot().Servers, true)
 }
 
 // Renew makes a new version of the present state: clients are shown something else of it than before.

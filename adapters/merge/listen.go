@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/merge/handles"
 	"dragoman/adapters/merge/lists"
@@ -241,7 +242,11 @@ func (l *listen) watch(ctx context.Context, at *membership, own <-chan struct{},
 		}
 		l.follow(ctx, at)
 		now := at.view(l.u.opt.Lists, &l.who)
-		for _, list := range now.Changed(before) {
+		changed := now.Changed(before)
+		if tools := rules.NoticeLists[catalogue.Tools]; l.u.resorted(before.Snapshot(), now.Snapshot()) && !slices.Contains(changed, tools) {
+			changed = append(changed, tools)
+		}
+		for _, list := range changed {
 			if slices.Contains(l.lists, list) {
 				if m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + rules.ListChanged(list) + `"}`)); err == nil {
 					l.add(&m)

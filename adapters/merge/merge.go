@@ -225,6 +225,11 @@ func (u *Upstream) SetStrict(strict bool) { u.strict.Store(strict) }
 // only if Options.Own has them.
 func (u *Upstream) SetContext(r *metatools.Rules) { u.tools.SetRules(r) }
 
+// resorted reports whether the meta-tools tell of other categories than before.
+func (u *Upstream) resorted(before, now *catalogue.Snapshot) bool {
+	return before.Sorted != now.Sorted && u.tools.On()
+}
+
 // Sizes returns how much of the tools is listed to callers without rights of their own, by each rule of SetContext.
 func (u *Upstream) Sizes() []find.Size {
 	return u.tools.Sizes(u.viewOf(&lists.Client{}))

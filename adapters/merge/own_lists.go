@@ -185,6 +185,9 @@ func (c *client) announce(now shown) {
 			}
 		}
 	}
+	if tools := rules.NoticeLists[catalogue.Tools]; c.u.resorted(before.snap, now.snap) && !slices.Contains(changed, tools) {
+		changed = append(changed, tools)
+	}
 	for _, n := range rules.AllChanged(changed, nil) {
 		c.session.Keep(n.Key, n.Msg)
 	}

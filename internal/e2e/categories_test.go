@@ -3,9 +3,14 @@
 package e2e
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"dragoman/adapters/aggregator"
 	"dragoman/internal/testkit"
@@ -176,5 +181,44 @@ func TestCategoriesAreOff(t *testing.T) {
 	testkit.Eventually(t, "tools are listed", func() bool { a.want(200, "GET", "/state", "", &state); return state.Tools == 3 })
 	if state.Classified != 0 || state.Unclassified != 3 {
 		t.Errorf("%+v", state)
+	}
+}
+
+// Clients of find_tools are told when its description changes with the categories; those that are listed every tool are not.
+func TestCategoriesChangeLists(t *testing.T) {
+	for _, c := range [][2]string{{"search", "2025-11-25"}, {"search", "2026-07-28"}, {"all", "2025-11-25"}, {"all", "2026-07-28"}} {
+		mode, revision := c[0], c[1]
+		t.Run(mode+" "+revision, func(t *testing.T) {
+			a := startAggregator(t, testkit.WriteFile(t, "c.toml", strings.Replace(categoriesToml(t), `mode = "search"`, `mode = "`+mode+`"`, 1)))
+			a.skills("one.mow_lawn", "green")
+			a.skills("two.sing")
+			var told atomic.Int64
+			opt := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { told.Add(1) }}
+			s, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, opt).Connect(t.Context(),
+				&mcp.StreamableClientTransport{Endpoint: a.base + "/mcp", HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			described := func() string {
+				list, err := s.ListTools(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list.Tools[0].Description
+			}
+			before := described()
+			a.want(200, "PUT", "/categories/music", `{"keywords":["sing"]}`, nil)
+			a.skills("two.sing", "music")
+			if mode == "search" {
+				testkit.Eventually(t, "the client is told", func() bool { return told.Load() > 0 && strings.Contains(described(), "music (1)") })
+				return
+			}
+			a.want(200, "POST", "/servers/one/classify", `{"tool":"mow_lawn","skill_ids":["music"]}`, nil)
+			a.skills("one.mow_lawn", "music")
+			if after := described(); after != before || told.Load() > 0 {
+				t.Errorf("told %d times; %q, %q", told.Load(), before, after)
+			}
+		})
 	}
 }

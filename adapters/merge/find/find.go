@@ -36,6 +36,9 @@ type Tools struct {
 // New returns the meta-tools of an endpoint, which are offered to nobody yet.
 func New(opt Options) *Tools { return &Tools{opt: opt} }
 
+// On reports whether some clients are listed the meta-tools.
+func (t *Tools) On() bool { return t.rules.Load().On() }
+
 // SetRules sets which clients are listed the meta-tools in the place of all tools.
 func (t *Tools) SetRules(r *metatools.Rules) { t.rules.Store(r) }
 

@@ -89,7 +89,7 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 	b.Components.OnActivation(func() {
 		sorter.Tell(func() {
 			if told { // find_tools tells some clients of categories
-				cat.Renew()
+				cat.Resorted()
 			}
 		})
 	})
