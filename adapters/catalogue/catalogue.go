@@ -166,11 +166,6 @@ func (s *Snapshot) Instead(of []*Server) *Snapshot {
 	return &next
 }
 
-// Same reports whether two lists have the same items in the same order. Only keys and definitions are compared.
-func (l *List) Same(other *List) bool {
-	return slices.EqualFunc(l.Items, other.Items, func(a, b Item) bool { return a.Key == b.Key && bytes.Equal(a.Raw, b.Raw) })
-}
-
 // Catalogue keeps servers. It is safe for concurrent use.
 type Catalogue struct {
 	store   Store // nil: memory only
@@ -242,14 +237,6 @@ func (c *Catalogue) publish(servers []*Server, offers bool) {
 		}
 	}
 	c.current.Store(&Snapshot{Version: c.version, Servers: servers, Sorted: c.sorted, owners: c.owners})
-}
-
-// Resorted makes a new version of the present state, whose tools have other categories than before.
-func (c *Catalogue) Resorted() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sorted++
-	c.publish(c.Snapshot().Servers, true)
 }
 
 // Renew makes a new version of the present state: clients are shown something else of it than before.
@@ -438,21 +425,6 @@ func (c *Catalogue) SetList(name string, kind Kind, l List) bool {
 		return Health
 	})
 	return differs
-}
-
-// Distinct leaves out items whose key an earlier item has, which takes their definition. It changes what it is given.
-func Distinct(items []Item) []Item {
-	at := make(map[string]int, len(items))
-	kept := items[:0]
-	for _, item := range items {
-		if i, seen := at[item.Key]; seen {
-			kept[i].Raw = item.Raw
-			continue
-		}
-		at[item.Key] = len(kept)
-		kept = append(kept, item)
-	}
-	return kept
 }
 
 func sameKeys(a, b []Item) bool {

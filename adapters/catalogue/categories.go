@@ -27,6 +27,21 @@ type Categories interface {
 	DropCategory(ctx context.Context, name string) error
 }
 
+// OfTools keeps what persons, or classifiers, have said of what servers list.
+type OfTools interface {
+	Pins
+	Classifications
+	Categories
+}
+
+// Resorted makes a new version of the present state, whose tools have other categories than before.
+func (c *Catalogue) Resorted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sorted++
+	c.publish(c.Snapshot().Servers, true)
+}
+
 // Categories implements the interface of that name.
 func (m *MemoryClassifications) Categories(context.Context) ([]Category, error) {
 	m.mu.Lock()

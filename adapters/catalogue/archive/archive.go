@@ -27,9 +27,7 @@ import (
 type Store interface {
 	catalogue.Store
 	catalogue.Registry
-	catalogue.Pins
-	catalogue.Classifications
-	catalogue.Categories
+	catalogue.OfTools
 }
 
 // version is the version of the format. Archives of newer versions are not read.

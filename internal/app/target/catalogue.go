@@ -80,14 +80,7 @@ func placeOf(c *config.Config) place {
 type Stored interface {
 	catalogue.Store
 	catalogue.Registry
-	OfTools
-}
-
-// OfTools is what people, or classifiers, have said of what servers list.
-type OfTools interface {
-	catalogue.Pins
-	catalogue.Classifications
-	catalogue.Categories
+	catalogue.OfTools
 }
 
 // instance returns the name of this Dragoman among those that share a database.
