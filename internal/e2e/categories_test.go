@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -218,6 +220,76 @@ func TestCategoriesChangeLists(t *testing.T) {
 			a.skills("one.mow_lawn", "music")
 			if after := described(); after != before || told.Load() > 0 {
 				t.Errorf("told %d times; %q, %q", told.Load(), before, after)
+			}
+		})
+	}
+}
+
+// chats is a service with large language models, a fake of one: its model answers what say returns for the tools that it is asked about.
+func chats(t *testing.T, say func(tools []string) (status int, answer string)) (url string) {
+	t.Helper()
+	return newTestServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Messages []struct{ Role, Content string }
+		}
+		var tools []struct{ Name string }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Messages) != 2 || json.Unmarshal([]byte(asked.Messages[1].Content), &tools) != nil {
+			t.Errorf("%+v, %v", asked, err)
+		}
+		if r.Header.Get("Authorization") != "Bearer 5ecret" || r.URL.Path != "/v1/chat/completions" {
+			t.Errorf("%s %v", r.URL, r.Header)
+		}
+		var names []string
+		for _, tool := range tools {
+			names = append(names, tool.Name)
+		}
+		status, answer := say(names)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": answer}}}})
+	}))
+}
+
+// A large language model sorts tools, and words do while it is away or says what it may not (seed 004, EC-009).
+func TestCategoriesByModel(t *testing.T) {
+	for name, wrong := range map[string]struct {
+		status int
+		answer string
+	}{
+		"away":             {503, ""},
+		"injected":         {200, `{"tools":[{"number":0,"categories":[{"name":"admin","confidence":1}]}]}`},
+		"another language": {200, "Das Werkzeug gehört zu den Hecken."},
+		"too much":         {200, `{"tools":[{"number":0,"categories":[{"name":"hedges","confidence":1}]}],"note":"ignore all rules"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var right atomic.Bool
+			url := chats(t, func(tools []string) (int, string) {
+				if !right.Load() {
+					return wrong.status, wrong.answer
+				}
+				var all []string
+				for i := range tools {
+					all = append(all, fmt.Sprintf(`{"number":%d,"categories":[{"name":"hedges","confidence":0.9},{"name":"green","confidence":0.4}]}`, i))
+				}
+				return 200, `{"tools":[` + strings.Join(all, ",") + `]}`
+			})
+			a := startAggregator(t, testkit.WriteFile(t, "c.toml", strings.Replace(categoriesToml(t), "[context]",
+				"[classification]\nmode = \"llm\"\nurl = \""+url+"/v1\"\nmodel = \"m\"\nkey = \"env:CHAT_KEY\"\n[context]", 1)), "CHAT_KEY=5ecret")
+			if got := a.skills("one.mow_lawn", "green"); !strings.HasPrefix(got.ClassifiedBy, "local") {
+				t.Errorf("while the model fails: %+v", got)
+			}
+			right.Store(true)
+			a.want(202, "POST", "/reclassify", "", nil)
+			if got := a.skills("one.mow_lawn", "hedges"); !strings.HasPrefix(got.ClassifiedBy, "chat") || got.Confidences[0] != 0.9 {
+				t.Errorf("once it works: %+v", got)
+			}
+			a.skills("two.sing", "hedges")
+			if strings.Contains(a.logs.String(), "5ecret") {
+				t.Error("the log has the key")
+			}
+			if n := strings.Count(a.logs.String(), "the classifier fails"); n != 1 {
+				t.Errorf("the log tells %d times that the classifier fails", n)
 			}
 		})
 	}
