@@ -412,22 +412,23 @@ func (a *api) toolsOf(ctx *fasthttp.RequestCtx) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	page, err := paged(ctx, s.Tools)
+	page, err := paged(ctx, ofCategory(ctx, s.Tools))
 	return fasthttp.StatusOK, inspected(page), err
 }
 
 func (a *api) tools(ctx *fasthttp.RequestCtx) (int, any, error) {
 	var all []Tool
-	category := string(ctx.QueryArgs().Peek("category"))
 	for _, s := range a.opt.Servers(true) {
-		for i := range s.Tools {
-			if category == "" || slices.Contains(s.Tools[i].Skills, category) {
-				all = append(all, s.Tools[i])
-			}
-		}
+		all = append(all, s.Tools...)
 	}
-	page, err := paged(ctx, all)
+	page, err := paged(ctx, ofCategory(ctx, all))
 	return fasthttp.StatusOK, inspected(page), err
+}
+
+// ofCategory returns the tools that a request asks for: those of the category that it names, or all.
+func ofCategory(ctx *fasthttp.RequestCtx, tools []Tool) []Tool {
+	category := string(ctx.QueryArgs().Peek("category"))
+	return slices.DeleteFunc(tools, func(t Tool) bool { return category != "" && !slices.Contains(t.Skills, category) })
 }
 
 // inspected says of tools what people do not see of them.

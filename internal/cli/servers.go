@@ -251,15 +251,17 @@ func (s *serversFlags) tools() *cobra.Command {
 		Use:   "tools [NAME] [flags]",
 		Short: "Print the tools of one server, or of all",
 		Long: `Print a line for each tool of a server, or of all: the name by which clients call it
-at /mcp, its server, whether clients see it, and the first line of its description.`,
-		Example: "  dragoman servers tools\n  dragoman servers tools github --json",
+at /mcp, its server, whether clients see it, its categories, and the first line of its
+description.`,
+		Example: "  dragoman servers tools\n  dragoman servers tools github --json\n  dragoman servers tools --category project_management",
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON, as the API has it: with descriptions and schemas")
+	category := c.Flags().String("category", "", "only tools of this category, by its `NAME`")
 	s.named(c, nil)
 	c.Args = func(c *cobra.Command, args []string) error { return oneName(c, args, false) }
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return s.run(c, func(ctx context.Context, api *servers.Client) error {
-			all, err := api.Tools(ctx, strings.Join(args, ""))
+			all, err := api.Tools(ctx, strings.Join(args, ""), *category)
 			switch {
 			case err != nil:
 				return err

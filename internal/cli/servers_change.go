@@ -296,7 +296,7 @@ func edited(ctx context.Context, api *servers.Client, name string, of *servers.G
 	}
 	var tools servers.Answer[[]aggregator.Tool]
 	if len(of.Disable)+len(of.Enable) > 0 {
-		if tools, err = api.Tools(ctx, name); err != nil {
+		if tools, err = api.Tools(ctx, name, ""); err != nil {
 			return before, after, err
 		}
 	}

@@ -35,8 +35,8 @@ func (s *serversFlags) searchTools() *cobra.Command {
 		Use:   "search TEXT... [flags]",
 		Short: "Find tools by what they do",
 		Long: `Find tools by what they are to do, said in plain words. A line for each: the name by which
-clients call it, the state of its server, its score, what of it matches, and the first
-line of its description. Servers that are away are searched as well; clients do not
+clients call it, the state of its server, its score, what of it matches, its primary
+category, and the first line of its description. Servers that are away are searched as well; clients do not
 find their tools.`,
 		Example: "  dragoman tools search \"create an issue in a repository\"\n  dragoman tools search delete files --server files --limit 3\n  dragoman tools search weather --json",
 	}

@@ -72,7 +72,17 @@ func TestCategories(t *testing.T) {
 	s.want(ExitOK, "removed music", "categories", "remove", "music")
 	s.want(ExitOK, "removed green", "categories", "remove", "green")
 	s.want(ExitOK, "reset green", "categories", "reset", "green")
-	shows("green     1      1      configuration")
+	s.want(ExitOK, "cut_hedge is classified again", "classify", "--server", "two", "cut_hedge")
+	shows("green     1      1      configuration", "hedges    1      1 ")
+
+	s.command = "servers"
+	if out := s.want(ExitOK, "two.cut_hedge  two     yes      hedges", "tools", "--category", "hedges"); strings.Contains(out, "mow") {
+		t.Errorf("%s", out)
+	}
+	if out := s.want(ExitOK, "two.sing       two     yes      -", "tools", "two"); !strings.Contains(out, "CATEGORIES") {
+		t.Errorf("%s", out)
+	}
+	s.command = "tools"
 
 	s.want(ExitFailed, "Category not found: music", "categories", "remove", "music")
 	s.want(ExitFailed, "Category not found: music", "classify", "two.sing", "music")

@@ -104,6 +104,10 @@ func TestCategoriesOfTheAPI(t *testing.T) {
 		t.Errorf("of a category: %+v", found)
 	}
 	var tools []aggregator.Tool
+	a.want(200, "GET", "/servers/two/tools?category=hedges", "", &tools)
+	if len(tools) != 1 || tools[0].Name != "two.cut_hedge" {
+		t.Errorf("tools of a category of one server: %+v", tools)
+	}
 	a.want(200, "GET", "/tools?category=hedges", "", &tools)
 	if len(tools) != 1 || tools[0].Name != "two.cut_hedge" {
 		t.Errorf("tools of a category: %+v", tools)

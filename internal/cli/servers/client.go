@@ -46,8 +46,8 @@ func (c *Client) Show(ctx context.Context, name string) (Answer[aggregator.Serve
 	return one(ctx, c, "GET", name, "", nil)
 }
 
-// Tools returns the tools of a server, or of all if the name is empty.
-func (c *Client) Tools(ctx context.Context, name string) (Answer[[]aggregator.Tool], error) {
+// Tools returns the tools of a server, or of all if the name is empty; with a category only those that have it.
+func (c *Client) Tools(ctx context.Context, name, category string) (Answer[[]aggregator.Tool], error) {
 	path := "/tools"
 	if name != "" {
 		at, err := pathOf(name)
@@ -56,7 +56,11 @@ func (c *Client) Tools(ctx context.Context, name string) (Answer[[]aggregator.To
 		}
 		path = at + path
 	}
-	return pages[aggregator.Tool](ctx, c, path, url.Values{})
+	query := url.Values{}
+	if category != "" {
+		query.Set("category", category)
+	}
+	return pages[aggregator.Tool](ctx, c, path, query)
 }
 
 // Add registers a server.

@@ -211,11 +211,16 @@ func connection(fields map[string]any) (facts [][2]string) {
 	return facts
 }
 
-// Tools writes a line for each tool: the name that clients call it by, its server, whether it is enabled, and the first line of its
-// description.
+// Tools writes a line for each tool: the name that clients call it by, its server, whether it is enabled, its categories if any tool
+// has some, and the first line of its description.
 func Tools(w io.Writer, all []aggregator.Tool, colourful bool) error {
+	sorted := slices.ContainsFunc(all, func(t aggregator.Tool) bool { return len(t.Skills) > 0 })
 	return aligned(w, func(t io.Writer) {
-		fmt.Fprintf(t, "TOOL\tSERVER\t%s\tDESCRIPTION\n", paint("ENABLED", usual, colourful))
+		categories := ""
+		if sorted {
+			categories = "CATEGORIES\t"
+		}
+		fmt.Fprintf(t, "TOOL\tSERVER\t%s\t%sDESCRIPTION\n", paint("ENABLED", usual, colourful), categories)
 		for i := range all {
 			tool := &all[i]
 			enabled, colour := "yes", usual
@@ -226,7 +231,10 @@ func Tools(w io.Writer, all []aggregator.Tool, colourful bool) error {
 				enabled, colour = "held", yellow
 			}
 			first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), wire.Shown(first))
+			if sorted {
+				categories = cmp.Or(strings.Join(tool.Skills, ", "), "-") + "\t"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\n", wire.Shown(cmp.Or(tool.Name, tool.Original)), wire.Shown(tool.Server), paint(enabled, colour, colourful), categories, wire.Shown(first))
 		}
 	})
 }

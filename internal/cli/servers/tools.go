@@ -75,7 +75,7 @@ func (c *Client) ResetCategory(ctx context.Context, name string) error {
 
 // Tool returns the tool that clients call by a name; with a server also by its name there.
 func (c *Client) Tool(ctx context.Context, server, name string) (t aggregator.Tool, err error) {
-	all, err := c.Tools(ctx, server)
+	all, err := c.Tools(ctx, server, "")
 	if err != nil {
 		return t, err
 	}
@@ -124,20 +124,20 @@ func Categories(w io.Writer, all []aggregator.Category) error {
 	})
 }
 
-// Found writes a line for each tool that was found: its name for clients, the status of its server, what matches, and the first line of its
-// description.
+// Found writes a line for each tool that was found: its name for clients, the status of its server, what matches, its primary category, and the
+// first line of its description.
 func Found(w io.Writer, all []aggregator.FoundTool, colourful bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "no tool is near this")
 		return err
 	}
 	return aligned(w, func(t io.Writer) {
-		fmt.Fprintf(t, "TOOL\t%s\tSCORE\tMATCHES\tDESCRIPTION\n", paint("SERVER", usual, colourful))
+		fmt.Fprintf(t, "TOOL\t%s\tSCORE\tMATCHES\tCATEGORY\tDESCRIPTION\n", paint("SERVER", usual, colourful))
 		for i := range all {
 			f := &all[i]
 			first, _, _ := strings.Cut(f.Description, "\n")
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%s\t%s\n", wire.Shown(cmp.Or(f.Name, f.Original+" (hidden)")), paint(wire.Shown(f.Source.Status), statusColour(f.Source.Status), colourful), f.Score,
-				wire.ShownText(strings.Join(f.Why, ", ")), wire.ShownText(first))
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%s\t%s\t%s\n", wire.Shown(cmp.Or(f.Name, f.Original+" (hidden)")), paint(wire.Shown(f.Source.Status), statusColour(f.Source.Status), colourful), f.Score,
+				wire.ShownText(strings.Join(f.Why, ", ")), cmp.Or(f.Primary, "-"), wire.ShownText(first))
 		}
 	})
 }
