@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,12 @@ func (f *fake) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
+}
+
+func (f *fake) mend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spoilt = ""
 }
 
 func (f *fake) asked() (n int) {
@@ -677,5 +684,96 @@ func TestStats(t *testing.T) {
 		if got := none.Stats(); len(got.States) != 0 {
 			t.Errorf("%+v", got)
 		}
+	})
+}
+
+// Reclassify concerns the tools of a server, one of them, or all, and none is no error unless something was named.
+func TestReclassified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a", "b"), &fake{}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
+		again := func(server, name string, want int, failed error, asked ...string) {
+			t.Helper()
+			synctest.Wait()
+			before := len(f.calls)
+			if n, err := e.Reclassify(t.Context(), server, name); n != want || !errors.Is(err, failed) {
+				t.Errorf("%q %q: %d, %v; want %d, %v", server, name, n, err, want, failed)
+			}
+			synctest.Wait()
+			var got []string
+			for _, call := range f.calls[before:] {
+				got = append(got, call...)
+			}
+			if slices.Sort(got); !slices.Equal(got, asked) {
+				t.Errorf("%q %q: %q are classified, want %q", server, name, got, asked)
+			}
+		}
+		again("", "", 0, nil)
+		again("a", "", 0, ErrNoTool)
+		list(c, "a", [2]string{"x", "mail"}, [2]string{"y", "web"})
+		list(c, "b", [2]string{"x", "web"}, [2]string{"z", "web"})
+		again("", "", 4, nil, "x", "x", "y", "z")
+		again("a", "", 2, nil, "x", "y")
+		again("b", "z", 1, nil, "z")
+		again("", "x", 2, nil, "x", "x")
+		again("a", "z", 0, ErrNoTool)
+		again("c", "", 0, ErrNoTool)
+	})
+}
+
+// What a person takes back is classified at once, even if the classifier has failed at it before.
+func TestTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a"), &fake{spoilt: "x"}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
+		list(c, "a", [2]string{"x", "mail"})
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Unclassified)
+		if err := e.Correct(t.Context(), "a", "x", []string{"web"}); err != nil {
+			t.Fatal(err)
+		}
+		f.mend()
+		if err := e.Correct(t.Context(), "a", "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Classified, "mail", "files")
+	})
+}
+
+// late is a store that reads slowly: while is called after it has read, and before it answers.
+type late struct {
+	catalogue.MemoryClassifications
+	while atomic.Pointer[func()]
+}
+
+func (l *late) Categories(ctx context.Context) ([]catalogue.Category, error) {
+	all, err := l.MemoryClassifications.Categories(ctx)
+	if while := l.while.Swap(nil); while != nil {
+		(*while)()
+	}
+	return all, err
+}
+
+// What a person says while the store is being read is not lost: what was read is older.
+func TestSaidMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := newCatalogue(t, "a"), &late{}
+		e := start(t, Options{Catalogue: c, Store: store, Instance: "one", Classifiers: func(all []Category) (Classifier, Classifier) { return NewLocal(all), nil }})
+		list(c, "a", [2]string{"mow_lawn", "Mows"}, [2]string{"x", "web"})
+		synctest.Wait()
+		meanwhile := func() {
+			if err := e.PutCategory(t.Context(), Category{Name: "garden", Keywords: []string{"mow"}}); err != nil {
+				t.Error(err)
+			}
+			if err := e.Correct(t.Context(), "a", "x", []string{"garden"}); err != nil {
+				t.Error(err)
+			}
+		}
+		store.while.Store(&meanwhile)
+		time.Sleep(lookSeldom)
+		synctest.Wait()
+		e.wantState(t, "a", "mow_lawn", catalogue.Classified, "garden")
+		e.wantState(t, "a", "x", catalogue.Classified, "garden")
 	})
 }
