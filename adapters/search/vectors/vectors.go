@@ -100,8 +100,7 @@ type Averager interface {
 	Mean(ctx context.Context, filter Filter) ([]float32, error)
 }
 
-// Direction brings a sum of vectors to length one, in 32 bits; nil: it has no direction. A sum that is rounding alone, of vectors that cancel each
-// other out, has one.
+// Direction brings a sum of vectors to length one, in 32 bits; nil: it has no direction.
 func Direction(sum []float64) []float32 {
 	square := 0.0
 	for _, x := range sum {
