@@ -56,13 +56,14 @@ const (
 // meaning keeps the vectors of the tools.
 type meaning struct {
 	opt     Meaning
-	texts   func() map[place]doc               // the present tools
-	of      func(server, name string) []string // their categories; nil: there are none
+	texts   func(before map[place]doc) map[place]doc // the present tools
+	kinds   *kinds
 	store   atomic.Pointer[opened]
 	queries *lru.Cache[[sha256.Size]byte, []float32]
 	wake    chan struct{} // holds one
 
 	had              map[string]bool // servers of the last follow; owned by run
+	last             map[place]doc   // tools of the last follow; owned by run
 	failing          atomic.Bool
 	tools            atomic.Int64
 	searches, failed atomic.Int64
@@ -74,14 +75,21 @@ type opened struct{ vectors.Store }
 // place is where a tool is.
 type place struct{ server, tool string }
 
-// doc is the text of a tool from which its vector is made.
+// doc is a tool from whose text its vector is made.
 type doc struct {
-	text string
-	sum  [sha256.Size]byte
+	item       *catalogue.Item
+	sum        [sha256.Size]byte // of the text
+	categories []string
 }
 
-func newMeaning(opt Meaning, texts func() map[place]doc, of func(server, name string) []string) *meaning {
-	m := &meaning{opt: opt, texts: texts, of: of, wake: make(chan struct{}, 1)}
+// text returns the text.
+func (d *doc) text() string {
+	parsed := lexical.Parse("", d.item.Key, d.item.Raw)
+	return parsed.Text()
+}
+
+func newMeaning(opt Meaning, texts func(before map[place]doc) map[place]doc, kinds *kinds) *meaning {
+	m := &meaning{opt: opt, texts: texts, kinds: kinds, wake: make(chan struct{}, 1)}
 	m.queries, _ = lru.New[[sha256.Size]byte, []float32](queries) // it fails for a size below one only
 	return m
 }
@@ -137,7 +145,8 @@ func (m *meaning) tell(err error) {
 	}
 }
 
-// follow makes the store have the vectors of the present tools, and no others. What was embedded before is not again.
+// follow makes the store have the vectors of the present tools with their categories, and no others. What was embedded before is not again.
+// Then the vectors of categories follow.
 func (m *meaning) follow(ctx context.Context) error {
 	store, err := m.open(ctx)
 	if err != nil {
@@ -152,14 +161,20 @@ func (m *meaning) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the store of vectors: %w", err)
 	}
-	wanted := m.texts()
+	wanted := m.texts(m.last)
+	m.last = wanted
 	if err := m.remove(ctx, store, stored, wanted); err != nil {
 		return fmt.Errorf("removing vectors: %w", err)
 	}
 	var missing []place
 	for at, d := range wanted {
-		if sum, has := stored[at.server][at.tool]; !has || sum != d.sum {
+		was, has := stored[at.server][at.tool]
+		if !has || was.Sum != d.sum {
 			missing = append(missing, at)
+		} else if !slices.Equal(was.Categories, d.categories) {
+			if err := store.SetCategories(ctx, at.server, at.tool, d.categories); err != nil {
+				return fmt.Errorf("storing categories: %w", err)
+			}
 		}
 	}
 	slices.SortFunc(missing, comparePlaces)
@@ -170,7 +185,7 @@ func (m *meaning) follow(ctx context.Context) error {
 		}
 		m.tools.Add(int64(len(part)))
 	}
-	return nil
+	return m.kinds.follow(ctx, m.opt.Model, store, wanted)
 }
 
 // open opens the store. The dimension of its vectors is that of a first one.
@@ -226,7 +241,8 @@ func (m *meaning) remove(ctx context.Context, store vectors.Remover, stored vect
 func (m *meaning) put(ctx context.Context, store vectors.Writer, part []place, wanted map[place]doc) error {
 	texts := make([]string, len(part))
 	for i, at := range part {
-		texts[i] = wanted[at].text
+		d := wanted[at]
+		texts[i] = d.text()
 	}
 	made, err := m.opt.Model.Embed(ctx, texts)
 	if err != nil {
@@ -234,10 +250,7 @@ func (m *meaning) put(ctx context.Context, store vectors.Writer, part []place, w
 	}
 	points := make([]vectors.Point, len(part))
 	for i, at := range part {
-		points[i] = vectors.Point{Server: at.server, Tool: at.tool, Sum: wanted[at].sum, Vector: made[i]}
-		if m.of != nil {
-			points[i].Categories = m.of(at.server, at.tool)
-		}
+		points[i] = vectors.Point{Server: at.server, Tool: at.tool, Sum: wanted[at].sum, Categories: wanted[at].categories, Vector: made[i]}
 	}
 	if err := store.Put(ctx, points); err != nil {
 		return fmt.Errorf("storing vectors: %w", err)
@@ -262,7 +275,7 @@ func (m *meaning) near(ctx context.Context, q metatools.Query, servers []string,
 	}
 	for k := max(leastNear, 4*q.Limit); ; k *= 4 {
 		k = min(k, vectors.MaxHits)
-		all, err := s.Search(ctx, vector, vectors.Filter{Servers: servers}, k)
+		all, err := s.Search(ctx, vector, vectors.Filter{Servers: servers, Category: q.Category}, k)
 		if err != nil {
 			return nil, err
 		}
@@ -271,6 +284,20 @@ func (m *meaning) near(ctx context.Context, q metatools.Query, servers []string,
 			return kept, nil
 		}
 	}
+}
+
+// nearKinds returns the categories nearest in meaning to a query.
+func (m *meaning) nearKinds(ctx context.Context, query string, limit int) ([]string, error) {
+	if m.store.Load() == nil || m.failing.Load() {
+		return nil, errNotYet
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)
+	defer cancel()
+	vector, err := m.vector(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return m.kinds.nearest([][]float32{vector}, limit), nil
 }
 
 // vector returns the vector of a query.

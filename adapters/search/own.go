@@ -1,7 +1,6 @@
 package search
 
 import (
-	"crypto/sha256"
 	"strings"
 	"sync"
 
@@ -21,8 +20,9 @@ type owned struct {
 }
 
 type ownedServer struct {
-	of   *catalogue.Server
-	sums map[string][sha256.Size]byte
+	of    *catalogue.Server
+	sums  map[string]known
+	sorts int64 // of the Engine when it was indexed
 }
 
 // scope tells which names in the index a caller may be told of.
@@ -47,18 +47,19 @@ func (e *Engine) scope(servers []*catalogue.Server) scope {
 	if o.all == nil {
 		o.all, _ = simplelru.NewLRU(maxOwned, func(as string, _ *ownedServer) { e.index.Delete(as) }) // it fails for a size below one only
 	}
+	sorts := e.sorts.Load()
 	for _, server := range servers {
 		as := server.Name + "\x00" + server.For
 		s.instead[server.Name] = as
 		before, known := o.all.Get(as)
-		if known && before.of == server {
+		if known && before.of == server && before.sorts == sorts {
 			continue
 		}
 		if !known {
 			before = &ownedServer{of: server}
 		}
 		same := known && textOf(before.of) == textOf(server)
-		o.all.Add(as, &ownedServer{server, e.refresh(as, server, before.sums, same)})
+		o.all.Add(as, &ownedServer{server, e.refresh(as, server, before.sums, same), sorts})
 	}
 	return s
 }

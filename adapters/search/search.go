@@ -20,8 +20,10 @@ import (
 // Options configure an Engine.
 type Options struct {
 	Catalogue *catalogue.Catalogue
-	// Categories returns those of a tool, the primary one first; nil: there are none.
+	// Categories returns those of a tool, the primary one first; nil: there are none. [Engine.CategoriesChanged] tells that it returns others.
 	Categories func(server, name string) []string
+	// Kinds returns all categories that there are; nil: none.
+	Kinds func() []Kind
 	// Meaning makes searches go by meaning as well; nil: they go by words only.
 	Meaning *Meaning
 }
@@ -31,6 +33,10 @@ type Engine struct {
 	opt   Options
 	index *lexical.Index
 	own   owned
+	kinds kinds
+
+	sorted chan struct{} // holds one: categories have changed
+	sorts  atomic.Int64  // how often they were read
 
 	read atomic.Int64 // definitions that were read
 
@@ -51,11 +57,18 @@ type Engine struct {
 type indexed struct {
 	list *catalogue.List // nil: none
 	text string          // what is said of the server
-	sums map[string][sha256.Size]byte
+	sums map[string]known
 }
 
-// texts returns the texts of all tools in the catalogue, for their vectors.
-func (e *Engine) texts() map[place]doc {
+// known is what the index has of a tool: with the same it is left alone.
+type known struct {
+	sum        [sha256.Size]byte // of its definition
+	categories string            // in their order
+}
+
+// texts returns all tools in the catalogue with the sums of their texts, for their vectors. It takes those from before that are of the same
+// definitions.
+func (e *Engine) texts(before map[place]doc) map[place]doc {
 	all := map[place]doc{}
 	for _, s := range e.opt.Catalogue.Snapshot().Servers {
 		l := s.Lists[catalogue.Tools]
@@ -64,9 +77,14 @@ func (e *Engine) texts() map[place]doc {
 		}
 		for i := range l.Items {
 			item := &l.Items[i]
-			parsed := lexical.Parse(s.Name, item.Key, item.Raw)
-			text := parsed.Text()
-			all[place{s.Name, item.Key}] = doc{text, sha256.Sum256([]byte(text))}
+			at := place{s.Name, item.Key}
+			d := doc{item: item, categories: e.of(s.Name, item.Key)}
+			if b, has := before[at]; has && b.item.Sum == item.Sum {
+				d.sum = b.sum
+			} else {
+				d.sum = sha256.Sum256([]byte(d.text()))
+			}
+			all[at] = d
 		}
 	}
 	return all
@@ -83,9 +101,9 @@ func (e *Engine) State() State {
 
 // New returns the Engine of a catalogue, which the caller must close.
 func New(opt Options) *Engine {
-	e := &Engine{opt: opt, index: lexical.New(), behind: make(chan struct{}), servers: map[string]*indexed{}}
+	e := &Engine{opt: opt, index: lexical.New(), kinds: kinds{of: opt.Kinds}, sorted: make(chan struct{}, 1), behind: make(chan struct{}), servers: map[string]*indexed{}}
 	if opt.Meaning != nil {
-		e.means = newMeaning(*opt.Meaning, e.texts, opt.Categories)
+		e.means = newMeaning(*opt.Meaning, e.texts, &e.kinds)
 	}
 	return e
 }
@@ -130,10 +148,15 @@ func (e *Engine) work(ctx context.Context) {
 
 // follow indexes each version of the catalogue until ctx ends. It is owned by the Engine.
 func (e *Engine) follow(ctx context.Context) {
-	for {
+	var settled <-chan time.Time // nil: no category has changed
+	for sorted := true; ; {
+		if sorted {
+			e.kinds.read()
+			e.sorts.Add(1)
+		}
 		snap := e.opt.Catalogue.Snapshot()
 		for _, s := range snap.Servers {
-			e.update(s)
+			e.update(s, sorted)
 		}
 		e.forget(snap)
 		e.mu.Lock()
@@ -144,19 +167,56 @@ func (e *Engine) follow(ctx context.Context) {
 		if e.means != nil {
 			e.means.changed()
 		}
-		select {
-		case <-e.opt.Catalogue.Changed(snap.Version):
-		case <-ctx.Done():
+		if sorted = e.next(ctx, snap.Version, &settled); ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// update puts what has changed of a server into the index. Only follow calls it.
-func (e *Engine) update(s *catalogue.Server) {
+// settle is how long changes of categories are gathered, each of which may be about any tool.
+const settle = time.Second
+
+// CategoriesChanged tells that [Options.Categories] or [Options.Kinds] return others than before. It returns at once; the index and the vectors
+// follow within a second or two, however often it is called.
+func (e *Engine) CategoriesChanged() {
+	select {
+	case e.sorted <- struct{}{}:
+	default:
+	}
+}
+
+// next waits until the catalogue has another version than the given one, or until changes of categories have settled, which it reports.
+func (e *Engine) next(ctx context.Context, version uint64, settled *<-chan time.Time) (sorted bool) {
+	for {
+		select {
+		case <-e.opt.Catalogue.Changed(version):
+			return false
+		case <-e.sorted:
+			if *settled == nil {
+				*settled = time.After(settle)
+			}
+		case <-*settled:
+			*settled = nil
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// of returns the categories of a tool.
+func (e *Engine) of(server, name string) []string {
+	if e.opt.Categories == nil {
+		return nil
+	}
+	return e.opt.Categories(server, name)
+}
+
+// update puts what has changed of a server into the index; sorted says that categories may have. Only follow calls it.
+func (e *Engine) update(s *catalogue.Server, sorted bool) {
 	before := e.servers[s.Name]
 	now := &indexed{list: s.Lists[catalogue.Tools], text: textOf(s)}
-	if before != nil && before.list == now.list && before.text == now.text {
+	if !sorted && before != nil && before.list == now.list && before.text == now.text {
 		return
 	}
 	if before == nil {
@@ -166,21 +226,23 @@ func (e *Engine) update(s *catalogue.Server) {
 	e.servers[s.Name] = now
 }
 
-// refresh makes the index have the tools of a server under a name, and returns the sums of their definitions. Those with the sums that they
-// had before are left alone, unless what is said of the server has changed.
-func (e *Engine) refresh(as string, s *catalogue.Server, before map[string][sha256.Size]byte, same bool) map[string][sha256.Size]byte {
+// refresh makes the index have the tools of a server under a name, and returns what it knows of them. Those of which it knew the same before
+// are left alone, unless what is said of the server has changed.
+func (e *Engine) refresh(as string, s *catalogue.Server, before map[string]known, same bool) map[string]known {
 	list, text := s.Lists[catalogue.Tools], textOf(s)
 	var docs []lexical.Document
-	sums := map[string][sha256.Size]byte{}
+	sums := map[string]known{}
 	if list != nil {
 		for i := range list.Items {
 			item := &list.Items[i]
-			sums[item.Key] = item.Sum
-			if sum, known := before[item.Key]; known && same && sum == item.Sum {
+			categories := e.of(s.Name, item.Key)
+			now := known{item.Sum, strings.Join(categories, " ")}
+			sums[item.Key] = now
+			if was, has := before[item.Key]; has && same && was == now {
 				continue
 			}
 			doc := lexical.Parse(as, item.Key, item.Raw)
-			doc.ServerText = text
+			doc.ServerText, doc.Categories = text, categories
 			docs = append(docs, doc)
 		}
 	}
@@ -282,19 +344,24 @@ func (e *Engine) found(ctx context.Context, q metatools.Query, may func(as, name
 	if err != nil {
 		if ctx.Err() == nil {
 			e.means.failed.Add(1)
-			if !errors.Is(err, errNotYet) {
-				e.means.tell(err)
-				e.means.changed() // which tries again, and tells when it works
-			}
 		}
+		e.broke(ctx, err)
 		return e.index.Search(q.Text, q.Limit, may)
 	}
 	return Fuse(e.index.Search(q.Text, max(leastNear, 4*q.Limit), may), near, q.Limit)
 }
 
+// broke tells of a failure of the model or of the store in a search.
+func (e *Engine) broke(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errNotYet) {
+		e.means.tell(err)
+		e.means.changed() // which tries again, and tells when it works
+	}
+}
+
 // in reports whether a tool is of a category.
 func (e *Engine) in(category, server, name string) bool {
-	return e.opt.Categories != nil && slices.Contains(e.opt.Categories(server, name), category)
+	return slices.Contains(e.of(server, name), category)
 }
 
 // browse returns tools by server and name: what a caller sees that names a server or a category and no words.
@@ -317,9 +384,5 @@ func (e *Engine) browse(q metatools.Query, allowed func(server, name string) boo
 
 // hit returns what was found of a server.
 func (e *Engine) hit(server string, f lexical.Hit) metatools.Hit {
-	hit := metatools.Hit{Server: server, Name: f.Name, Score: f.Score, Why: f.Fields}
-	if e.opt.Categories != nil {
-		hit.Categories = e.opt.Categories(server, f.Name)
-	}
-	return hit
+	return metatools.Hit{Server: server, Name: f.Name, Score: f.Score, Why: f.Fields, Categories: e.of(server, f.Name)}
 }

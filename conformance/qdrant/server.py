@@ -37,6 +37,12 @@ def condition(one):
     raise ValueError(f"not translated: {one}")
 
 
+def vectors_of(point):
+    if point.vector is None:
+        return None
+    return api.VectorsOutput(vector=api.VectorOutput(dense=api.DenseVector(data=point.vector)))
+
+
 def conditions(given):
     if given.should or given.must_not or given.HasField("min_should"):
         raise ValueError(f"not translated: {given}")
@@ -112,8 +118,8 @@ class Points(api.PointsServicer):
         with self.shards.lock:
             shard = self.shards.named(request.collection_name, context)
             found, following = shard.scroll(edge.ScrollRequest(offset=request.offset.uuid or None, limit=request.limit, filter=conditions(request.filter),
-                                                              with_payload=list(request.with_payload.include.fields), with_vector=False))
-        answer = api.ScrollResponse(result=[api.RetrievedPoint(id=api.PointId(uuid=str(p.id)), payload={k: value_of(v) for k, v in p.payload.items()}) for p in found])
+                                                              with_payload=list(request.with_payload.include.fields), with_vector=request.with_vectors.enable))
+        answer = api.ScrollResponse(result=[api.RetrievedPoint(id=api.PointId(uuid=str(p.id)), payload={k: value_of(v) for k, v in (p.payload or {}).items()}, vectors=vectors_of(p)) for p in found])
         if following is not None:
             answer.next_page_offset.uuid = str(following)
         return answer

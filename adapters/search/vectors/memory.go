@@ -82,10 +82,7 @@ func (m *Memory) Sums(context.Context) (Sums, error) {
 			if r.gone {
 				continue
 			}
-			if all[r.server] == nil {
-				all[r.server] = map[string][32]byte{}
-			}
-			all[r.server][r.tool] = r.sum
+			all.Add(r.server, r.tool, Stored{r.sum, r.categories})
 		}
 	}
 	return all, nil
@@ -236,15 +233,7 @@ func (m *Memory) Search(ctx context.Context, vector []float32, filter Filter, k 
 	if k < 1 || len(s.blocks) == 0 {
 		return nil, ctx.Err()
 	}
-	q := query{vector: vector, category: filter.Category, k: k}
-	if filter.Servers != nil {
-		q.servers = make([]bool, len(s.servers))
-		for _, name := range filter.Servers {
-			if n, there := s.servers[name]; there {
-				q.servers[n] = true
-			}
-		}
-	}
+	q := query{vector, s.filter(filter), k}
 	workers := min(maxWorkers, runtime.GOMAXPROCS(0), len(s.blocks)/2+1)
 	found := make([][]Hit, workers)
 	var next atomic.Int64
@@ -267,6 +256,26 @@ func (m *Memory) Search(ctx context.Context, vector []float32, filter Filter, k 
 	return hits[:min(k, len(hits))], nil
 }
 
+// Mean implements Averager.
+func (m *Memory) Mean(ctx context.Context, filter Filter) ([]float32, error) {
+	s := m.now.Load()
+	f := s.filter(filter)
+	sum := make([]float64, m.space.Dimension)
+	for _, b := range s.blocks {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for i := range b.rows {
+			if f.lets(&b.rows[i]) {
+				for j, x := range b.vectors[i*len(sum):][:len(sum)] {
+					sum[j] += float64(x)
+				}
+			}
+		}
+	}
+	return Direction(sum), ctx.Err()
+}
+
 // Compare orders hits: by score, then by name.
 func Compare(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
@@ -274,10 +283,33 @@ func Compare(a, b Hit) int {
 
 // query is what is searched for.
 type query struct {
-	vector   []float32
+	vector []float32
+	filter
+	k int
+}
+
+// filter is a Filter for the rows of a snapshot.
+type filter struct {
 	servers  []bool // by number; nil: all
 	category string
-	k        int
+}
+
+func (s *snapshot) filter(of Filter) filter {
+	f := filter{category: of.Category}
+	if of.Servers != nil {
+		f.servers = make([]bool, len(s.servers))
+		for _, name := range of.Servers {
+			if n, there := s.servers[name]; there {
+				f.servers[n] = true
+			}
+		}
+	}
+	return f
+}
+
+// lets reports whether a row is there, and passes.
+func (f *filter) lets(r *row) bool {
+	return !r.gone && (f.servers == nil || f.servers[r.number]) && (f.category == "" || slices.Contains(r.categories, f.category))
 }
 
 // search adds the best of a block to the best so far, which are in order.
@@ -285,7 +317,7 @@ func (q *query) search(b *block, best []Hit) []Hit {
 	size := len(q.vector)
 	for i := range b.rows {
 		r := &b.rows[i]
-		if r.gone || q.servers != nil && !q.servers[r.number] || q.category != "" && !slices.Contains(r.categories, q.category) {
+		if !q.lets(r) {
 			continue
 		}
 		score := vek32.Dot(q.vector, b.vectors[i*size:][:size])

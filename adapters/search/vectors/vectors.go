@@ -5,6 +5,7 @@ package vectors
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // Limits of a store.
@@ -56,10 +57,24 @@ type Point struct {
 	Vector       []float32 // of length one
 }
 
-// Sums are the sums of what a store has, by server and tool.
-type Sums map[string]map[string][32]byte
+// Stored is what a store tells of a tool.
+type Stored struct {
+	Sum        [32]byte // of the text that its vector was made from
+	Categories []string // in the order in which they were stored
+}
 
-// Filter bounds a search.
+// Sums tell what a store has, by server and tool.
+type Sums map[string]map[string]Stored
+
+// Add adds a tool.
+func (s Sums) Add(server, tool string, stored Stored) {
+	if s[server] == nil {
+		s[server] = map[string]Stored{}
+	}
+	s[server][tool] = stored
+}
+
+// Filter bounds a search, or what is averaged.
 type Filter struct {
 	Servers  []string // the tools of these only; nil: of all; empty: of none
 	Category string   // tools of this only; empty: of all
@@ -78,9 +93,32 @@ type Searcher interface {
 	Search(ctx context.Context, vector []float32, filter Filter, k int) ([]Hit, error)
 }
 
+// Averager tells what tools have in common.
+type Averager interface {
+	// Mean returns the mean of the vectors of the tools that a filter lets through, brought to length one; nil: there are none, or their mean has
+	// no direction. It reads all of these vectors.
+	Mean(ctx context.Context, filter Filter) ([]float32, error)
+}
+
+// Direction brings a sum of vectors to length one, in 32 bits; nil: it has no direction.
+func Direction(sum []float64) []float32 {
+	square := 0.0
+	for _, x := range sum {
+		square += x * x
+	}
+	if !(square > 0) || math.IsInf(square, 0) { // NaN is not greater
+		return nil
+	}
+	v, by := make([]float32, len(sum)), 1/math.Sqrt(square)
+	for i, x := range sum {
+		v[i] = float32(x * by)
+	}
+	return v
+}
+
 // Writer changes what is stored. A change that has returned is seen by the searches that begin later.
 type Writer interface {
-	// Sums returns what is stored, so that a text is embedded once. The caller may change it.
+	// Sums returns what is stored, so that a text is embedded once, and its categories are set once. The caller may change the maps.
 	Sums(ctx context.Context) (Sums, error)
 	// Put adds points, or replaces those of the same tools: all, or none and an error. It does not keep the points.
 	Put(ctx context.Context, points []Point) error
@@ -97,6 +135,7 @@ type Remover interface {
 // Store holds the vectors of one [Space]. Its methods may be called from any goroutine. Who opens it closes it.
 type Store interface {
 	Searcher
+	Averager
 	Writer
 	Remover
 }

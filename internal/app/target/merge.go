@@ -85,9 +85,10 @@ func (b *Builder) table(t *Set) (*proxy.Table, error) {
 		}
 		routes = append(routes, route)
 	}
-	sorter, cat, told := b.sorter, b.catalogue, len(t.contexts) > 0
+	sorter, finder, cat, told := b.sorter, b.finder, b.catalogue, len(t.contexts) > 0
 	b.Components.OnActivation(func() {
 		sorter.Tell(func() {
+			finder.CategoriesChanged()
 			if told { // find_tools tells some clients of categories
 				cat.Resorted()
 			}

@@ -39,7 +39,7 @@ func (b *Builder) search() (err error) {
 		if err != nil {
 			return nil, err
 		}
-		e := search.New(search.Options{Catalogue: b.catalogue, Categories: b.sorter.Of, Meaning: meaning})
+		e := search.New(search.Options{Catalogue: b.catalogue, Categories: b.sorter.Of, Kinds: kindsOf(b.sorter), Meaning: meaning})
 		return e, component.Register(reg, meaningMetrics(e)...)
 	}, Stage: component.Callers, Close: (*search.Engine).Close})
 	if err != nil {
@@ -90,6 +90,17 @@ func (b *Builder) categories(t *Set) (err error) {
 	}
 	b.Components.OnActivation(func() { sorter.Use(made) })
 	return nil
+}
+
+// kindsOf returns what tells the categories that a sorter has.
+func kindsOf(sorter *sorting.Sorter) func() []search.Kind {
+	return func() (all []search.Kind) {
+		for _, one := range sorter.Engine().Counts() {
+			text := strings.ReplaceAll(one.Name, "_", " ") + ". " + one.Description + ". " + strings.Join(one.Keywords, ", ")
+			all = append(all, search.Kind{Name: one.Name, Text: text})
+		}
+		return all
+	}
 }
 
 // classifications opens the store of categories, beside the catalogue. If it cannot be used, categories are found out again after a restart,

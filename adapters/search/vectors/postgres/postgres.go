@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,21 +189,19 @@ func (s *Store) Sums(ctx context.Context) (vectors.Sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, "SELECT server, tool, sum FROM "+table)
+	rows, err := s.pool.Query(ctx, "SELECT server, tool, sum, categories FROM "+table)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	all := vectors.Sums{}
 	var server, tool string
 	var sum []byte
-	_, err = pgx.ForEachRow(rows, []any{&server, &tool, &sum}, func() error {
+	var categories []string
+	_, err = pgx.ForEachRow(rows, []any{&server, &tool, &sum, &categories}, func() error {
 		if len(sum) != 32 {
 			return nil // another's: it is made anew
 		}
-		if all[server] == nil {
-			all[server] = map[string][32]byte{}
-		}
-		all[server][tool] = [32]byte(sum)
+		all.Add(server, tool, vectors.Stored{Sum: [32]byte(sum), Categories: slices.Clone(categories)})
 		return nil
 	})
 	return all, s.failed(ctx, err)
@@ -332,7 +331,13 @@ func (s *Store) Search(ctx context.Context, vector []float32, filter vectors.Fil
 // statement returns the query of a search: the operator <#> is the negative inner product, which the index is made for, and which is the cosine
 // of vectors of length one.
 func statement(table string, vector []float32, filter vectors.Filter, k int) (query string, args []any) {
-	args = []any{text(vector), k}
+	where, args := condition(filter, text(vector), k)
+	return fmt.Sprintf(`SELECT server, tool, score FROM (SELECT server, tool, (-(vector <#> $1::vector))::real AS score FROM %s %s ORDER BY vector <#> $1::vector LIMIT $2) near
+		ORDER BY score DESC, server, tool`, table, where), args
+}
+
+// condition returns the condition of a filter, and the arguments of the statement, which begin with args.
+func condition(filter vectors.Filter, args ...any) (string, []any) {
 	var where []string
 	if filter.Servers != nil {
 		args = append(args, texts(filter.Servers))
@@ -345,8 +350,25 @@ func statement(table string, vector []float32, filter vectors.Filter, k int) (qu
 	if len(where) > 0 {
 		where[0] = "WHERE " + where[0]
 	}
-	return fmt.Sprintf(`SELECT server, tool, score FROM (SELECT server, tool, (-(vector <#> $1::vector))::real AS score FROM %s %s ORDER BY vector <#> $1::vector LIMIT $2) near
-		ORDER BY score DESC, server, tool`, table, strings.Join(where, " AND ")), args
+	return strings.Join(where, " AND "), args
+}
+
+// Mean implements vectors.Averager: the database adds up the vectors.
+func (s *Store) Mean(ctx context.Context, filter vectors.Filter) ([]float32, error) {
+	table, err := s.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	where, args := condition(filter)
+	var mean []float32
+	if err := s.pool.QueryRow(ctx, "SELECT avg(vector)::real[] FROM "+table+" "+where, args...).Scan(&mean); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	sum := make([]float64, len(mean))
+	for i, x := range mean {
+		sum[i] = float64(x)
+	}
+	return vectors.Direction(sum), nil
 }
 
 var _ vectors.Store = (*Store)(nil)

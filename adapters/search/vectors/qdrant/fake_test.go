@@ -251,7 +251,7 @@ func (f *fake) Scroll(_ context.Context, r *qdrant.ScrollPoints) (*qdrant.Scroll
 	}
 	var ids []string
 	for id := range c.points {
-		if id >= r.GetOffset().GetUuid() {
+		if id >= r.GetOffset().GetUuid() && f.matches(c.points[id], r.GetFilter()) {
 			ids = append(ids, id)
 		}
 	}
@@ -262,7 +262,11 @@ func (f *fake) Scroll(_ context.Context, r *qdrant.ScrollPoints) (*qdrant.Scroll
 		ids = ids[:limit]
 	}
 	for _, id := range ids {
-		answer.Result = append(answer.Result, &qdrant.RetrievedPoint{Id: qdrant.NewIDUUID(id), Payload: payload(c.points[id], r.GetWithPayload())})
+		one := &qdrant.RetrievedPoint{Id: qdrant.NewIDUUID(id), Payload: payload(c.points[id], r.GetWithPayload())}
+		if r.GetWithVectors().GetEnable() {
+			one.Vectors = &qdrant.VectorsOutput{VectorsOptions: &qdrant.VectorsOutput_Vector{Vector: &qdrant.VectorOutput{Vector: &qdrant.VectorOutput_Dense{Dense: &qdrant.DenseVector{Data: dense(c.points[id])}}}}}
+		}
+		answer.Result = append(answer.Result, one)
 	}
 	return answer, nil
 }

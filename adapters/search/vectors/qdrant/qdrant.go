@@ -216,26 +216,37 @@ func (s *Store) Sums(ctx context.Context) (vectors.Sums, error) {
 		return nil, err
 	}
 	all := vectors.Sums{}
-	var from *qdrant.PointId
+	err := s.scroll(ctx, &qdrant.ScrollPoints{Limit: qdrant.PtrOf(uint32(page)),
+		WithPayload: qdrant.NewWithPayloadInclude(serverField, toolField, sumField, categoriesField), WithVectors: qdrant.NewWithVectors(false)}, func(p *qdrant.RetrievedPoint) {
+		sum, err := hex.DecodeString(p.GetPayload()[sumField].GetStringValue())
+		if err != nil || len(sum) != 32 {
+			return // another's: it is made anew
+		}
+		stored := vectors.Stored{Sum: [32]byte(sum)}
+		for _, one := range p.GetPayload()[categoriesField].GetListValue().GetValues() {
+			stored.Categories = append(stored.Categories, one.GetStringValue())
+		}
+		all.Add(p.GetPayload()[serverField].GetStringValue(), p.GetPayload()[toolField].GetStringValue(), stored)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// scroll calls see with the points that a request is about, page after page.
+func (s *Store) scroll(ctx context.Context, request *qdrant.ScrollPoints, see func(*qdrant.RetrievedPoint)) error {
+	request.CollectionName = s.collection
 	for {
-		points, next, err := s.client.ScrollAndOffset(ctx, &qdrant.ScrollPoints{CollectionName: s.collection, Offset: from, Limit: qdrant.PtrOf(uint32(page)),
-			WithPayload: qdrant.NewWithPayloadInclude(serverField, toolField, sumField), WithVectors: qdrant.NewWithVectors(false)})
+		points, next, err := s.client.ScrollAndOffset(ctx, request)
 		if err != nil {
-			return nil, s.failed(ctx, err)
+			return s.failed(ctx, err)
 		}
 		for _, p := range points {
-			server, tool := p.GetPayload()[serverField].GetStringValue(), p.GetPayload()[toolField].GetStringValue()
-			sum, err := hex.DecodeString(p.GetPayload()[sumField].GetStringValue())
-			if err != nil || len(sum) != 32 {
-				continue // another's: it is made anew
-			}
-			if all[server] == nil {
-				all[server] = map[string][32]byte{}
-			}
-			all[server][tool] = [32]byte(sum)
+			see(p)
 		}
-		if from = next; from == nil {
-			return all, nil
+		if request.Offset = next; next == nil {
+			return nil
 		}
 	}
 }
@@ -340,18 +351,11 @@ func (s *Store) Search(ctx context.Context, vector []float32, filter vectors.Fil
 	if err := s.space.CheckVector(vector); err != nil {
 		return nil, err
 	}
-	var must []*qdrant.Condition
-	if filter.Servers != nil {
-		must = append(must, qdrant.NewMatchKeywords(serverField, slices.DeleteFunc(slices.Clone(filter.Servers), func(name string) bool { return !utf8.ValidString(name) })...))
-	}
-	if filter.Category != "" {
-		must = append(must, qdrant.NewMatchKeyword(categoriesField, strings.ToValidUTF8(filter.Category, "\uFFFD")))
-	}
 	err := s.Ready(ctx)
 	if k = min(k, vectors.MaxHits); err != nil || k < 1 || filter.Servers != nil && len(filter.Servers) == 0 {
 		return nil, err
 	}
-	found, err := s.client.Query(ctx, &qdrant.QueryPoints{CollectionName: s.collection, Query: qdrant.NewQueryDense(vector), Filter: &qdrant.Filter{Must: must},
+	found, err := s.client.Query(ctx, &qdrant.QueryPoints{CollectionName: s.collection, Query: qdrant.NewQueryDense(vector), Filter: conditions(filter),
 		Limit: qdrant.PtrOf(uint64(k)), WithPayload: qdrant.NewWithPayloadInclude(serverField, toolField)})
 	if err != nil {
 		return nil, s.failed(ctx, err)
@@ -362,6 +366,43 @@ func (s *Store) Search(ctx context.Context, vector []float32, filter vectors.Fil
 	}
 	slices.SortFunc(hits, vectors.Compare)
 	return hits, nil
+}
+
+// conditions returns a filter as Qdrant's. It must not name servers if these are none: an empty list of keywords matches nothing in some
+// versions only.
+func conditions(filter vectors.Filter) *qdrant.Filter {
+	var must []*qdrant.Condition
+	if filter.Servers != nil {
+		must = append(must, qdrant.NewMatchKeywords(serverField, slices.DeleteFunc(slices.Clone(filter.Servers), func(name string) bool { return !utf8.ValidString(name) })...))
+	}
+	if filter.Category != "" {
+		must = append(must, qdrant.NewMatchKeyword(categoriesField, strings.ToValidUTF8(filter.Category, "\uFFFD")))
+	}
+	return &qdrant.Filter{Must: must}
+}
+
+// Mean implements vectors.Averager. The vectors come in pages of at most 2 MB.
+func (s *Store) Mean(ctx context.Context, filter vectors.Filter) ([]float32, error) {
+	if err := s.Ready(ctx); err != nil || filter.Servers != nil && len(filter.Servers) == 0 {
+		return nil, err
+	}
+	sum := make([]float64, s.space.Dimension)
+	err := s.scroll(ctx, &qdrant.ScrollPoints{Limit: qdrant.PtrOf(uint32(min(page, max(1, sendBytes/(4*s.space.Dimension))))), Filter: conditions(filter), //nolint:gosec // it is at most a page
+		WithPayload: qdrant.NewWithPayload(false), WithVectors: qdrant.NewWithVectors(true)}, func(p *qdrant.RetrievedPoint) {
+		v := p.GetVectors().GetVector().GetDense().GetData()
+		if len(v) == 0 {
+			v = p.GetVectors().GetVector().GetData() //nolint:staticcheck // where servers before 1.16 have it
+		}
+		if len(v) == len(sum) {
+			for i, x := range v {
+				sum[i] += float64(x)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return vectors.Direction(sum), nil
 }
 
 var _ vectors.Store = (*Store)(nil)

@@ -23,7 +23,7 @@ var Space = vectors.Space{Model: "test@1", Dimension: Dimension}
 // Store tests a store. open returns one that is empty, of Space.
 func Store(t *testing.T, open func(t *testing.T) vectors.Store) {
 	for name, test := range map[string]func(*testing.T, vectors.Store){
-		"nothing": nothing, "nearest": nearest, "filters": filters, "again": again, "categories": categories, "removal": removal, "exact": exact,
+		"nothing": nothing, "nearest": nearest, "filters": filters, "again": again, "categories": categories, "mean": mean, "removal": removal, "exact": exact,
 		"names": names, "refused": refused, "context": ended, "at once": atOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -36,12 +36,10 @@ func Kept(t *testing.T, open func(vectors.Space) vectors.Store) {
 	put(t, s, point("a", "x", 0), point("a", "y", 1), point("b", "x", 2, "files"))
 	must(t, s.SetCategories(t.Context(), "a", "y", []string{"mail", "files"}))
 	must(t, s.RemoveTools(t.Context(), "a", []string{"x"}))
-	want, err := s.Sums(t.Context())
-	must(t, err)
 	s = open(Space)
-	if got, err := s.Sums(t.Context()); err != nil || !reflect.DeepEqual(got, want) || len(got) != 2 || len(got["a"]) != 1 {
-		t.Errorf("kept %v, %v, of %v", got, err, want)
-	}
+	kept, err := s.Sums(t.Context())
+	must(t, err)
+	stored(t, kept, vectors.Sums{"a": {"y": {Sum: point("", "", 1).Sum, Categories: []string{"mail", "files"}}}, "b": {"x": {Sum: point("", "", 2).Sum, Categories: []string{"files"}}}})
 	expect(t, s, axis(1), vectors.Filter{}, "a/y", "b/x")
 	expect(t, s, axis(1), vectors.Filter{Category: "files"}, "a/y", "b/x")
 	expect(t, s, axis(1), vectors.Filter{Category: "mail"}, "a/y")
@@ -167,8 +165,24 @@ func again(t *testing.T, s vectors.Store) {
 	expect(t, s, axis(3), vectors.Filter{Category: "mail"}, "a/x")
 	sums, err := s.Sums(t.Context())
 	must(t, err)
-	if want := (vectors.Sums{"a": {"x": point("", "", 3).Sum, "y": point("", "", 1).Sum}}); !reflect.DeepEqual(sums, want) {
-		t.Errorf("%v, want %v", sums, want)
+	stored(t, sums, vectors.Sums{"a": {"x": {Sum: point("", "", 3).Sum, Categories: []string{"mail"}}, "y": {Sum: point("", "", 1).Sum}}})
+}
+
+// stored compares what a store says it has with what is wanted. No categories are none, in whatever form.
+func stored(t *testing.T, got, want vectors.Sums) {
+	t.Helper()
+	for _, sums := range []vectors.Sums{got, want} {
+		for _, tools := range sums {
+			for name, one := range tools {
+				if len(one.Categories) == 0 {
+					one.Categories = nil
+					tools[name] = one
+				}
+			}
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
 	}
 }
 
@@ -181,6 +195,43 @@ func categories(t *testing.T, s vectors.Store) {
 	expect(t, s, axis(0), vectors.Filter{Category: "mail"}, "a/x", "b/x")
 	expect(t, s, axis(0), vectors.Filter{Category: "files"}, "a/x")
 	expect(t, s, axis(0), vectors.Filter{}, "a/x", "a/y", "b/x")
+	sums, err := s.Sums(t.Context())
+	must(t, err)
+	sum := point("", "", 0).Sum
+	stored(t, sums, vectors.Sums{"a": {"x": {Sum: sum, Categories: []string{"files", "mail"}}, "y": {Sum: sum}}, "b": {"x": {Sum: sum, Categories: []string{"mail"}}}})
+}
+
+// The mean of vectors has the length one. It follows what is stored (seed 004, BR-004.7 and BR-008).
+func mean(t *testing.T, s vectors.Store) {
+	at := func(f vectors.Filter, want []float32) {
+		t.Helper()
+		got, err := s.Mean(t.Context(), f)
+		must(t, err)
+		if len(got) != len(want) {
+			t.Fatalf("%+v: %v, want %v", f, got, want)
+		}
+		for i := range want {
+			if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+				t.Errorf("%+v: %v, want %v", f, got, want)
+				return
+			}
+		}
+	}
+	at(vectors.Filter{}, nil)
+	put(t, s, point("a", "x", 0, "files"), point("a", "y", 1, "mail", "files"), point("b", "x", 1, "mail"), point("c", "x", 2))
+	half, third := between(0, 1, math.Pi/4), between(0, 1, math.Atan(2))
+	at(vectors.Filter{Category: "files"}, half)
+	at(vectors.Filter{Category: "mail"}, axis(1))
+	at(vectors.Filter{Servers: []string{"a", "b", "nobody"}}, third)
+	at(vectors.Filter{Servers: []string{"a"}, Category: "mail"}, axis(1))
+	for _, none := range []vectors.Filter{{Category: "nothing"}, {Servers: []string{}}, {Servers: []string{"nobody"}}, {Servers: []string{"c"}, Category: "files"}} {
+		at(none, nil)
+	}
+	must(t, s.SetCategories(t.Context(), "c", "x", []string{"mail"}))
+	at(vectors.Filter{Category: "mail"}, between(1, 2, math.Atan(.5)))
+	must(t, s.RemoveServer(t.Context(), "a"))
+	at(vectors.Filter{Category: "files"}, nil)
+	at(vectors.Filter{Category: "mail"}, between(1, 2, math.Pi/4))
 }
 
 // Of a server that is removed nothing stays, and of others everything (seed 004, BR-008).
@@ -300,6 +351,9 @@ func ended(t *testing.T, s vectors.Store) {
 	cancel()
 	if _, err := s.Search(ctx, axis(0), vectors.Filter{}, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+	if _, err := s.Mean(ctx, vectors.Filter{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the mean: %v", err)
 	}
 }
 
