@@ -777,3 +777,20 @@ func TestSaidMeanwhile(t *testing.T) {
 		e.wantState(t, "a", "x", catalogue.Classified, "garden")
 	})
 }
+
+// A tool whose definition has changed is discovered again, and keeps its categories, until it is its turn.
+func TestChangedDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a"), &fake{}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
+		list(c, "a", [2]string{"x", "mail"})
+		synctest.Wait()
+		f.fail(&AwayError{Err: errors.New("down")})
+		list(c, "a", [2]string{"x", "mail"}, [2]string{"y", "web"})
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Classified, "mail", "files")
+		list(c, "a", [2]string{"x", "web"}, [2]string{"y", "web"})
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Discovered, "mail", "files")
+	})
+}

@@ -3,6 +3,8 @@
 package find
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -104,8 +106,27 @@ func (t *Tools) search(ex *proxy.Exchange, v *view.View, q metatools.Query) (fou
 		found.Note = "nothing is near this query; say what is to be done in other words, or name a server"
 	}
 	behind := v.Behind()
-	found.Servers, found.Categories = behind.Servers, behind.Categories
+	found.Servers, found.Categories = behind.Servers, t.nearestFirst(ex, q.Text, behind.Categories)
 	return found
+}
+
+// nearCategories is how many categories come first that a query may be about.
+const nearCategories = 3
+
+// nearestFirst returns categories with those first that a query may be about.
+func (t *Tools) nearestFirst(ex *proxy.Exchange, query string, all []metatools.Group) []metatools.Group {
+	if query == "" || len(all) == 0 {
+		return all
+	}
+	near := t.opt.Finder.NearCategories(ex, query, nearCategories)
+	place := func(g metatools.Group) int {
+		if at := slices.Index(near, g.Name); at >= 0 {
+			return at
+		}
+		return len(near)
+	}
+	slices.SortStableFunc(all, func(a, b metatools.Group) int { return cmp.Compare(place(a), place(b)) })
+	return all
 }
 
 // hits returns the tools that a query finds.

@@ -32,6 +32,8 @@ type Finder interface {
 	// Find returns at most q.Limit tools, the best first. allowed reports whether a tool may be returned. q.Server and q.Category are
 	// honoured; q.ReadOnly is the business of allowed. It does not fail: a part that cannot be searched is left out.
 	Find(ctx context.Context, q Query, allowed func(server, name string) bool) []Hit
+	// NearCategories returns the names of at most limit categories that a query in plain words may be about, the nearest first.
+	NearCategories(ctx context.Context, query string, limit int) []string
 }
 
 // SearchMethod is the method by which the REST endpoint asks for a search, whatever the context of its callers is. Its params are the arguments
