@@ -130,7 +130,7 @@ func (e *Engine) Correct(ctx context.Context, server, name string, categories []
 	c.Person = c.State == catalogue.Classified
 	e.mu.Lock()
 	e.said++
-	e.stored[c.ToolKey], e.changed = c, true
+	e.stored[c.ToolKey], e.changed, e.next = c, true, time.Time{}
 	if now := e.tools[c.ToolKey]; now != nil {
 		now.due = time.Time{}
 	}
@@ -172,7 +172,7 @@ func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, er
 			e.stored[c.ToolKey], t.due = c, time.Time{}
 		}
 	}
-	e.away.until = time.Time{} // somebody thinks that it is back
+	e.away.until, e.next = time.Time{}, time.Time{} // somebody thinks that it is back
 	e.mu.Unlock()
 	e.signal()
 	return len(all), nil

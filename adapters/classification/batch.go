@@ -38,6 +38,9 @@ func (e *Engine) batch(ctx context.Context, tools []*tool) {
 	e.mu.Lock()
 	for _, t := range tools {
 		t.busy = false
+		if wants, due := e.wants(t); wants && due.Before(e.next) { // it failed, another instance has it, or it has changed meanwhile
+			e.next = due
+		}
 	}
 	e.running--
 	e.mu.Unlock()
@@ -134,6 +137,7 @@ func (e *Engine) answered(ctx context.Context, err error) {
 	case !is:
 		e.away = away{}
 	case !now.Before(e.away.until):
+		e.next = time.Time{} // what it is to be asked about waits now
 		e.away.failures++
 		e.away.until = now.Add(max(min(a.After, retryMost), pause(e.away.failures)))
 	}

@@ -22,6 +22,7 @@ const (
 	retryMost  = 10 * time.Minute // between two attempts after failures
 	lookAgain  = 3 * time.Second  // for what another instance classifies, and for a store that could not be reached
 	lookSeldom = time.Minute      // for what is said at other instances
+	tellAfter  = 10 * time.Second // of batches that change categories
 	never      = 365 * 24 * time.Hour
 )
 
@@ -70,8 +71,11 @@ type Engine struct {
 	stored  map[catalogue.ToolKey]catalogue.Classification // as it was read or written last
 	loaded  bool                                           // stored was read
 	look    time.Time                                      // when the store is read again
+	queue   []*tool                                        // to be classified now, by server and name
+	next    time.Time                                      // when queue is made anew, since more may be
 	closed  bool
 	changed bool            // categories, since Changed was called
+	since   time.Time       // when that was seen; zero: it was not
 	running int             // batches
 	away    away            // the classifier
 	failing map[string]bool // what Note was told of
@@ -173,14 +177,22 @@ func (e *Engine) signal() {
 	}
 }
 
-// hasChanged reports whether somebody is to be told that categories have changed: once no batch runs, since many change one after the other.
+// hasChanged reports whether somebody is to be told that categories have changed: once no batch runs, since many change one after the other, or
+// when they have waited for long.
 func (e *Engine) hasChanged() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.changed || e.running > 0 {
+	now := time.Now()
+	switch {
+	case !e.changed:
+		return false
+	case e.since.IsZero():
+		e.since = now
+	}
+	if e.running > 0 && now.Sub(e.since) < tellAfter {
 		return false
 	}
-	e.changed = false
+	e.changed, e.since = false, time.Time{}
 	return true
 }
 
@@ -226,7 +238,7 @@ func (e *Engine) load(ctx context.Context) {
 	if !e.loaded && len(read) > 0 {
 		e.changed = true
 	}
-	e.stored, e.loaded = read, true
+	e.stored, e.loaded, e.next = read, true, time.Time{}
 	e.edit(edited)
 }
 
@@ -247,6 +259,7 @@ func (e *Engine) note(ctx context.Context, what string, err error) {
 // follow makes the tools those of a version of the catalogue. What a server lists no longer is forgotten, unless a person has classified it.
 func (e *Engine) follow(ctx context.Context, snap *catalogue.Snapshot) {
 	e.mu.Lock()
+	e.next = time.Time{}
 	seen, there, known := map[catalogue.ToolKey]bool{}, map[string]bool{}, map[string]bool{} // the latter by ID
 	e.ids = make(map[string]string, len(snap.Servers))
 	for _, s := range snap.Servers {
@@ -302,39 +315,48 @@ func (e *Engine) begin(ctx context.Context, batches *sync.WaitGroup) (wait time.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	wait = e.look.Sub(now)
 	if !e.loaded || len(e.is.categories) == 0 { // persons have removed those of another configuration: there may be none
-		return wait
+		return e.look.Sub(now)
 	}
-	var ready []*tool
-	for _, t := range e.tools {
-		wants, due := e.wants(t)
-		switch {
-		case !wants:
-		case due.After(now):
-			wait = min(wait, due.Sub(now))
-		default:
-			ready = append(ready, t)
-		}
+	if !e.next.After(now) {
+		e.enqueue(now)
 	}
-	slices.SortFunc(ready, func(a, b *tool) int {
-		return cmp.Or(cmp.Compare(a.server, b.server), cmp.Compare(a.key.Tool, b.key.Tool))
-	})
 	atOnce := AtOnce
 	if e.away.failures > 0 && !now.Before(e.away.until) {
 		atOnce = 1 // finds out whether the classifier is back
 	}
-	for len(ready) > 0 && e.running < atOnce {
-		n := e.batchSize(ready)
-		batch := ready[:n:n]
-		ready = ready[n:]
+	for len(e.queue) > 0 && e.running < atOnce {
+		n := e.batchSize(e.queue)
+		batch := e.queue[:n:n]
+		e.queue = e.queue[n:]
 		for _, t := range batch {
 			t.busy = true
 		}
 		e.running++
 		batches.Go(func() { e.batch(ctx, batch) })
 	}
-	return wait
+	return min(e.look.Sub(now), e.next.Sub(now))
+}
+
+// enqueue makes the queue. It is called when something has changed, and not for each batch: there may be a hundred thousand tools. The caller
+// holds mu.
+func (e *Engine) enqueue(now time.Time) {
+	e.queue, e.next = nil, now.Add(never)
+	for _, t := range e.tools {
+		wants, due := e.wants(t)
+		switch {
+		case !wants:
+		case due.After(now):
+			if due.Before(e.next) {
+				e.next = due
+			}
+		default:
+			e.queue = append(e.queue, t)
+		}
+	}
+	slices.SortFunc(e.queue, func(a, b *tool) int {
+		return cmp.Or(cmp.Compare(a.server, b.server), cmp.Compare(a.key.Tool, b.key.Tool))
+	})
 }
 
 // batchSize returns how many of the first tools are a batch. One about which an answer was wrong goes alone, since it may be what spoils

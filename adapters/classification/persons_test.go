@@ -309,6 +309,27 @@ func TestChanged(t *testing.T) {
 	})
 }
 
+// While many tools are classified one is told now and then, and at the end.
+func TestChangedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changed atomic.Int64
+		c := newCatalogue(t, "a")
+		start(t, Options{Catalogue: c, Classifiers: both(&fake{took: 4 * time.Second}, nil), Changed: func() { changed.Add(1) }})
+		list(c, "a", many(10*AtOnce*BatchSize, "web")...) // ten times four seconds
+		time.Sleep(39 * time.Second)
+		synctest.Wait()
+		before := changed.Load()
+		if before < 2 || before > 4 {
+			t.Errorf("told %d times in 39 s, want about one in 10 s", before)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := changed.Load(); got == before || got > before+2 {
+			t.Errorf("told %d times in the end, %d before", got, before)
+		}
+	})
+}
+
 // What is known of the tools of a server that is away stays, even if it lists others when it was seen last.
 func TestAwayServerKeepsItsCategories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,7 @@ func (e *Engine) edit(all []catalogue.Category) {
 	}) {
 		return
 	}
-	e.edited, e.changed = edited, true
+	e.edited, e.changed, e.next = edited, true, time.Time{}
 	e.is = newSet(&e.opt, edited)
 	for _, t := range e.tools {
 		e.is.judge(t)
