@@ -24,9 +24,16 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 			return strings.Join(all, " ")
 		}
 		x, want := New(), map[[2]string]Document{}
+		var kinds []Category
 		for range 300 {
 			server, name := fmt.Sprint("s", r.IntN(3)), fmt.Sprint("n", r.IntN(30))
-			switch r.IntN(12) {
+			switch r.IntN(13) {
+			case 12:
+				kinds = kinds[:0]
+				for _, name := range []string{"c0", "c1", "c2"}[:r.IntN(4)] {
+					kinds = append(kinds, Category{name, text(4)})
+				}
+				x.SetCategories(kinds)
 			case 0:
 				x.Delete(server)
 				for at := range want {
@@ -38,7 +45,7 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 				x.Delete(server, name, "none", name)
 				delete(want, [2]string{server, name})
 			default:
-				d := Document{Server: server, Name: name, Description: text(5), Title: text(2), ServerText: text(2), Outputs: []string{text(1)}}
+				d := Document{Server: server, Name: name, Description: text(5), Title: text(2), ServerText: text(2), Outputs: []string{text(1)}, Categories: []string{fmt.Sprint("c", r.IntN(4)), fmt.Sprint("c", r.IntN(4))}}
 				x.Put(d)
 				want[[2]string{server, name}] = d
 			}
@@ -48,7 +55,11 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 			docs = append(docs, d)
 		}
 		anew := New()
+		if seed%2 == 0 {
+			anew.SetCategories(kinds)
+		}
 		anew.Put(docs...)
+		anew.SetCategories(kinds)
 		same(t, seed, x, anew, words)
 		x.Delete("s0")
 		x.Delete("s1")

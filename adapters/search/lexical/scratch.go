@@ -8,20 +8,23 @@ import (
 
 // scratch is the memory of one search, used again by others.
 type scratch struct {
-	scores  []scores  // of documents
-	one     []float32 // of documents or servers, for the word that is looked at
-	servers []float32 // of servers, for the query
-	highest float32   // score of all documents
-	touched []int32   // documents, or servers, that have the word
-	inPart  []int32   // documents that have a word of the part that is looked at
-	ranked  []ranked
+	scores     []scores                   // of documents
+	one        []float32                  // of documents or servers, for the word that is looked at
+	servers    []float32                  // of servers, for the query
+	highest    float32                    // score of all documents
+	categories [maxCategories + 1]float32 // what each adds, by place
+	touched    []int32                    // documents, or servers, that have the word
+	inPart     []int32                    // documents that have a word of the part that is looked at
+	ranked     []ranked
 
 	shared  []uint8 // grams that each word of the index has in common with one of the query
 	sharing []int32 // words of the index that have any
 
-	docs     []*document // of the index as it was
-	serverOf []int32
-	said     [][]int32 // the words of what is said of each server
+	docs         []*document // of the index as it was
+	serverOf     []int32
+	categoriesOf []places
+	names        []string  // of categories
+	said         [][]int32 // the words of what is said of each server
 }
 
 // scores are those of a document.
