@@ -83,9 +83,19 @@ func (k *categories) score(s *scratch, q question) {
 	k.index.found(of, q)
 	for id, d := range of.docs {
 		if d != nil {
-			s.categories[k.at[d.name]] = float32(categoryShare) * of.scores[id].score
+			s.categories[k.at[d.name]] = float32(categoryShare) * of.scores[id]
 		}
 	}
+}
+
+// categoryOf returns what the category that says most adds to a document.
+func (s *scratch) categoryOf(p places) (most float32) {
+	for _, at := range p {
+		if score := s.categories[at]; score > most {
+			most = score
+		}
+	}
+	return most
 }
 
 // best returns the place of the category that adds most to a document, and what it adds.

@@ -161,7 +161,7 @@ func TestBestIsAsSorted(t *testing.T) {
 		if seed < 10 { // a batch ends with the last
 			docs, most = 2*leastBatch, 1
 		}
-		s.reset(docs, 0)
+		s.reset(docs, 0, false)
 		var want []ranked
 		for i := range s.scores {
 			s.docs = append(s.docs, &document{server: fmt.Sprint(i % 3), name: fmt.Sprint(r.IntN(1000), " ", i)})
@@ -169,7 +169,7 @@ func TestBestIsAsSorted(t *testing.T) {
 			if most == 1 {
 				score = 1
 			}
-			s.scores[i].score, s.highest = score, max(s.highest, score)
+			s.scores[i], s.highest = score, max(s.highest, score)
 			if score > 0 {
 				want = append(want, ranked{int32(i), score})
 			}

@@ -87,25 +87,28 @@ func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 // score sets the score of each document: a share of it is that of the whole query, another that of the part of the query that fits best; that
 // of the server is added, and that of the category that says most.
 func (x *Index) score(s *scratch, q question, terms [][]asked) {
-	s.reset(len(x.docs), len(x.said))
-	seen := make([]bool, len(terms))
-	for _, part := range q.parts {
-		for _, w := range part {
-			s.word(terms[w], !seen[w])
-			seen[w] = true
-		}
-		s.endPart()
-	}
+	several := len(q.parts) > 1
+	s.reset(len(x.docs), len(x.said), several)
 	for _, same := range terms {
+		s.word(same)
 		s.serverWord(same)
+	}
+	mosts := s.wholes
+	if several {
+		for _, part := range q.parts {
+			s.beginPart(part, terms)
+			for _, w := range part {
+				s.partWord(terms[w])
+			}
+			s.endPart()
+		}
+		mosts = s.mosts
 	}
 	for id, of := range x.serverOf {
 		if of >= 0 {
-			d := &s.scores[id]
-			p := x.categoriesOf[id]
-			d.score = float32(1-partShare)*d.whole + float32(partShare)*d.most + float32(serverShare)*s.servers[of] + max(s.categories[p[0]], s.categories[p[1]], s.categories[p[2]])
-			if d.score > s.highest {
-				s.highest = d.score
+			score := float32(1-partShare)*s.wholes[id] + float32(partShare)*mosts[id] + float32(serverShare)*s.servers[of] + s.categoryOf(x.categoriesOf[id])
+			if s.scores[id] = score; score > s.highest {
+				s.highest = score
 			}
 		}
 	}
