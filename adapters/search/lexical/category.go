@@ -73,7 +73,7 @@ func (x *Index) Categories(query string, limit int) (names []string) {
 
 // score sets what each category adds to the scores of its documents, by place.
 func (k *categories) score(s *scratch, q question) {
-	s.categories = [maxCategories + 1]float32{}
+	s.categories, s.sorted = [maxCategories + 1]float32{}, false
 	if len(k.names) == 0 {
 		return
 	}
@@ -82,20 +82,15 @@ func (k *categories) score(s *scratch, q question) {
 	defer of.release()
 	k.index.found(of, q)
 	for id, d := range of.docs {
-		if d != nil {
-			s.categories[k.at[d.name]] = float32(categoryShare) * of.scores[id]
+		if score := of.scores[id]; d != nil && score > 0 {
+			s.categories[k.at[d.name]], s.sorted = float32(categoryShare)*score, true
 		}
 	}
 }
 
 // categoryOf returns what the category that says most adds to a document.
-func (s *scratch) categoryOf(p places) (most float32) {
-	for _, at := range p {
-		if score := s.categories[at]; score > most {
-			most = score
-		}
-	}
-	return most
+func (s *scratch) categoryOf(p places) float32 {
+	return larger(larger(s.categories[p[0]], s.categories[p[1]]), s.categories[p[2]])
 }
 
 // best returns the place of the category that adds most to a document, and what it adds.

@@ -106,7 +106,10 @@ func (x *Index) score(s *scratch, q question, terms [][]asked) {
 	}
 	for id, of := range x.serverOf {
 		if of >= 0 {
-			score := float32(1-partShare)*s.wholes[id] + float32(partShare)*mosts[id] + float32(serverShare)*s.servers[of] + s.categoryOf(x.categoriesOf[id])
+			score := float32(1-partShare)*s.wholes[id] + float32(partShare)*mosts[id] + float32(serverShare)*s.servers[of]
+			if s.sorted {
+				score += s.categoryOf(x.categoriesOf[id])
+			}
 			if s.scores[id] = score; score > s.highest {
 				s.highest = score
 			}
