@@ -86,7 +86,7 @@ func dot(a, b []float32) (sum float32) {
 
 // follow makes the vectors of the categories follow their tools, whose vectors are stored: those whose tools, or whose text, are others than
 // before. Only meaning.follow calls it.
-func (k *kinds) follow(ctx context.Context, model embedding.Model, store vectors.Averager, tools map[place]doc) error {
+func (k *kinds) follow(ctx context.Context, model embedding.Model, store vectors.Searcher, tools map[place]doc) error {
 	k.mu.Lock()
 	all, before := k.all, k.near
 	k.mu.Unlock()

@@ -138,7 +138,7 @@ type unclosed struct{ vectors.Store }
 func (x *sorted) change(of map[string][]string, kinds ...Kind) {
 	x.sorter.set(of, kinds...)
 	x.CategoriesChanged()
-	time.Sleep(settle)
+	time.Sleep(settle) // in a bubble: no real time passes
 	synctest.Wait()
 }
 
