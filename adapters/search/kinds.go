@@ -16,19 +16,15 @@ import (
 )
 
 // Kind is a category of tools.
-type Kind struct {
-	Name string // as tools have it
-	Text string // its name, its description and its keywords
-}
+type Kind = lexical.Category
 
-// kinds holds the categories that there are, for searches by their words, and where they are among the vectors.
+// kinds holds the categories that there are, and where they are among the vectors.
 type kinds struct {
 	of func() []Kind // nil: there are none
 
-	mu    sync.Mutex
-	all   []Kind
-	words *lexical.Index // of all; another one when they change
-	near  []nearKind     // by name; empty: there are no vectors yet
+	mu   sync.Mutex
+	all  []Kind
+	near []nearKind // empty: there are no vectors yet
 }
 
 // nearKind is a category with its vector, which is the mean of its tools' vectors. One without tools has the vector of its text.
@@ -38,39 +34,19 @@ type nearKind struct {
 	vector []float32
 }
 
-// read reads the categories. Only Engine.follow calls it.
-func (k *kinds) read() {
+// read reads the categories, and tells an index of them if they are others than before. Only Engine.follow calls it.
+func (k *kinds) read(index *lexical.Index) {
 	if k.of == nil {
 		return
 	}
 	all := k.of()
 	k.mu.Lock()
 	same := slices.Equal(all, k.all)
+	k.all = all
 	k.mu.Unlock()
-	if same {
-		return
+	if !same {
+		index.SetCategories(all)
 	}
-	words := lexical.New()
-	for _, one := range all {
-		words.Put(lexical.Document{Name: one.Name, Description: one.Text})
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all, k.words = all, words
-}
-
-// named returns the categories whose texts have words of a query, the best first.
-func (k *kinds) named(query string, limit int) (names []string) {
-	k.mu.Lock()
-	words := k.words
-	k.mu.Unlock()
-	if words == nil {
-		return nil
-	}
-	for _, hit := range words.Search(query, limit, nil) {
-		names = append(names, hit.Name)
-	}
-	return names
 }
 
 // nearest returns the categories whose vectors are nearest to any of some vectors, the nearest first.
@@ -110,7 +86,7 @@ func dot(a, b []float32) (sum float32) {
 
 // follow makes the vectors of the categories follow their tools, whose vectors are stored: those whose tools, or whose text, are others than
 // before. Only meaning.follow calls it.
-func (k *kinds) follow(ctx context.Context, model embedding.Model, store vectors.Averager, tools map[place]doc) error {
+func (k *kinds) follow(ctx context.Context, model embedding.Model, store vectors.Searcher, tools map[place]doc) error {
 	k.mu.Lock()
 	all, before := k.all, k.near
 	k.mu.Unlock()
@@ -216,5 +192,5 @@ func (e *Engine) NearCategories(ctx context.Context, query string, limit int) []
 		}
 		e.broke(ctx, err)
 	}
-	return e.kinds.named(query, limit)
+	return e.index.Categories(query, limit)
 }

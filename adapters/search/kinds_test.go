@@ -42,8 +42,8 @@ func (s *sorter) set(of map[string][]string, kinds ...Kind) {
 }
 
 var (
-	garden  = Kind{"garden", "garden. Lawns and plants. lawn, plant"}
-	kitchen = Kind{"kitchen", "kitchen. Cooking meals. stove, oven"}
+	garden  = Kind{Name: "garden", Text: "garden. Lawns and plants. lawn, plant"}
+	kitchen = Kind{Name: "kitchen", Text: "kitchen. Cooking meals. stove, oven"}
 )
 
 // storeOfKinds counts what is asked of a store.
@@ -138,7 +138,7 @@ type unclosed struct{ vectors.Store }
 func (x *sorted) change(of map[string][]string, kinds ...Kind) {
 	x.sorter.set(of, kinds...)
 	x.CategoriesChanged()
-	time.Sleep(settle)
+	time.Sleep(settle) // in a bubble: no real time passes
 	synctest.Wait()
 }
 
@@ -366,7 +366,7 @@ func TestNearCategories(t *testing.T) {
 	}
 }
 
-// The names of a tool's categories find it, in lists that belong to one audience as well.
+// What is said of a tool's categories finds it, in lists that belong to one audience as well.
 func TestCategoriesAreWords(t *testing.T) {
 	sortedBubble(t, func(t *testing.T, x *sorted) {
 		own := &catalogue.Server{Name: "b", For: "ann"}
@@ -376,7 +376,7 @@ func TestCategoriesAreWords(t *testing.T) {
 		hers.Own = []*catalogue.Server{own}
 		first := func(q metatools.Query) string {
 			for _, h := range x.Find(t.Context(), q, anything) {
-				if slices.Contains(h.Why, "category: cookeri") {
+				if slices.Contains(h.Why, "category: home_cookery") {
 					return h.Server + "." + h.Name
 				}
 			}
@@ -385,11 +385,11 @@ func TestCategoriesAreWords(t *testing.T) {
 		if got := first(q) + first(hers); got != "" {
 			t.Errorf("found %s", got)
 		}
-		x.change(map[string][]string{"b.boil": {"home_cookery"}})
+		x.change(map[string][]string{"b.boil": {"home_cookery"}}, Kind{Name: "home_cookery", Text: "Cookery at home"})
 		if all, one := first(q), first(hers); all != "b.boil" || one != "b.boil" {
 			t.Errorf("found %q, and by the audience %q", all, one)
 		}
-		x.change(nil)
+		x.change(nil, Kind{Name: "home_cookery", Text: "Cookery at home"})
 		if got := first(q) + first(hers); got != "" {
 			t.Errorf("found %s, which has the category no longer", got)
 		}

@@ -45,7 +45,7 @@ type State struct {
 // Bounds of what is done at a time.
 const (
 	batch       = 32          // tools that are embedded at once
-	queries     = 1000        // vectors of queries that are kept
+	queries     = 1000        // vectors of queries, and of their sentences, that are kept
 	pauseFirst  = time.Second // after the first failure of the model or the store
 	pauseMost   = time.Minute // after any
 	leastNear   = 50          // tools that the store is asked for, at least
@@ -269,18 +269,29 @@ func (m *meaning) near(ctx context.Context, q metatools.Query, servers []string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)
 	defer cancel()
-	vector, err := m.vector(ctx, q.Text)
+	all, err := m.vectorsOf(ctx, q.Text)
 	if err != nil {
 		return nil, err
 	}
-	for k := max(leastNear, 4*q.Limit); ; k *= 4 {
+	lists := make([][]vectors.Hit, len(all))
+	for i, v := range all {
+		if lists[i], err = nearest(ctx, s, v, vectors.Filter{Servers: servers, Category: q.Category}, q.Limit, allowed); err != nil {
+			return nil, err
+		}
+	}
+	return Join(lists), nil
+}
+
+// nearest returns at least limit of the tools nearest to a vector that are allowed, if there are as many.
+func nearest(ctx context.Context, s vectors.Searcher, vector []float32, filter vectors.Filter, limit int, allowed func(server, name string) bool) ([]vectors.Hit, error) {
+	for k := max(leastNear, 4*limit); ; k *= 4 {
 		k = min(k, vectors.MaxHits)
-		all, err := s.Search(ctx, vector, vectors.Filter{Servers: servers, Category: q.Category}, k)
+		all, err := s.Search(ctx, vector, filter, k)
 		if err != nil {
 			return nil, err
 		}
 		kept := slices.DeleteFunc(slices.Clone(all), func(h vectors.Hit) bool { return !allowed(h.Server, h.Tool) })
-		if len(kept) >= q.Limit || len(all) < k || k == vectors.MaxHits {
+		if len(kept) >= limit || len(all) < k || k == vectors.MaxHits {
 			return kept, nil
 		}
 	}
@@ -293,25 +304,37 @@ func (m *meaning) nearKinds(ctx context.Context, query string, limit int) ([]str
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)
 	defer cancel()
-	vector, err := m.vector(ctx, query)
+	all, err := m.vectorsOf(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return m.kinds.nearest([][]float32{vector}, limit), nil
+	return m.kinds.nearest(all, limit), nil
 }
 
-// vector returns the vector of a query.
-func (m *meaning) vector(ctx context.Context, text string) ([]float32, error) {
-	key := sha256.Sum256([]byte(text))
-	if v, known := m.queries.Get(key); known {
-		return v, nil
+// vectorsOf returns the vector of a query, and those of its sentences. The model makes those that are not kept at once.
+func (m *meaning) vectorsOf(ctx context.Context, query string) ([][]float32, error) {
+	texts := append([]string{query}, Sentences(query)...)
+	all := make([][]float32, len(texts))
+	var missing []string
+	var places []int
+	for i, text := range texts {
+		v, kept := m.queries.Get(sha256.Sum256([]byte(text)))
+		if all[i] = v; !kept {
+			missing, places = append(missing, text), append(places, i)
+		}
 	}
-	all, err := m.opt.Model.Embed(ctx, []string{text})
+	if len(missing) == 0 {
+		return all, nil
+	}
+	made, err := m.opt.Model.Embed(ctx, missing)
 	if err != nil {
 		return nil, err
 	}
-	m.queries.Add(key, all[0])
-	return all[0], nil
+	for i, at := range places {
+		m.queries.Add(sha256.Sum256([]byte(missing[i])), made[i])
+		all[at] = made[i]
+	}
+	return all, nil
 }
 
 // Fuse joins what was found by words and by meaning: the score is the cosine, and a part of how near the score by words is to the best one.

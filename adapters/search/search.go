@@ -151,7 +151,7 @@ func (e *Engine) follow(ctx context.Context) {
 	var settled <-chan time.Time // nil: no category has changed
 	for sorted := true; ; {
 		if sorted {
-			e.kinds.read()
+			e.kinds.read(e.index)
 			e.sorts.Add(1)
 		}
 		snap := e.opt.Catalogue.Snapshot()

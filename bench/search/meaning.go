@@ -142,14 +142,17 @@ func (m *meant) finder(tools []lexical.Document) (func(query string) []vectors.H
 		return nil, err
 	}
 	return func(query string) []vectors.Hit {
-		v, err := m.vectors([]string{query})
-		if err == nil {
-			var hits []vectors.Hit
-			if hits, err = store.Search(m.ctx, v[0], vectors.Filter{}, near); err == nil {
-				return hits
+		all, err := m.vectors(append([]string{query}, search.Sentences(query)...))
+		lists := make([][]vectors.Hit, len(all))
+		for i, v := range all {
+			if err == nil {
+				lists[i], err = store.Search(m.ctx, v, vectors.Filter{}, near)
 			}
 		}
-		m.err = cmp.Or(m.err, err)
-		return nil
+		if err != nil {
+			m.err = cmp.Or(m.err, err)
+			return nil
+		}
+		return search.Join(lists)
 	}, nil
 }

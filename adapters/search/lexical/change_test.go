@@ -24,9 +24,16 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 			return strings.Join(all, " ")
 		}
 		x, want := New(), map[[2]string]Document{}
+		var kinds []Category
 		for range 300 {
 			server, name := fmt.Sprint("s", r.IntN(3)), fmt.Sprint("n", r.IntN(30))
-			switch r.IntN(12) {
+			switch r.IntN(13) {
+			case 12:
+				kinds = kinds[:0]
+				for _, name := range []string{"c0", "c1", "c2"}[:r.IntN(4)] {
+					kinds = append(kinds, Category{name, text(4)})
+				}
+				x.SetCategories(kinds)
 			case 0:
 				x.Delete(server)
 				for at := range want {
@@ -38,7 +45,7 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 				x.Delete(server, name, "none", name)
 				delete(want, [2]string{server, name})
 			default:
-				d := Document{Server: server, Name: name, Description: text(5), Title: text(2), ServerText: text(2), Outputs: []string{text(1)}}
+				d := Document{Server: server, Name: name, Description: text(5), Title: text(2), ServerText: text(2), Outputs: []string{text(1)}, Categories: []string{fmt.Sprint("c", r.IntN(4)), fmt.Sprint("c", r.IntN(4))}}
 				x.Put(d)
 				want[[2]string{server, name}] = d
 			}
@@ -48,7 +55,11 @@ func TestAnyChangesAreAsOneMadeAnew(t *testing.T) {
 			docs = append(docs, d)
 		}
 		anew := New()
+		if seed%2 == 0 {
+			anew.SetCategories(kinds)
+		}
 		anew.Put(docs...)
+		anew.SetCategories(kinds)
 		same(t, seed, x, anew, words)
 		x.Delete("s0")
 		x.Delete("s1")
@@ -150,7 +161,7 @@ func TestBestIsAsSorted(t *testing.T) {
 		if seed < 10 { // a batch ends with the last
 			docs, most = 2*leastBatch, 1
 		}
-		s.reset(docs, 0)
+		s.reset(docs, 0, false)
 		var want []ranked
 		for i := range s.scores {
 			s.docs = append(s.docs, &document{server: fmt.Sprint(i % 3), name: fmt.Sprint(r.IntN(1000), " ", i)})
@@ -158,7 +169,7 @@ func TestBestIsAsSorted(t *testing.T) {
 			if most == 1 {
 				score = 1
 			}
-			s.scores[i].score, s.highest = score, max(s.highest, score)
+			s.scores[i], s.highest = score, max(s.highest, score)
 			if score > 0 {
 				want = append(want, ranked{int32(i), score})
 			}

@@ -16,7 +16,7 @@ type Document struct {
 	Parameters  []Parameter
 	Outputs     []string // names of what it returns
 	ServerText  string   // what is said of the server
-	Categories  []string
+	Categories  []string // names, the best first; see [Index.SetCategories]
 }
 
 // Parameter is a parameter of a tool, or a property of one that is an object.

@@ -23,15 +23,17 @@ const (
 	parameterText
 	value
 	output
-	category
 	fields
 )
 
 // fieldNames are how results call the fields.
-var fieldNames = [fields]string{"name", "title", "description", "parameter", "parameter description", "value", "output", "category"}
+var fieldNames = [fields]string{"name", "title", "description", "parameter", "parameter description", "value", "output"}
 
 // serverField is how results call what is said of the server.
 const serverField = "server"
+
+// categoryField is how results call the category that says most.
+const categoryField = "category"
 
 // Hit is a tool that was found.
 type Hit struct {
@@ -42,10 +44,11 @@ type Hit struct {
 
 // Index holds documents. It is safe for concurrent use; a search waits for one document that is put, or for one removal.
 type Index struct {
-	mu       sync.RWMutex
-	docs     []*document // nil: free
-	serverOf []int32     // place of the server of each document, -1 if it is free
-	free     []int32     // places in docs
+	mu           sync.RWMutex
+	docs         []*document // nil: free
+	serverOf     []int32     // place of the server of each document, -1 if it is free
+	categoriesOf []places
+	free         []int32 // places in docs
 
 	terms     map[string]int32
 	words     []*term // nil: free
@@ -55,6 +58,8 @@ type Index struct {
 	servers     map[string]*server
 	said        [][]int32 // words of what is said of each server, by place, sorted; replaced, never changed
 	freeServers []int32
+
+	categories *categories // replaced, never changed
 
 	scratch sync.Pool
 }
@@ -78,6 +83,7 @@ type document struct {
 	server, name string
 	text         string  // what it says of its server
 	counts       []count // by word
+	categories   []string
 }
 
 // count says that a word is in a field of a document.
@@ -97,7 +103,7 @@ type server struct {
 
 // New returns an empty index.
 func New() *Index {
-	return &Index{terms: map[string]int32{}, grams: map[gram][]int32{}, servers: map[string]*server{},
+	return &Index{categories: &categories{}, terms: map[string]int32{}, grams: map[gram][]int32{}, servers: map[string]*server{},
 		scratch: sync.Pool{New: func() any { return &scratch{} }}}
 }
 

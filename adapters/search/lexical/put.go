@@ -33,9 +33,6 @@ func readDocument(d *Document) []fieldWord {
 	for i := range d.Parameters {
 		read(parameter, d.Parameters[i].Name)
 	}
-	for _, text := range d.Categories {
-		read(category, text)
-	}
 	for i := range d.Parameters {
 		read(parameterText, d.Parameters[i].Description)
 		for _, text := range d.Parameters[i].Values {
@@ -84,12 +81,12 @@ func (x *Index) put(d *Document, words []fieldWord) {
 		x.remove(s, []int32{id})
 	}
 	x.say(s)
-	doc := &document{server: d.Server, name: d.Name, text: d.ServerText, counts: make([]count, 0, len(words))}
+	doc := &document{server: d.Server, name: d.Name, text: d.ServerText, counts: make([]count, 0, len(words)), categories: slices.Clone(d.Categories)}
 	id := place(&x.docs, &x.free, doc)
 	if int(id) == len(x.serverOf) {
-		x.serverOf = append(x.serverOf, 0)
+		x.serverOf, x.categoriesOf = append(x.serverOf, 0), append(x.categoriesOf, places{})
 	}
-	x.serverOf[id], s.at[d.Name] = s.place, id
+	x.serverOf[id], x.categoriesOf[id], s.at[d.Name] = s.place, x.categories.places(d.Categories), id
 	var lengths [fields]float64
 	for _, w := range words {
 		lengths[w.field] += float64(w.n)

@@ -29,7 +29,7 @@ func (x *Index) Search(query string, limit int, allowed func(server, name string
 	s.best(limit, func(r ranked) bool {
 		d := s.docs[r.id]
 		if allowed == nil || allowed(d.server, d.name) {
-			hits = append(hits, Hit{Server: d.server, Name: d.name, Score: float64(r.score), Fields: why(d, s.said[s.serverOf[r.id]], terms)})
+			hits = append(hits, Hit{Server: d.server, Name: d.name, Score: float64(r.score), Fields: s.why(r.id, terms)})
 		}
 		return len(hits) < limit
 	})
@@ -44,10 +44,12 @@ func (x *Index) found(s *scratch, q question) [][]asked {
 	for i, word := range q.words {
 		terms[i] = x.asked(s, word)
 	}
+	x.categories.score(s, q)
 	x.score(s, q, terms)
 	s.docs = append(s.docs[:0], x.docs...)
 	s.serverOf = append(s.serverOf[:0], x.serverOf...)
 	s.said = append(s.said[:0], x.said...)
+	s.categoriesOf, s.names = append(s.categoriesOf[:0], x.categoriesOf...), x.categories.names
 	return terms
 }
 
@@ -83,26 +85,33 @@ func (x *Index) asked(s *scratch, word queryWord) (all []asked) {
 }
 
 // score sets the score of each document: a share of it is that of the whole query, another that of the part of the query that fits best; that
-// of the server is added.
+// of the server is added, and that of the category that says most.
 func (x *Index) score(s *scratch, q question, terms [][]asked) {
-	s.reset(len(x.docs), len(x.said))
-	seen := make([]bool, len(terms))
-	for _, part := range q.parts {
-		for _, w := range part {
-			s.word(terms[w], !seen[w])
-			seen[w] = true
-		}
-		s.endPart()
-	}
+	several := len(q.parts) > 1
+	s.reset(len(x.docs), len(x.said), several)
 	for _, same := range terms {
+		s.word(same)
 		s.serverWord(same)
+	}
+	mosts := s.wholes
+	if several {
+		for _, part := range q.parts {
+			s.beginPart(part, terms)
+			for _, w := range part {
+				s.partWord(terms[w])
+			}
+			s.endPart()
+		}
+		mosts = s.mosts
 	}
 	for id, of := range x.serverOf {
 		if of >= 0 {
-			d := &s.scores[id]
-			d.score = float32(1-partShare)*d.whole + float32(partShare)*d.most + float32(serverShare)*s.servers[of]
-			if d.score > s.highest {
-				s.highest = d.score
+			score := float32(1-partShare)*s.wholes[id] + float32(partShare)*mosts[id] + float32(serverShare)*s.servers[of]
+			if s.sorted {
+				score += s.categoryOf(x.categoriesOf[id])
+			}
+			if s.scores[id] = score; score > s.highest {
+				s.highest = score
 			}
 		}
 	}
@@ -111,13 +120,17 @@ func (x *Index) score(s *scratch, q question, terms [][]asked) {
 // mostWhy bounds what is said of why a document was found.
 const mostWhy = 5
 
-// why says what of a document matches, and of what is said of its server.
-func why(d *document, said []int32, terms [][]asked) (all []string) {
+// why says what of a document matches, of what is said of its server, and which of its categories.
+func (s *scratch) why(id int32, terms [][]asked) (all []string) {
+	d, said := s.docs[id], s.said[s.serverOf[id]]
 	type match struct {
 		text   string
 		weight float64
 	}
 	var found []match
+	if at, score := s.categoriesOf[id].best(&s.categories); score > 0 {
+		found = append(found, match{categoryField + ": " + s.names[at-1], float64(score)})
+	}
 	for _, same := range terms {
 		for _, t := range same {
 			for _, c := range d.counts {

@@ -39,7 +39,6 @@ func TestScoreOfAField(t *testing.T) {
 		{Document{Parameters: []Parameter{{Description: "zebra"}}}, 0.3, "parameter description: zebra"},
 		{Document{Parameters: []Parameter{{Values: []string{"zebra"}}}}, 0.3, "value: zebra"},
 		{Document{Outputs: []string{"zebra"}}, 0.15, "output: zebra"},
-		{Document{Categories: []string{"zebra"}}, 1, "category: zebra"},
 	}
 	for _, test := range tests {
 		x := New()
@@ -67,7 +66,6 @@ func TestScoreOfALongField(t *testing.T) {
 		"parameter text": {30, 0.3, func(text string) Document { return Document{Parameters: []Parameter{{Description: text}}} }},
 		"value":          {30, 0.3, func(text string) Document { return Document{Parameters: []Parameter{{Values: []string{text}}}} }},
 		"output":         {30, 0.15, func(text string) Document { return Document{Outputs: []string{text}} }},
-		"category":       {4, 1, func(text string) Document { return Document{Categories: []string{text}} }},
 	} {
 		x := New()
 		x.Put(test.doc("zebra zebra" + strings.Repeat(" plough", 3*test.ordinary-2)))
@@ -229,7 +227,7 @@ func TestAlikeIsBounded(t *testing.T) {
 	}
 	x := New()
 	for _, name := range []string{"abcdz", "abcde", "abcd", "abcdefghijk", "abc", "zabcdz", "bcd", "xabcdefghijklmnopqrstuv", "abxde"} {
-		x.Put(Document{Name: name, Categories: []string{name}})
+		x.Put(Document{Name: name})
 	}
 	tests := map[string][]string{
 		"abcde": {"abcd 0.67", "abcdz 0.60", "abcdefghijk 0.60", "xabcdefghijklmnopqrstuv 0.60"},

@@ -256,7 +256,7 @@ func (m *Memory) Search(ctx context.Context, vector []float32, filter Filter, k 
 	return hits[:min(k, len(hits))], nil
 }
 
-// Mean implements Averager.
+// Mean implements Searcher.
 func (m *Memory) Mean(ctx context.Context, filter Filter) ([]float32, error) {
 	s := m.now.Load()
 	f := s.filter(filter)

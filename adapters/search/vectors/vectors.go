@@ -86,15 +86,11 @@ type Hit struct {
 	Score        float32 // the cosine of the angle between its vector and the query
 }
 
-// Searcher finds tools.
+// Searcher finds tools, and tells what they have in common.
 type Searcher interface {
 	// Search returns the most similar tools to a vector of length one, at most k and [MaxHits] of them, best first; of equal ones the first by
 	// server and name.
 	Search(ctx context.Context, vector []float32, filter Filter, k int) ([]Hit, error)
-}
-
-// Averager tells what tools have in common.
-type Averager interface {
 	// Mean returns the mean of the vectors of the tools that a filter lets through, brought to length one; nil: there are none, or their mean has
 	// no direction. It reads all of these vectors.
 	Mean(ctx context.Context, filter Filter) ([]float32, error)
@@ -135,7 +131,6 @@ type Remover interface {
 // Store holds the vectors of one [Space]. Its methods may be called from any goroutine. Who opens it closes it.
 type Store interface {
 	Searcher
-	Averager
 	Writer
 	Remover
 }

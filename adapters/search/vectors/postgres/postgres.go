@@ -353,7 +353,7 @@ func condition(filter vectors.Filter, args ...any) (string, []any) {
 	return strings.Join(where, " AND "), args
 }
 
-// Mean implements vectors.Averager: the database adds up the vectors.
+// Mean implements vectors.Searcher: the database adds up the vectors.
 func (s *Store) Mean(ctx context.Context, filter vectors.Filter) ([]float32, error) {
 	table, err := s.ready(ctx)
 	if err != nil {

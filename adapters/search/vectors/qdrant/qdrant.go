@@ -381,13 +381,13 @@ func conditions(filter vectors.Filter) *qdrant.Filter {
 	return &qdrant.Filter{Must: must}
 }
 
-// Mean implements vectors.Averager. The vectors come in pages of at most 2 MB.
+// Mean implements vectors.Searcher. The vectors come in pages of at most 2 MB.
 func (s *Store) Mean(ctx context.Context, filter vectors.Filter) ([]float32, error) {
 	if err := s.Ready(ctx); err != nil || filter.Servers != nil && len(filter.Servers) == 0 {
 		return nil, err
 	}
 	sum := make([]float64, s.space.Dimension)
-	err := s.scroll(ctx, &qdrant.ScrollPoints{Limit: qdrant.PtrOf(uint32(min(page, max(1, sendBytes/(4*s.space.Dimension))))), Filter: conditions(filter), //nolint:gosec // it is at most a page
+	err := s.scroll(ctx, &qdrant.ScrollPoints{Limit: qdrant.PtrOf(uint32(min(page, max(1, sendBytes/(4*s.space.Dimension))))), Filter: conditions(filter),
 		WithPayload: qdrant.NewWithPayload(false), WithVectors: qdrant.NewWithVectors(true)}, func(p *qdrant.RetrievedPoint) {
 		v := p.GetVectors().GetVector().GetDense().GetData()
 		if len(v) == 0 {

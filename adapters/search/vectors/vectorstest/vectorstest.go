@@ -229,6 +229,10 @@ func mean(t *testing.T, s vectors.Store) {
 	}
 	must(t, s.SetCategories(t.Context(), "c", "x", []string{"mail"}))
 	at(vectors.Filter{Category: "mail"}, between(1, 2, math.Atan(.5)))
+	opposite := point("d", "y", 3, "both ways")
+	opposite.Vector[3] = -1
+	put(t, s, point("d", "x", 3, "both ways"), opposite)
+	at(vectors.Filter{Category: "both ways"}, nil) // they cancel each other out
 	must(t, s.RemoveServer(t.Context(), "a"))
 	at(vectors.Filter{Category: "files"}, nil)
 	at(vectors.Filter{Category: "mail"}, between(1, 2, math.Pi/4))
