@@ -2,7 +2,7 @@
 //
 // A score is BM25 over weighted fields (BM25F). Words are stems. For a word of the query stand also the words of the index that look like it,
 // so that typos and names in one piece are found. A query may name several things to do, so what fits one part of it well counts beside what
-// fits all of it a little. The index scores the text of a server once, and adds that to all of its tools.
+// fits all of it a little. The index scores the text of a server once, and adds that to all of its tools; so it does with categories.
 //
 // Lengths of fields are compared with fixed ones, not with averages: what a tool scores does not depend on the order in which tools came, and
 // an index after any changes finds the same as one made anew.
