@@ -353,3 +353,48 @@ func TestAwayServerKeepsItsCategories(t *testing.T) {
 		kept(1)
 	})
 }
+
+// counting is a store that counts claims.
+type counting struct {
+	catalogue.MemoryClassifications
+	claims atomic.Int64
+}
+
+func (c *counting) ClaimTools(ctx context.Context, instance string, lease time.Duration, all []catalogue.Classification) ([]catalogue.ToolKey, error) {
+	c.claims.Add(1)
+	return c.MemoryClassifications.ClaimTools(ctx, instance, lease, all)
+}
+
+// What a person says of one tool while its batch runs concerns that one only, and once everything is classified nothing is claimed any more. An
+// Engine that was closed does not start.
+func TestNothingIsLeftToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := newCatalogue(t, "a"), &counting{}
+		opt := Options{Catalogue: c, Store: store, Classifiers: both(&fake{took: time.Second}, nil)}
+		e := start(t, opt)
+		list(c, "a", [2]string{"x", "mail"}, [2]string{"y", "web"})
+		synctest.Wait()
+		if err := e.Correct(t.Context(), "a", "x", []string{"files"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Classified, "files")
+		e.wantState(t, "a", "y", catalogue.Classified, "web", "files")
+		if n := store.claims.Load(); n != 1 {
+			t.Errorf("tools were claimed %d times", n)
+		}
+		opt.Categories = someCategories
+		closed := New(opt)
+		closed.Close()
+		closed.Start()
+		list(c, "a", [2]string{"z", "web"})
+		e.Close()
+		before := store.claims.Load()
+		list(c, "a", [2]string{"zz", "web"})
+		time.Sleep(time.Hour)
+		if n := store.claims.Load(); n != before {
+			t.Errorf("a closed engine claimed tools %d times", n-before)
+		}
+	})
+}
