@@ -28,7 +28,11 @@ func (r *Registry) did(ctx *fasthttp.RequestCtx, did aggregator.Action) {
 	case "put_category", "remove_category", "reset_category", "classify", "reclassify":
 		what = "a change of categories"
 	}
-	r.opt.Log.Info().Str("action", did.Name).Str("upstream", server).Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg(what + " was asked for")
+	line := r.opt.Log.Info().Str("action", did.Name).Str("upstream", server)
+	if did.Category != "" {
+		line = line.Str("category", value.Shorten(did.Category))
+	}
+	line.Int("status", did.Status).Str("by", who.Rights.Name).Stringer("address", httpserver.AddrOf(ctx)).Msg(what + " was asked for")
 	within, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	r.opt.Audit().Changed(within, &telemetry.Change{Began: did.Began, Address: httpserver.AddrOf(ctx), Caller: who,
