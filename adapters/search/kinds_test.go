@@ -261,6 +261,29 @@ func TestCategoriesAfterARestart(t *testing.T) {
 	})
 }
 
+// In a store that others share, the vectors of categories are those of our tools.
+func TestCategoriesOfASharedStore(t *testing.T) {
+	sortedBubble(t, func(t *testing.T, x *sorted) {
+		v := make([]float32, 64)
+		v[1] = 1
+		if err := x.store.Put(t.Context(), []vectors.Point{{Server: "theirs", Tool: "x", Categories: []string{"garden", "kitchen"}, Vector: v}}); err != nil {
+			t.Fatal(err)
+		}
+		before := x.Engine
+		x.open()
+		x.means.opt.Shared = true
+		x.sorter.set(map[string][]string{"a.mow": {"garden"}, "a.sow": {"garden"}}, garden, kitchen)
+		x.Start()
+		synctest.Wait()
+		if sums, err := x.store.Sums(t.Context()); err != nil || len(sums["theirs"]) != 1 {
+			t.Errorf("stored %v, %v", sums, err)
+		}
+		x.like(t, x.vectorOf(t, "garden"), mowText, sowText)
+		x.like(t, x.vectorOf(t, "kitchen"), kitchen.Text)
+		before.Close()
+	})
+}
+
 // Changes of categories are gathered: however many are told, everything is read once or twice.
 func TestChangesOfCategoriesAreGathered(t *testing.T) {
 	sortedBubble(t, func(t *testing.T, x *sorted) {
@@ -313,8 +336,8 @@ func TestMeaningWithinACategory(t *testing.T) {
 	sortedBubble(t, func(t *testing.T, x *sorted) {
 		var items []catalogue.Item
 		of := map[string][]string{"b.boil": {"kitchen"}}
-		for i := range 300 {
-			items = append(items, item(fmt.Sprintf("t%03d", i), "Mows the lawn"))
+		for i := range vectors.MaxHits + 100 {
+			items = append(items, item(fmt.Sprintf("t%04d", i), "Mows the lawn"))
 		}
 		set(x.Catalogue, "a", items...)
 		x.change(of, garden, kitchen)
@@ -322,9 +345,9 @@ func TestMeaningWithinACategory(t *testing.T) {
 		if len(hits) != 1 || hits[0].Name != "boil" || !slices.Equal(hits[0].Why, []string{"meaning"}) || !slices.Equal(hits[0].Categories, []string{"kitchen"}) {
 			t.Errorf("%+v", hits)
 		}
-		x.change(map[string][]string{"a.t007": {"kitchen"}}, garden, kitchen)
+		x.change(map[string][]string{"a.t0007": {"kitchen"}}, garden, kitchen)
 		hits = x.Find(t.Context(), metatools.Query{Text: "shorten grass", Category: "kitchen", Limit: 5}, anything)
-		if len(hits) != 1 || hits[0].Name != "t007" {
+		if len(hits) != 1 || hits[0].Name != "t0007" {
 			t.Errorf("after a change: %+v", hits)
 		}
 	})
@@ -341,6 +364,7 @@ func TestNearCategories(t *testing.T) {
 		same(t, "by the tools", near(x, "water", 1), "kitchen")
 		same(t, "all", near(x, "shorten grass", 5), "garden", "kitchen")
 		same(t, "none", near(x, "shorten grass", 0))
+		same(t, "by a sentence", near(x, "Stories of old lawn chairs please. It boils water", 1), "kitchen")
 		x.change(nil, kitchen)
 		same(t, "one was removed", near(x, "shorten grass", 5), "kitchen")
 		x.model.set(errors.New("no model today"), nil)
