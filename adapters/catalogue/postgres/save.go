@@ -110,9 +110,9 @@ func (s *Store) saveServer(ctx context.Context, tx pgx.Tx, of *catalogue.Server)
 	return done.RowsAffected() > 0, err
 }
 
-// The row of a registered server, and of one of the configuration.
+// The row of a registered server, whose transport Put writes, and of one of the configuration.
 const (
-	updateServer = `UPDATE mcp.external_servers SET transport_type = $3, origin = $4, revision = $5, server_info = $6, capabilities = $7, instructions = $8,
+	updateServer = `UPDATE mcp.external_servers SET transport_type = CASE WHEN version IS NULL THEN $3 ELSE transport_type END, origin = $4, revision = $5, server_info = $6, capabilities = $7, instructions = $8,
 		tool_count = $9, tools_at = $10, prompts_at = $11, resources_at = $12, templates_at = $13 WHERE id = $1 AND name = $2`
 	upsertServer = `INSERT INTO mcp.external_servers(id, name, transport_type, origin, revision, server_info, capabilities, instructions, tool_count, tools_at, prompts_at, resources_at, templates_at, registered_at)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14 WHERE NOT EXISTS (SELECT FROM mcp.external_servers WHERE name = $2 AND id <> $1)

@@ -118,7 +118,8 @@ func removedAndBack(t *testing.T, open func() catalogue.Store) {
 	}
 }
 
-// A registration stays when its server is left out, as one that cannot be decrypted is, and goes with Remove only.
+// A registration stays as it was put when the catalogue stores its server, and when that is left out, as one that cannot be decrypted is. It
+// goes with Remove only.
 func registeredStays(t *testing.T, open func() catalogue.Store) {
 	s := open()
 	r, ok := s.(catalogue.Registry)
@@ -128,12 +129,19 @@ func registeredStays(t *testing.T, open func() catalogue.Store) {
 	one := put(t, r, registration("a"))
 	c := catalogueOf(t, s)
 	c.Keep(map[string]catalogue.Kept{"a": {ID: one.ID, Transport: "STDIO"}})
-	c.SetList("a", catalogue.Tools, items([2]string{"x", `{}`}))
+	changed := one
+	changed.Transport = "HTTP"
+	changed = put(t, r, changed)
+	c.SetList("a", catalogue.Tools, items([2]string{"x", `{}`})) // the catalogue does not know of the change yet
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, r, changed)
 	c.Keep(nil)
 	if err := c.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, r, one)
+	expect(t, r, changed)
 	if err := r.Remove(t.Context(), one.ID); err != nil {
 		t.Error(err)
 	}
