@@ -12,7 +12,11 @@ import (
 
 // searching is a configuration of threeServers whose tools are found, not listed.
 func searching(t *testing.T, more string) string {
-	return "context.mode = \"search\"\ncontext.always = [\"a.ech*\"]\n" + more + threeServers(t)
+	sorting := "classification.mode = \"off\"\n" // no client is told of other lists at any moment
+	if strings.Contains(more, "[categories.") {
+		sorting = ""
+	}
+	return sorting + "context.mode = \"search\"\ncontext.always = [\"a.ech*\"]\n" + more + threeServers(t)
 }
 
 // finder sends requests of one kind of client. call calls a tool and answers its questions; params are those of tools/call without braces.

@@ -108,7 +108,7 @@ func (m *mergedClient) configure(t *testing.T, scene *upstream, toml string) str
 		others += fmt.Sprintf("[upstreams.%s]\nurl = %q\n", name, other.url)
 	}
 	if m.through {
-		toml = "context.mode = \"search\"\n" + toml
+		toml = "classification.mode = \"off\"\ncontext.mode = \"search\"\n" + toml
 	}
 	return "names.prefix = \"conflict\"\ncatalogue.path = \"memory\"\n" + toml + others
 }
