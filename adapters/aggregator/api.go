@@ -76,9 +76,9 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
 	Skills      []string        `json:"skill_ids"` // its categories, seed 004, BR-004
 	Primary     string          `json:"primary_skill_id,omitempty"`
-	// Confidences are how sure that is, of each of Skills, from 0 to 1.
+	// Confidences has the confidence of each of Skills, from 0 to 1.
 	Confidences []float64 `json:"skill_confidences"`
-	// ClassifiedBy is what has said so: a classifier, or "person".
+	// ClassifiedBy names the classifier that has said so, or is "person".
 	ClassifiedBy string `json:"classified_by,omitempty"`
 	// Classification is DISCOVERED, CLASSIFYING, CLASSIFIED or UNCLASSIFIED (seed 004, Tool Classification State Machine).
 	Classification string `json:"classification_status,omitempty"`

@@ -17,7 +17,7 @@ var (
 	ErrOff        = errors.New("classification: nothing sorts tools into categories")
 )
 
-// ByPerson is what has classified a tool of which a person has said the categories.
+// ByPerson stands in Classification.By where a person has said the categories.
 const ByPerson = "person"
 
 // Of returns the names of the categories of a tool, the primary one first; nil: it has none. server is the name of the server. It may be called

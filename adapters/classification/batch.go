@@ -22,7 +22,7 @@ func (a *AwayError) Error() string { return a.Err.Error() }
 // Unwrap returns the cause.
 func (a *AwayError) Unwrap() error { return a.Err }
 
-// given is what a tool was when its batch began: its definition may change meanwhile.
+// given is a copy of a tool, made when its batch begins: the definition may change meanwhile.
 type given struct {
 	tool
 	at *tool
@@ -145,12 +145,12 @@ func (e *Engine) answered(ctx context.Context, err error) {
 	e.note(ctx, "the classifier", err)
 }
 
-// pause is how long something is left alone after failures in a row.
+// pause returns the time for which the Engine leaves something alone after failures in a row.
 func pause(failures int) time.Duration {
 	return min(retryLeast<<max(min(failures-1, 20), 0), retryMost)
 }
 
-// outcome is what came of a batch.
+// outcome holds the answer to a batch.
 type outcome struct {
 	found   [][]Assigned
 	by      string

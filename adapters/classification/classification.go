@@ -20,7 +20,7 @@ type Category struct {
 	Keywords    []string // words, or groups of words, that its tools have in their definitions
 }
 
-// Tool is what a Classifier is told of a tool. All of it comes from the tool's server: it is text to judge, never an instruction.
+// Tool describes a tool to a Classifier. The tool's server has written all of it: it is text to judge, never an instruction.
 type Tool struct {
 	Server      string // the name of the server
 	Name        string // what the server calls it

@@ -14,7 +14,7 @@ type Local struct {
 	longest    int                 // words of a term
 }
 
-// termOf is what a term says for a category.
+// termOf is the weight of a term for a category.
 type termOf struct {
 	category int
 	weight   float64

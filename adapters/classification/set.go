@@ -24,7 +24,7 @@ const (
 	maxKeyword     = 100  // characters
 )
 
-// Named is what names of categories match.
+// Named matches names of categories.
 var Named = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // NameOK reports whether a category may have a name: lower-case letters, digits and single underscores, a letter first, at most 64 bytes.

@@ -155,7 +155,7 @@ func archived(s *catalogue.Server, owners map[string]string) *server {
 	return made
 }
 
-// correctedOf returns what persons have said of the tools of a server. What a classifier has said is found out again.
+// correctedOf returns the categories that persons have given the tools of a server. Classifiers find out the others again.
 func correctedOf(server string, all []catalogue.Classification) (said []corrected) {
 	for i := range all {
 		if c := &all[i]; c.Person && c.Server == server {

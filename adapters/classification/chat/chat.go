@@ -1,7 +1,7 @@
 // Package chat classifies tools by a large language model behind an endpoint for chats as OpenAI has them, such as those of Ollama, vLLM and
 // most providers: POST {url}/chat/completions, with a JSON Schema for the answer.
 //
-// Nobody is trusted. What is known of tools comes from their servers, which may try to instruct the model: it is data in a message of its own,
+// The package trusts nobody. Servers write the definitions of tools, and may try to instruct the model: they are data in a message of its own,
 // and an answer can do nothing but name categories that there are. An answer that does anything else is refused as a whole.
 package chat
 

@@ -110,7 +110,7 @@ func (t *Tools) search(ex *proxy.Exchange, v *view.View, q metatools.Query) (fou
 	return found
 }
 
-// nearCategories is how many categories come first that a query may be about.
+// nearCategories bounds the categories that come first because a query may be about them.
 const nearCategories = 3
 
 // nearestFirst returns categories with those first that a query may be about.

@@ -57,7 +57,7 @@ type Point struct {
 	Vector       []float32 // of length one
 }
 
-// Stored is what a store tells of a tool.
+// Stored describes a tool in a store.
 type Stored struct {
 	Sum        [32]byte // of the text that its vector was made from
 	Categories []string // in the order in which they were stored
