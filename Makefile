@@ -14,6 +14,7 @@ FUZZ     ?= .
 ARGS     ?=
 VERSION  ?=
 TAGS     ?=
+comma    := ,
 
 # The server of `make run`, in the version of the conformance tests.
 EVERYTHING := @modelcontextprotocol/server-everything@$(shell sed -n 's/.*"@modelcontextprotocol\/server-everything": "\([^"]*\)".*/\1/p' conformance/package.json)
@@ -36,7 +37,7 @@ help: ## list the targets
 
 build: ## build ./dragoman, a static binary
 	@command -v go >/dev/null || { echo "make: go is missing: install Go 1.26 or later (https://go.dev/dl)" >&2; exit 1; }
-	CGO_ENABLED=0 go build -trimpath $(if $(TAGS),-tags $(TAGS)) -o dragoman .
+	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace$(if $(TAGS),$(comma)$(TAGS)) -o dragoman .
 
 run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say what to try
 	@set -eu; \

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"dragoman/conformance/mock"
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
+	_ "dragoman/internal/app/tuning/heap" // sets when garbage is collected
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/internal/setup"
@@ -202,11 +202,6 @@ func newVersion(p *program) *cobra.Command {
 	return c
 }
 
-// collectAt is how much the heap may grow, in percent of the live data, before a garbage collection. A proxy keeps little
-// alive and makes much garbage: at the default of 100 the collector would run after every few hundred requests to save a
-// few megabytes.
-const collectAt = 400
-
 // Main runs the command line of this process and returns its exit code.
 func Main() int {
 	if reaper.Called(os.Args) { // the first child waits for it, so nothing else is set up
@@ -217,9 +212,6 @@ func Main() int {
 	}
 	if startsChild(os.Args[1:]) {
 		reaper.Prelaunch()
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
 	}
 	ctx, stop := interruptible(context.Background(), os.Exit)
 	defer stop()

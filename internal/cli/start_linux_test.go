@@ -35,6 +35,15 @@ func TestStart(t *testing.T) {
 		}
 		t.Logf("%d bytes", all)
 	})
+	t.Run("no collection of garbage", func(t *testing.T) {
+		c := exec.CommandContext(t.Context(), bin, "version")
+		c.Env = append(c.Env, "GODEBUG=gctrace=1,inittrace=1")
+		var log bytes.Buffer
+		c.Stderr = &log
+		if err := c.Run(); err != nil || !strings.Contains(log.String(), "init dragoman/internal/cli ") || strings.Contains("\n"+log.String(), "\ngc ") {
+			t.Errorf("%v\n%s", err, log.String())
+		}
+	})
 }
 
 // inits runs a command and returns what each package allocated during initialization.

@@ -132,6 +132,7 @@ var layers = map[string]int{
 	"internal/config":                  6,
 	"internal/config/reference":        7,
 	"internal/app/tuning":              0,
+	"internal/app/tuning/heap":         0, // initialized before all others
 	"internal/app/component":           2,
 	"internal/app/logging":             7,
 	"internal/app/sorting":             7,
