@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -145,12 +144,7 @@ func (o *Options) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // Close ends all calls and connections.
-func (c *Channel) Close() error {
-	if err := c.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
-		return err
-	}
-	return nil
-}
+func (c *Channel) Close() error { return c.conn.Close() }
 
 // Hide returns a text of the server without its credentials and the forwarded metadata of ctx, except those for tracing.
 func (c *Channel) Hide(ctx context.Context, text string) string {

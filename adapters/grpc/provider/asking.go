@@ -166,11 +166,11 @@ func (c *call) ask() (*wire.Message, error) {
 	for _, q := range t.open {
 		requests = append(requests, wire.Change{Key: q.GetId(), Value: wire.Object([]wire.Change{{Key: "method", Value: wire.AppendText(nil, q.GetMethod())}, {Key: "params", Value: []byte(q.GetParams())}})})
 	}
+	t.stream.Release()
 	state, err := c.u.pending.add(t)
 	if err != nil {
 		return nil, err
 	}
-	t.stream.Release()
 	c.stream, c.over = nil, true
 	b := wire.NewBuilder(nil)
 	b.Add("resultType", []byte(`"input_required"`))

@@ -42,7 +42,7 @@ func (c *call) callTool(of *tool) error {
 		arguments = []byte("{}")
 	}
 	if wrong, err := c.u.schemas.Check(of.input, arguments); err == nil && wrong != nil {
-		return c.answer(toolError("the arguments do not match the input schema of the tool: " + wrong.String()))
+		return c.refuse("the arguments do not match the input schema of the tool: " + wrong.String())
 	}
 	request := &providerpb.CallToolRequest{Name: string(c.m.Text(c.m.Name)), Arguments: string(arguments), Wants: c.wants(), Meta: c.meta()}
 	if of.asks {
@@ -64,14 +64,13 @@ func (c *call) callTool(of *tool) error {
 	})
 }
 
-// toolError returns the result of a tool that was not run, or failed.
-func toolError(text string) []byte {
-	return append(wire.AppendText([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true,"resultType":"complete"}`...)
-}
-
-// answer makes a result, raw JSON, the response.
-func (c *call) answer(result []byte) error {
-	m, err := c.scanned(result)
+// refuse answers with the result of a tool that was not run, which the model may correct (2026-07-28 tools, Error Handling).
+func (c *call) refuse(why string) error {
+	b := wire.NewBuilder(nil)
+	b.Key("content")
+	b.Raw = append(wire.AppendText(append(b.Raw, `[{"type":"text","text":`...), why), "}]"...)
+	b.Add("isError", []byte("true"))
+	m, err := c.completed(b, nil)
 	c.ready = m
 	return err
 }

@@ -16,7 +16,7 @@ import (
 func levelOf(name string) providerpb.LogLevel {
 	for i, known := range rules.LogLevels {
 		if known == name {
-			return providerpb.LogLevel(i + 1) //nolint:gosec // there are eight
+			return providerpb.LogLevel(i + 1)
 		}
 	}
 	return providerpb.LogLevel_LOG_LEVEL_UNSPECIFIED

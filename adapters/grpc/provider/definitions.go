@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -21,60 +23,59 @@ var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 // dialect is the dialect of the contract's schemas.
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
+var errTwice = errors.New("the provider lists another one of this name")
+
 // maxToolName is the most characters of the name of a tool.
 const maxToolName = 128
 
 // definitions returns the definitions of a page, JSON objects, and remembers what calls need of them. One that breaks a rule is left out, and
 // the log says which.
 func (u *Upstream) definitions(kind providerpb.Kind, of *providerpb.ListCapabilitiesResponse) (out [][]byte) {
-	keep := func(what, name string, raw []byte, err error) {
-		if u.known.fault(what, name, err) && err != nil {
-			u.opt.Note("warn", "a definition of the provider is left out", fmt.Errorf("%s %s: %w", what, wire.Shown(name), err))
+	seen := map[string]bool{}
+	keep := func(what, name string, raw []byte, err error) (kept bool) {
+		subject := what + " " + wire.Shown(name)
+		key := subject
+		if seen[name] {
+			key += " again"
+			err = cmp.Or(err, errTwice)
+		}
+		seen[name] = true
+		if u.known.fault(key, err) && err != nil {
+			u.opt.Note("warn", "a definition of the provider is left out", fmt.Errorf("%s: %w", subject, err))
 		}
 		if err == nil {
 			out = append(out, raw)
 		}
-	}
-	seen := map[string]bool{}
-	twice := func(name string, err error) error {
-		if err == nil && seen[name] {
-			err = fmt.Errorf("the provider lists another one of this name")
-		}
-		seen[name] = true
-		return err
+		return err == nil
 	}
 	switch kind {
 	case providerpb.Kind_KIND_TOOL:
 		for _, t := range of.GetTools() {
 			raw, facts, err := u.tool(t)
-			if err = twice(t.GetName(), err); err == nil {
+			if keep("tool", t.GetName(), raw, err) {
 				u.known.addTool(t.GetName(), facts)
 			}
-			keep("tool", t.GetName(), raw, err)
 		}
 	case providerpb.Kind_KIND_RESOURCE:
 		for _, r := range of.GetResources() {
 			raw, err := resourceDefinition(r)
-			if err = twice(r.GetUri(), err); err == nil {
+			if keep("resource", r.GetUri(), raw, err) {
 				u.known.addResource(r.GetUri(), r.GetAsks())
 			}
-			keep("resource", r.GetUri(), raw, err)
 		}
 	case providerpb.Kind_KIND_RESOURCE_TEMPLATE:
 		for _, t := range of.GetResourceTemplates() {
 			raw, err := templateDefinition(t)
-			if err = twice(t.GetUriTemplate(), err); err == nil && t.GetAsks() {
+			if keep("resource template", t.GetUriTemplate(), raw, err) && t.GetAsks() {
 				u.known.addAsking(t.GetUriTemplate())
 			}
-			keep("resource template", t.GetUriTemplate(), raw, err)
 		}
 	case providerpb.Kind_KIND_PROMPT:
 		for _, p := range of.GetPrompts() {
 			raw, facts, err := u.prompt(p)
-			if err = twice(p.GetName(), err); err == nil {
+			if keep("prompt", p.GetName(), raw, err) {
 				u.known.addPrompt(p.GetName(), facts)
 			}
-			keep("prompt", p.GetName(), raw, err)
 		}
 	}
 	return out

@@ -71,8 +71,7 @@ func (k *known) addAsking(template string) {
 }
 
 // fault remembers why a definition is left out, nil if it is not, and reports whether that is new.
-func (k *known) fault(what, name string, err error) (changed bool) {
-	key := what + " " + name
+func (k *known) fault(key string, err error) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.faults[key]
