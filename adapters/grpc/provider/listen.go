@@ -190,6 +190,12 @@ const acknowledged = "notifications/subscriptions/acknowledged"
 func (l *listen) pop() (*wire.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.ex.Err(); err != nil {
+		return nil, err
+	}
+	for l.acked && len(l.queue) > 0 && !l.wants(l.queue[0].Key) { // it came before the acknowledgement
+		l.queue = l.queue[1:]
+	}
 	tag := wire.Change{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: l.id}})}
 	switch {
 	case l.acked && l.last.Raw == nil:
@@ -199,9 +205,6 @@ func (l *listen) pop() (*wire.Message, error) {
 	case l.acked && len(l.queue) > 0:
 		n := l.queue[0]
 		l.queue = l.queue[1:]
-		if !l.wants(n.Key) {
-			return nil, nil //nolint:nilnil // it came before the acknowledgement
-		}
 		m, err := wire.Scan(n.Msg)
 		if err != nil {
 			return nil, proxy.Errf(proxy.Internal, "a notice made here is no message: %w", err)
