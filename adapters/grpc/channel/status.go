@@ -11,14 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// domain is that of google.rpc.ErrorInfo in statuses of Dragoman's own.
-const domain = "dragoman"
 
 // maxDetails bounds the details of a status that reach a client, in bytes of JSON.
 const maxDetails = 8 << 10
@@ -131,26 +127,8 @@ func Details(st *status.Status) []byte {
 	return append(out, ']')
 }
 
-// Status returns the status for an error of the table, with its row as the reason of ErrorInfo, and RetryInfo if it is known when to try again.
-func Status(err error) *status.Status {
-	e := proxy.AsError(err)
-	st := status.New(codeOf(e), e.Message)
-	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(e.Name), Domain: domain}
-	var with *status.Status
-	var failed error
-	if e.RetryAfter > 0 {
-		with, failed = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: int64(e.RetryAfter)}})
-	} else {
-		with, failed = st.WithDetails(info)
-	}
-	if failed != nil {
-		return st
-	}
-	return with
-}
-
-// codeOf returns the code of a status for a row of the error table: by the row, else by its JSON-RPC code.
-func codeOf(e *proxy.Error) codes.Code {
+// Code returns the code of a status that says the same as an error of the table: by its row, else by what REST callers are told.
+func Code(e *proxy.Error) codes.Code {
 	switch e.Name {
 	case proxy.Cancelled.Name:
 		return codes.Canceled

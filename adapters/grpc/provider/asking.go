@@ -147,7 +147,7 @@ func (c *call) question(q *providerpb.Question) error {
 	}
 	if refuse != nil {
 		return c.stream.Send(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_Answer{Answer: &providerpb.Answer{Id: q.GetId(),
-			Outcome: &providerpb.Answer_Error{Error: channel.Status(refuse).Proto()}}}})
+			Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(channel.Code(refuse)), Message: refuse.Message}}}}})
 	}
 	c.talk.drop(q.GetId()) // asked again
 	c.talk.open = append(c.talk.open, q)

@@ -37,8 +37,8 @@ func sends(to conversation, all ...*providerpb.InteractResponse) error {
 // heardOf returns an answer in short.
 func heardOf(m *providerpb.InteractRequest) string {
 	a := m.GetAnswer()
-	if a.GetError() != nil {
-		return a.GetId() + "!" + a.GetError().GetMessage()
+	if a.GetFailure() != nil {
+		return a.GetId() + "!" + a.GetFailure().GetMessage()
 	}
 	return a.GetId() + "=" + a.GetResult()
 }
@@ -202,7 +202,7 @@ func TestWaitingIsBounded(t *testing.T) {
 				return err
 			}
 			heard <- heardOf(m)
-			if err := to.Send(asks("q2", "elicitation/create", form)); err != nil || m.GetAnswer().GetError() != nil {
+			if err := to.Send(asks("q2", "elicitation/create", form)); err != nil || m.GetAnswer().GetFailure() != nil {
 				return to.Send(finished("end"))
 			}
 		}

@@ -27,7 +27,6 @@ package providerpb
 
 import (
 	cloudeventspb "dragoman/adapters/grpc/providerpb/cloudeventspb"
-	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2791,7 +2790,7 @@ type Answer struct {
 	// Types that are valid to be assigned to Outcome:
 	//
 	//	*Answer_Result
-	//	*Answer_Error
+	//	*Answer_Failure
 	Outcome       isAnswer_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2850,10 +2849,10 @@ func (x *Answer) GetResult() string {
 	return ""
 }
 
-func (x *Answer) GetError() *status.Status {
+func (x *Answer) GetFailure() *Failure {
 	if x != nil {
-		if x, ok := x.Outcome.(*Answer_Error); ok {
-			return x.Error
+		if x, ok := x.Outcome.(*Answer_Failure); ok {
+			return x.Failure
 		}
 	}
 	return nil
@@ -2868,14 +2867,68 @@ type Answer_Result struct {
 	Result string `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
 }
 
-type Answer_Error struct {
-	// UNIMPLEMENTED: the client cannot be asked this. Any other: nobody answered.
-	Error *status.Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+type Answer_Failure struct {
+	// There is no answer.
+	Failure *Failure `protobuf:"bytes,3,opt,name=failure,proto3,oneof"`
 }
 
 func (*Answer_Result) isAnswer_Outcome() {}
 
-func (*Answer_Error) isAnswer_Outcome() {}
+func (*Answer_Failure) isAnswer_Outcome() {}
+
+// Failure says why there is no answer.
+type Failure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in google.rpc.Code. UNIMPLEMENTED (12): the client cannot be asked this.
+	Code          int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Failure) Reset() {
+	*x = Failure{}
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Failure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Failure) ProtoMessage() {}
+
+func (x *Failure) ProtoReflect() protoreflect.Message {
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Failure.ProtoReflect.Descriptor instead.
+func (*Failure) Descriptor() ([]byte, []int) {
+	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Failure) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *Failure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
 
 // WatchRequest asks for changes.
 type WatchRequest struct {
@@ -2891,7 +2944,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[30]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +2956,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[30]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +2969,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{30}
+	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchRequest) GetTools() bool {
@@ -2962,7 +3015,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[31]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3027,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[31]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3040,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{31}
+	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchResponse) GetMessage() isWatchResponse_Message {
@@ -3058,7 +3111,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[32]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3123,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mcp_provider_v1_provider_proto_msgTypes[32]
+	mi := &file_mcp_provider_v1_provider_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,14 +3136,14 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{32}
+	return file_mcp_provider_v1_provider_proto_rawDescGZIP(), []int{33}
 }
 
 var File_mcp_provider_v1_provider_proto protoreflect.FileDescriptor
 
 const file_mcp_provider_v1_provider_proto_rawDesc = "" +
 	"\n" +
-	"\x1emcp/provider/v1/provider.proto\x12\x0fmcp.provider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a#io/cloudevents/v1/cloudevents.proto\"c\n" +
+	"\x1emcp/provider/v1/provider.proto\x12\x0fmcp.provider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#io/cloudevents/v1/cloudevents.proto\"c\n" +
 	"\x17ListCapabilitiesRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.mcp.provider.v1.KindR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -3284,12 +3337,15 @@ const file_mcp_provider_v1_provider_proto_rawDesc = "" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x16\n" +
-	"\x06params\x18\x03 \x01(\tR\x06params\"i\n" +
+	"\x06params\x18\x03 \x01(\tR\x06params\"s\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\x06result\x18\x02 \x01(\tH\x00R\x06result\x12*\n" +
-	"\x05error\x18\x03 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
-	"\aoutcome\"p\n" +
+	"\x06result\x18\x02 \x01(\tH\x00R\x06result\x124\n" +
+	"\afailure\x18\x03 \x01(\v2\x18.mcp.provider.v1.FailureH\x00R\afailureB\t\n" +
+	"\aoutcome\"7\n" +
+	"\aFailure\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"p\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x1c\n" +
 	"\tresources\x18\x02 \x01(\bR\tresources\x12\x18\n" +
@@ -3350,7 +3406,7 @@ func file_mcp_provider_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_mcp_provider_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_mcp_provider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_mcp_provider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_mcp_provider_v1_provider_proto_goTypes = []any{
 	(Kind)(0),                        // 0: mcp.provider.v1.Kind
 	(Feature)(0),                     // 1: mcp.provider.v1.Feature
@@ -3386,13 +3442,13 @@ var file_mcp_provider_v1_provider_proto_goTypes = []any{
 	(*InteractResponse)(nil),         // 31: mcp.provider.v1.InteractResponse
 	(*Question)(nil),                 // 32: mcp.provider.v1.Question
 	(*Answer)(nil),                   // 33: mcp.provider.v1.Answer
-	(*WatchRequest)(nil),             // 34: mcp.provider.v1.WatchRequest
-	(*WatchResponse)(nil),            // 35: mcp.provider.v1.WatchResponse
-	(*EventsRequest)(nil),            // 36: mcp.provider.v1.EventsRequest
-	nil,                              // 37: mcp.provider.v1.GetPromptRequest.ArgumentsEntry
-	nil,                              // 38: mcp.provider.v1.CompleteRequest.ContextEntry
-	(*durationpb.Duration)(nil),      // 39: google.protobuf.Duration
-	(*status.Status)(nil),            // 40: google.rpc.Status
+	(*Failure)(nil),                  // 34: mcp.provider.v1.Failure
+	(*WatchRequest)(nil),             // 35: mcp.provider.v1.WatchRequest
+	(*WatchResponse)(nil),            // 36: mcp.provider.v1.WatchResponse
+	(*EventsRequest)(nil),            // 37: mcp.provider.v1.EventsRequest
+	nil,                              // 38: mcp.provider.v1.GetPromptRequest.ArgumentsEntry
+	nil,                              // 39: mcp.provider.v1.CompleteRequest.ContextEntry
+	(*durationpb.Duration)(nil),      // 40: google.protobuf.Duration
 	(*cloudeventspb.CloudEvent)(nil), // 41: io.cloudevents.v1.CloudEvent
 }
 var file_mcp_provider_v1_provider_proto_depIdxs = []int32{
@@ -3403,7 +3459,7 @@ var file_mcp_provider_v1_provider_proto_depIdxs = []int32{
 	10, // 4: mcp.provider.v1.ListCapabilitiesResponse.resources:type_name -> mcp.provider.v1.Resource
 	11, // 5: mcp.provider.v1.ListCapabilitiesResponse.resource_templates:type_name -> mcp.provider.v1.ResourceTemplate
 	13, // 6: mcp.provider.v1.ListCapabilitiesResponse.prompts:type_name -> mcp.provider.v1.Prompt
-	39, // 7: mcp.provider.v1.ListCapabilitiesResponse.ttl:type_name -> google.protobuf.Duration
+	40, // 7: mcp.provider.v1.ListCapabilitiesResponse.ttl:type_name -> google.protobuf.Duration
 	8,  // 8: mcp.provider.v1.Tool.annotations:type_name -> mcp.provider.v1.ToolAnnotations
 	9,  // 9: mcp.provider.v1.Tool.icons:type_name -> mcp.provider.v1.Icon
 	12, // 10: mcp.provider.v1.Resource.annotations:type_name -> mcp.provider.v1.Annotations
@@ -3426,13 +3482,13 @@ var file_mcp_provider_v1_provider_proto_depIdxs = []int32{
 	12, // 27: mcp.provider.v1.Content.annotations:type_name -> mcp.provider.v1.Annotations
 	14, // 28: mcp.provider.v1.ReadResourceRequest.wants:type_name -> mcp.provider.v1.Wants
 	22, // 29: mcp.provider.v1.ReadResourceResponse.contents:type_name -> mcp.provider.v1.ResourceContents
-	39, // 30: mcp.provider.v1.ReadResourceResponse.ttl:type_name -> google.protobuf.Duration
-	37, // 31: mcp.provider.v1.GetPromptRequest.arguments:type_name -> mcp.provider.v1.GetPromptRequest.ArgumentsEntry
+	40, // 30: mcp.provider.v1.ReadResourceResponse.ttl:type_name -> google.protobuf.Duration
+	38, // 31: mcp.provider.v1.GetPromptRequest.arguments:type_name -> mcp.provider.v1.GetPromptRequest.ArgumentsEntry
 	14, // 32: mcp.provider.v1.GetPromptRequest.wants:type_name -> mcp.provider.v1.Wants
 	27, // 33: mcp.provider.v1.GetPromptResponse.messages:type_name -> mcp.provider.v1.PromptMessage
 	3,  // 34: mcp.provider.v1.PromptMessage.role:type_name -> mcp.provider.v1.Role
 	20, // 35: mcp.provider.v1.PromptMessage.content:type_name -> mcp.provider.v1.Content
-	38, // 36: mcp.provider.v1.CompleteRequest.context:type_name -> mcp.provider.v1.CompleteRequest.ContextEntry
+	39, // 36: mcp.provider.v1.CompleteRequest.context:type_name -> mcp.provider.v1.CompleteRequest.ContextEntry
 	15, // 37: mcp.provider.v1.InteractRequest.call_tool:type_name -> mcp.provider.v1.CallToolRequest
 	23, // 38: mcp.provider.v1.InteractRequest.read_resource:type_name -> mcp.provider.v1.ReadResourceRequest
 	25, // 39: mcp.provider.v1.InteractRequest.get_prompt:type_name -> mcp.provider.v1.GetPromptRequest
@@ -3444,8 +3500,8 @@ var file_mcp_provider_v1_provider_proto_depIdxs = []int32{
 	19, // 45: mcp.provider.v1.InteractResponse.tool:type_name -> mcp.provider.v1.CallToolResult
 	24, // 46: mcp.provider.v1.InteractResponse.resource:type_name -> mcp.provider.v1.ReadResourceResponse
 	26, // 47: mcp.provider.v1.InteractResponse.prompt:type_name -> mcp.provider.v1.GetPromptResponse
-	40, // 48: mcp.provider.v1.Answer.error:type_name -> google.rpc.Status
-	34, // 49: mcp.provider.v1.WatchResponse.watching:type_name -> mcp.provider.v1.WatchRequest
+	34, // 48: mcp.provider.v1.Answer.failure:type_name -> mcp.provider.v1.Failure
+	35, // 49: mcp.provider.v1.WatchResponse.watching:type_name -> mcp.provider.v1.WatchRequest
 	0,  // 50: mcp.provider.v1.WatchResponse.changed:type_name -> mcp.provider.v1.Kind
 	4,  // 51: mcp.provider.v1.Provider.ListCapabilities:input_type -> mcp.provider.v1.ListCapabilitiesRequest
 	15, // 52: mcp.provider.v1.Provider.CallTool:input_type -> mcp.provider.v1.CallToolRequest
@@ -3453,15 +3509,15 @@ var file_mcp_provider_v1_provider_proto_depIdxs = []int32{
 	23, // 54: mcp.provider.v1.Provider.ReadResource:input_type -> mcp.provider.v1.ReadResourceRequest
 	25, // 55: mcp.provider.v1.Provider.GetPrompt:input_type -> mcp.provider.v1.GetPromptRequest
 	28, // 56: mcp.provider.v1.Provider.Complete:input_type -> mcp.provider.v1.CompleteRequest
-	34, // 57: mcp.provider.v1.Provider.Watch:input_type -> mcp.provider.v1.WatchRequest
-	36, // 58: mcp.provider.v1.Provider.Events:input_type -> mcp.provider.v1.EventsRequest
+	35, // 57: mcp.provider.v1.Provider.Watch:input_type -> mcp.provider.v1.WatchRequest
+	37, // 58: mcp.provider.v1.Provider.Events:input_type -> mcp.provider.v1.EventsRequest
 	5,  // 59: mcp.provider.v1.Provider.ListCapabilities:output_type -> mcp.provider.v1.ListCapabilitiesResponse
 	16, // 60: mcp.provider.v1.Provider.CallTool:output_type -> mcp.provider.v1.CallToolResponse
 	31, // 61: mcp.provider.v1.Provider.Interact:output_type -> mcp.provider.v1.InteractResponse
 	24, // 62: mcp.provider.v1.Provider.ReadResource:output_type -> mcp.provider.v1.ReadResourceResponse
 	26, // 63: mcp.provider.v1.Provider.GetPrompt:output_type -> mcp.provider.v1.GetPromptResponse
 	29, // 64: mcp.provider.v1.Provider.Complete:output_type -> mcp.provider.v1.CompleteResponse
-	35, // 65: mcp.provider.v1.Provider.Watch:output_type -> mcp.provider.v1.WatchResponse
+	36, // 65: mcp.provider.v1.Provider.Watch:output_type -> mcp.provider.v1.WatchResponse
 	41, // 66: mcp.provider.v1.Provider.Events:output_type -> io.cloudevents.v1.CloudEvent
 	59, // [59:67] is the sub-list for method output_type
 	51, // [51:59] is the sub-list for method input_type
@@ -3520,9 +3576,9 @@ func file_mcp_provider_v1_provider_proto_init() {
 	}
 	file_mcp_provider_v1_provider_proto_msgTypes[29].OneofWrappers = []any{
 		(*Answer_Result)(nil),
-		(*Answer_Error)(nil),
+		(*Answer_Failure)(nil),
 	}
-	file_mcp_provider_v1_provider_proto_msgTypes[31].OneofWrappers = []any{
+	file_mcp_provider_v1_provider_proto_msgTypes[32].OneofWrappers = []any{
 		(*WatchResponse_Watching)(nil),
 		(*WatchResponse_Changed)(nil),
 		(*WatchResponse_Updated)(nil),
@@ -3533,7 +3589,7 @@ func file_mcp_provider_v1_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mcp_provider_v1_provider_proto_rawDesc), len(file_mcp_provider_v1_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

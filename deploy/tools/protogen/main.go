@@ -19,7 +19,6 @@ import (
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
-	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -74,14 +73,8 @@ func compile(folder string) (*pluginpb.CodeGeneratorRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
-		if path == status.File_google_rpc_status_proto.Path() {
-			return protocompile.SearchResult{Desc: status.File_google_rpc_status_proto}, nil
-		}
-		return protocompile.SearchResult{}, fs.ErrNotExist
-	})
 	c := protocompile.Compiler{SourceInfoMode: protocompile.SourceInfoStandard,
-		Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{&protocompile.SourceResolver{ImportPaths: []string{folder}}, known})}
+		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{folder}})}
 	compiled, err := c.Compile(context.Background(), names...)
 	if err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func (p *Provider) Interact(stream grpc.BidiStreamingServer[providerpb.InteractR
 
 // greet makes a greeting of the user's answer.
 func (p *Provider) greet(answer *providerpb.Answer) *providerpb.CallToolResult {
-	if failed := answer.GetError(); failed != nil {
+	if failed := answer.GetFailure(); failed != nil {
 		return &providerpb.CallToolResult{Content: text("the client cannot be asked: " + failed.GetMessage()), IsError: true}
 	}
 	var result struct {
