@@ -3,7 +3,7 @@
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
 #   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
 #   `--tasks drive`; supergateway, which sends each message of one stdio server to all its HTTP+SSE sessions; and rest, a service of the
-#   REST envelope (needs python3).
+#   REST envelope (needs python3); and modern-grpc, the modern server as a provider of mcp.provider.v1.
 #   A face is what calls it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: with Dragoman's `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), of which every case must pass.
@@ -20,7 +20,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio supergateway rest"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio supergateway rest modern-grpc"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v2-auto-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v2-auto-sse v1-stdio v2-modern-stdio"
@@ -96,8 +96,9 @@ brief() {
     *-socket:v1-http | *-socket:v2-modern-http | *-socket:v1-stdio) ;;
     supergateway:v1-http | supergateway:v1-sse | supergateway:v2-modern-http) ;;
     rest:v1-http | rest:v1-sse | rest:v2-modern-http | rest:v2-modern-stdio) ;;
+    modern-grpc:suite@2025-11-25 | modern-grpc:suite@2026-07-28 | modern-grpc:v1-http | modern-grpc:v2-modern-http | modern-grpc:v1-stdio) ;;
     legacy-sse:v2-auto-sse) ;;
-    npm-* | tasks-* | drive-* | *-socket:* | supergateway:* | rest:* | *:v2-auto-sse) return 1 ;;
+    npm-* | tasks-* | drive-* | *-socket:* | supergateway:* | rest:* | *-grpc:* | *:v2-auto-sse) return 1 ;;
     *) ;;
   esac
 }
@@ -108,6 +109,7 @@ faces_of() {
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
     [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^(rest|supergateway)$ && $face == *@* ]] && continue
+    [[ $1 == modern-grpc && $merged == yes ]] && continue # its tools have names for clients by the configuration of the only server
     [[ $1 == supergateway && $face == *-stdio ]] && continue # a Dragoman for each client: none keeps them apart
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only legacy servers see declared capabilities
     [ $control = no ] || native "$1" "$face" || continue
@@ -144,6 +146,10 @@ start_upstream() {
     return 0
   fi
   case $1 in
+    *-grpc)
+      start "$2/fixture.log" "$NODE" "$HERE/fixtures/grpc.mjs" --state "$2/state" --config "$2/grpc.toml"
+      FIXTURE=$PID UPSTREAM=(--config "$2/grpc.toml")
+      [ -n "$(wait_url "$2/fixture.log" "$FIXTURE")" ]; return ;;
     supergateway) start_supergateway "$2"; return ;;
     drive-*) UPSTREAM=(--tasks drive -- "$NODE" "$HERE/fixtures/tasks.mjs" --transport "$transport" --state "$2/state"); return 0 ;;
     rest) fixture=(python3 "$HERE/rest/service.py") ;;

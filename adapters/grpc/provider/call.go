@@ -8,12 +8,16 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// wants returns what the client wants to hear.
+// wants returns what the client wants to hear, and what it can be asked.
 func (c *call) wants() *providerpb.Wants {
-	if c.token == nil && c.level == 0 {
+	of := &providerpb.Wants{Progress: c.token != nil, Log: c.level}
+	if caps := c.m.Of(c.m.Caps); len(caps) > len("{}") {
+		of.Capabilities = string(caps)
+	}
+	if !of.Progress && of.Log == 0 && of.Capabilities == "" {
 		return nil
 	}
-	return &providerpb.Wants{Progress: c.token != nil, Log: c.level}
+	return of
 }
 
 // meta returns the members of _meta that are the client's own, raw JSON; empty: none. Those of the protocol have fields of the contract.

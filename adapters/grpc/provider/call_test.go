@@ -146,7 +146,7 @@ func TestProgressAndLogs(t *testing.T) {
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if wants[0] != nil || !wants[1].GetProgress() || wants[1].GetLog() != providerpb.LogLevel_LOG_LEVEL_INFO || of[0] != "" || of[1] != `{"own":[1]}` {
+	if wants[0].GetProgress() || wants[0].GetLog() != 0 || wants[0].GetCapabilities() != `{"elicitation":{},"sampling":{},"roots":{}}` || !wants[1].GetProgress() || wants[1].GetLog() != providerpb.LogLevel_LOG_LEVEL_INFO || of[0] != "" || of[1] != `{"own":[1]}` {
 		t.Errorf("the provider was asked for %v, %q", wants, of)
 	}
 }
@@ -262,6 +262,16 @@ func TestStatuses(t *testing.T) {
 		e := proxy.AsError(err)
 		if failed(err) != c.want || string(e.Data) != c.data {
 			t.Errorf("%v: %s %s", c.err, failed(err), e.Data)
+		}
+	}
+	for _, c := range []struct{ code, data, want string }{
+		{"-32021", `{"requiredCapabilities":{}}`, `"error":{"code":-32021,"message":"m","data":{"requiredCapabilities":{}}}`},
+		{"-1", "no JSON", `"error":{"code":-1,"message":"m"}}`},
+		{"x", "", "[upstream_internal_error] "},
+	} {
+		answer = detailed(codes.Internal, &errdetails.ErrorInfo{Domain: "other"}, &errdetails.ErrorInfo{Domain: "mcp", Metadata: map[string]string{"code": c.code, "data": c.data}})
+		if got := r.ask("tools/call", `"name":"echo.v1",`); !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 	answer = status.Error(codes.NotFound, "gone")

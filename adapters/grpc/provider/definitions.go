@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -241,9 +242,7 @@ func appendArguments(dst, schema []byte, properties wire.Span) []byte {
 				b.Add(key, text.Of(schema))
 			}
 		}
-		if required[string(name.Text(schema))] {
-			b.Add("required", []byte("true"))
-		}
+		b.Add("required", strconv.AppendBool(nil, required[string(name.Text(schema))]))
 		dst = wire.AppendItem(dst, b.Done())
 	}
 	return append(dst, ']')

@@ -110,7 +110,7 @@ func TestDefinitions(t *testing.T) {
 		}), `[{"uriTemplate":"hello://{a}","name":"n","title":"t","description":"d","mimeType":"m","annotations":{"audience":["user","assistant"]}}]`},
 		{"resources/templates/list", template(func(x *providerpb.ResourceTemplate) { x.UriTemplate = "{a}" }), "resource template {a}: its template begins with no scheme; fix: a template such as hello://greeting/{name}"},
 		{"resources/templates/list", template(func(x *providerpb.ResourceTemplate) { x.Name = "" }), "resource template hello://{a}: it has no name"},
-		{"prompts/list", prompt(func(x *providerpb.Prompt) { x.Title, x.Template = "t", "{a} and {b}, { c } {}" }), `[{"name":"n","title":"t","description":"d","arguments":[{"name":"a","title":"A","description":"of a"},{"name":"b","required":true}]}]`},
+		{"prompts/list", prompt(func(x *providerpb.Prompt) { x.Title, x.Template = "t", "{a} and {b}, { c } {}" }), `[{"name":"n","title":"t","description":"d","arguments":[{"name":"a","title":"A","description":"of a","required":false},{"name":"b","required":true}]}]`},
 		{"prompts/list", prompt(func(x *providerpb.Prompt) { x.Name = "" }), "prompt : it has no name"},
 		{"prompts/list", prompt(func(x *providerpb.Prompt) { x.ArgsSchema = "" }), `prompt n: it has no args_schema; fix: {"type":"object"} for no arguments`},
 		{"prompts/list", prompt(func(x *providerpb.Prompt) { x.Template = "{c}" }), "prompt n: its template has a placeholder {c}, which is no property of its args_schema"},

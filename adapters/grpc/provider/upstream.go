@@ -7,9 +7,12 @@ package provider
 import (
 	"context"
 	"io"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"dragoman/adapters/grpc/channel"
@@ -171,6 +174,10 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 			return nil, proxy.Errf(proxy.Lost, "the provider has ended the call without a result")
 		}
 		if err != nil {
+			if raw := mcpError(err); raw != nil {
+				c.over = true
+				return c.failure(raw)
+			}
 			return nil, c.named(err)
 		}
 		m, err := c.take(in)
@@ -224,6 +231,38 @@ func (c *call) scanned(result []byte) (*wire.Message, error) {
 	raw := make([]byte, 0, len(c.id)+len(result)+40)
 	raw = append(append(append(raw, `{"jsonrpc":"2.0","id":`...), c.id...), `,"result":`...)
 	return c.message(append(append(raw, result...), '}'))
+}
+
+// failure keeps the response of the call whose error is raw JSON.
+func (c *call) failure(raw []byte) (*wire.Message, error) {
+	out := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.id...), `,"error":`...)
+	return c.message(append(append(out, raw...), '}'))
+}
+
+// mcpError returns the error of MCP that a status is, a JSON object; nil if it is none.
+func mcpError(err error) []byte {
+	st, ok := status.FromError(proxy.AsError(err).Cause)
+	if !ok {
+		return nil
+	}
+	for _, d := range st.Details() {
+		of, ok := d.(*errdetails.ErrorInfo)
+		if !ok || of.GetDomain() != "mcp" {
+			continue
+		}
+		code, err := strconv.Atoi(of.GetMetadata()["code"])
+		if err != nil {
+			return nil
+		}
+		b := wire.NewBuilder(nil)
+		b.Add("code", strconv.AppendInt(nil, int64(code), 10))
+		b.Text("message", st.Message())
+		if data, err := value(of.GetMetadata()["data"], "data"); err == nil {
+			b.Add("data", data)
+		}
+		return b.Done()
+	}
+	return nil
 }
 
 // notification keeps a notification with params, raw JSON.
