@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"sync"
@@ -39,6 +40,7 @@ type talk struct {
 	stream      *channel.Stream
 	tool        *tool                  // that is called; nil: it is another method
 	content     *collected             // of the tool so far
+	given       []byte                 // answers that came before any question, an object; nil: none
 	open        []*providerpb.Question // not answered
 	round       int
 	settle      time.Duration
@@ -69,6 +71,9 @@ func (c *call) interact(request *providerpb.InteractRequest, of *tool) error {
 	}
 	c.talk = &talk{caller: c.ex.Caller.Identity(), method: string(c.m.Text(c.m.Method)), subject: c.subject(), stream: c.stream,
 		tool: of, content: &collected{most: c.u.opt.MaxResult}, settle: c.u.opt.Asking.Settle}
+	if c.m.InputResponses.IsObject(c.m.Raw) {
+		c.talk.given = bytes.Clone(c.m.Of(c.m.InputResponses))
+	}
 	return nil
 }
 
@@ -146,8 +151,12 @@ func (c *call) question(q *providerpb.Question) error {
 		c.u.opt.Note("warn", "a question of the provider is refused", refuse)
 	}
 	if refuse != nil {
-		return c.stream.Send(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_Answer{Answer: &providerpb.Answer{Id: q.GetId(),
-			Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(channel.Code(refuse)), Message: refuse.Message}}}}})
+		return c.reply(&providerpb.Answer{Id: q.GetId(), Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(channel.Code(refuse)), Message: refuse.Message}}})
+	}
+	if t := c.talk; t.given != nil {
+		if at := wire.Get(t.given, wire.Whole(t.given), q.GetId()); at.IsObject(t.given) {
+			return c.answer(q, at.Of(t.given))
+		}
 	}
 	c.talk.drop(q.GetId()) // asked again
 	c.talk.open = append(c.talk.open, q)
@@ -155,6 +164,15 @@ func (c *call) question(q *providerpb.Question) error {
 		c.talk.first = c.talk.last
 	}
 	return nil
+}
+
+// answer answers a question with a result, raw JSON.
+func (c *call) answer(q *providerpb.Question, result []byte) error {
+	return c.reply(&providerpb.Answer{Id: q.GetId(), Outcome: &providerpb.Answer_Result{Result: string(result)}})
+}
+
+func (c *call) reply(a *providerpb.Answer) error {
+	return c.stream.Send(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_Answer{Answer: a}})
 }
 
 // ask ends the request with the open questions. The call waits for the client's retry.
@@ -209,8 +227,7 @@ func (c *call) resume() error {
 			left = append(left, q)
 			continue
 		}
-		if err := c.stream.Send(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_Answer{Answer: &providerpb.Answer{Id: q.GetId(),
-			Outcome: &providerpb.Answer_Result{Result: string(at.Of(m.Raw))}}}}); err != nil {
+		if err := c.answer(q, at.Of(m.Raw)); err != nil {
 			return err
 		}
 	}

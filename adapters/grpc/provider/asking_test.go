@@ -111,6 +111,14 @@ func TestQuestions(t *testing.T) {
 	if got := strings.Join(heard, " "); got != `a={"action":"accept","content":{}} b={"roots":[]} c={"role":"assistant"}` {
 		t.Error(got)
 	}
+	heard = nil
+	given := r.ask("tools/call", `"name":"echo.v1","inputResponses":{"b":{"roots":[]},"c":{"early":1},"other":7},`)
+	if !strings.Contains(given, `"inputRequests":{"a":{"method"`) {
+		t.Error(given)
+	}
+	if got := r.ask("tools/call", retry(t, given, `"a":{}`)); !strings.Contains(got, `"text":"end"`) || strings.Join(heard, " ") != `b={"roots":[]} a={} c={"early":1}` {
+		t.Errorf("%s %s", got, heard)
+	}
 }
 
 // A question that cannot be put to the client is answered with a status, and the call goes on.
