@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"dragoman/proxy/wire"
+)
+
+// object is a JSON object that is being built. Its members keep their order, so that a schema is the same at each start.
+type object struct {
+	members []member
+	about   []string // paragraphs of its description, which is written last
+}
+
+type member struct {
+	name  string
+	value []byte // JSON
+}
+
+// set adds a member, or replaces it.
+func (o *object) set(name string, value []byte) *object {
+	if i := o.index(name); i >= 0 {
+		o.members[i].value = value
+		return o
+	}
+	o.members = append(o.members, member{name, value})
+	return o
+}
+
+func (o *object) index(name string) int {
+	return slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+}
+
+// get returns the JSON of a member; nil if there is none.
+func (o *object) get(name string) []byte {
+	if i := o.index(name); i >= 0 {
+		return o.members[i].value
+	}
+	return nil
+}
+
+func (o *object) text(name, value string) *object       { return o.set(name, text(value)) }
+func (o *object) texts(name string, v []string) *object { return o.set(name, texts(v)) }
+func (o *object) count(name string, n uint64) *object {
+	return o.set(name, strconv.AppendUint(nil, n, 10))
+}
+func (o *object) object(name string, of *object) *object { return o.set(name, of.json()) }
+func (o *object) list(name string, v [][]byte) *object   { return o.set(name, list(v)) }
+func (o *object) note(text ...string) *object            { o.about = append(text, o.about...); return o }
+func (o *object) yes(name string) *object                { return o.set(name, []byte("true")) }
+func (o *object) no(name string) *object                 { return o.set(name, []byte("false")) }
+
+// json returns the object as JSON.
+func (o *object) json() []byte {
+	out := []byte{'{'}
+	for i, m := range o.members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(wire.AppendText(out, m.name), ':')
+		out = append(out, m.value...)
+	}
+	if len(o.about) > 0 {
+		if len(o.members) > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `"description":`...), text(strings.Join(o.about, "\n"))...)
+	}
+	return append(out, '}')
+}
+
+func text(s string) []byte { return wire.AppendText(nil, s) }
+
+func list(items [][]byte) []byte {
+	out := []byte{'['}
+	for _, item := range items {
+		out = wire.AppendItem(out, item)
+	}
+	return append(out, ']')
+}
+
+func texts(values []string) []byte {
+	items := make([][]byte, len(values))
+	for i, v := range values {
+		items[i] = text(v)
+	}
+	return list(items)
+}
+
+// compact removes the white space between tokens in place. protojson inserts some at random, against dependence on its output.
+func compact(json []byte) []byte {
+	out, quoted := json[:0], false
+	for i := 0; i < len(json); i++ {
+		c := json[i]
+		switch {
+		case !quoted && (c == ' ' || c == '\n'):
+			continue
+		case c == '"':
+			quoted = !quoted
+		case c == '\\': // only in a string
+			out = append(out, c)
+			i++
+			c = json[i]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (o *object) drop(name string) {
+	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
+}
