@@ -135,7 +135,7 @@ func withoutMissing(set *descriptorpb.FileDescriptorSet) (*descriptorpb.FileDesc
 	for _, file := range set.GetFile() {
 		if slices.ContainsFunc(file.GetDependency(), lacks) {
 			var gone []string
-			file, gone = withoutImports(file, lacks)
+			file, gone = withoutImports(file, has)
 			missing = append(missing, gone...)
 		}
 		whole.File = append(whole.File, file)
@@ -144,8 +144,9 @@ func withoutMissing(set *descriptorpb.FileDescriptorSet) (*descriptorpb.FileDesc
 	return whole, slices.Compact(missing)
 }
 
-// withoutImports returns file without the imports that lacks reports. The rest is shared.
-func withoutImports(file *descriptorpb.FileDescriptorProto, lacks func(string) bool) (*descriptorpb.FileDescriptorProto, []string) {
+// withoutImports returns file without imports that the set lacks. The rest is shared. A file of the same name in another folder takes the
+// place of one: some Go modules, etcd's among them, were generated in a folder other than that which imports name.
+func withoutImports(file *descriptorpb.FileDescriptorProto, has map[string]bool) (*descriptorpb.FileDescriptorProto, []string) {
 	var gone []string
 	out := &descriptorpb.FileDescriptorProto{}
 	file.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -157,9 +158,11 @@ func withoutImports(file *descriptorpb.FileDescriptorProto, lacks func(string) b
 		return true
 	})
 	for i, name := range file.GetDependency() {
-		if lacks(name) {
+		if !has[name] {
 			gone = append(gone, name)
-			continue
+			if name = standIn(name, has); name == "" || name == file.GetName() || slices.Contains(file.GetDependency(), name) || slices.Contains(out.Dependency, name) {
+				continue
+			}
 		}
 		if at := int32(len(out.Dependency)); slices.Contains(file.GetPublicDependency(), int32(i)) { //nolint:gosec // bounded by maxMembers
 			out.PublicDependency = append(out.PublicDependency, at)
@@ -167,6 +170,19 @@ func withoutImports(file *descriptorpb.FileDescriptorProto, lacks func(string) b
 		out.Dependency = append(out.Dependency, name)
 	}
 	return out, gone
+}
+
+// standIn returns the longest end of a path that the set has as a file; empty if it has none.
+func standIn(path string, has map[string]bool) string {
+	for rest := path; ; {
+		_, after, ok := strings.Cut(rest, "/")
+		if !ok {
+			return ""
+		}
+		if rest = after; has[rest] {
+			return rest
+		}
+	}
 }
 
 // explain returns an error of package protodesc with what fixes it.

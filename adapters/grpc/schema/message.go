@@ -69,9 +69,6 @@ func (g *generator) survey(root protoreflect.MessageDescriptor) error {
 		if k := wellKnown[md.FullName()]; k.schema != nil || k.scalar {
 			continue
 		}
-		if err := describable(md); err != nil {
-			return err
-		}
 		names := map[string]bool{}
 		for _, fd := range g.fields(md) {
 			if names[fd.JSONName()] {
@@ -94,17 +91,6 @@ func (g *generator) survey(root protoreflect.MessageDescriptor) error {
 		if len(g.uses) > maxClosure {
 			return fmt.Errorf("grpc: %s uses more than %d types; fix: exclude the method", shown(root), maxClosure)
 		}
-	}
-	return nil
-}
-
-// describable returns an error for messages that protojson cannot write.
-func describable(md protoreflect.MessageDescriptor) error {
-	if md.IsPlaceholder() {
-		return fmt.Errorf("grpc: message %s is not among the descriptors; fix: include imports", shown(md))
-	}
-	if encoded(options(md)).flag(1) { // message_set_wire_format
-		return fmt.Errorf("grpc: %s is a message set, which has no JSON format; fix: exclude methods that use it", shown(md))
 	}
 	return nil
 }

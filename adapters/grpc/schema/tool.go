@@ -45,7 +45,7 @@ func Names(methods []protoreflect.MethodDescriptor) []string {
 }
 
 // NewTool makes the tool of a method under a name of Names. types are those that Files returned with the method. It fails for methods on
-// which the client streams, for messages that JSON cannot hold, and for schemas of more than 256 KiB without comments.
+// which the client streams, for messages of which two fields have one JSON name, and for schemas of more than 256 KiB without comments.
 func NewTool(method protoreflect.MethodDescriptor, name string, types *Types) (tool *Tool, err error) {
 	defer rescue(&err)
 	if method.IsStreamingClient() {
