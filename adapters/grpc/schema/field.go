@@ -34,7 +34,7 @@ func (g *generator) field(fd protoreflect.FieldDescriptor, depth int) (o *object
 	case g.input:
 		needed = must || zeroBroken && !fd.HasPresence() || slices.Contains(behaviour, behaviourRequired)
 	default:
-		needed = !fd.HasPresence() && fd.ContainingOneof() == nil
+		needed = !fd.HasPresence() && fd.ContainingOneof() == nil && !fd.IsExtension()
 	}
 	g.describe(o, fd)
 	if v := defaultOf(fd); v != nil {
