@@ -17,7 +17,7 @@
 //
 // A schema cannot say everything that protojson refuses. It accepts integers in strings and map keys of as many digits as the type's limits,
 // seconds of a duration above 10,000 years, days that a month does not have, years before 0001 or after 9999 by their offset, base64 of an
-// impossible length, numbers beyond the range of a double, "-0" where an unsigned number is wanted, any content of an Any, and more than
+// impossible length, numbers beyond the range of a double, any content of an Any, and more than
 // maxNesting levels. The codec refuses these.
 //
 // Rules of buf.validate and google.api.field_behavior make inputSchema stricter than protojson. A required field is in "required". An
