@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-var rounds = flag.Int("schema-messages", 10_000, "random messages of TestRoundTrip and TestMutations")
+var rounds = flag.Int("schema-messages", messages, "random messages of TestRoundTrip and TestMutations, each")
 
 // subject is a tool under random test.
 type subject struct {
@@ -62,6 +62,7 @@ func (s subject) arguments(t testing.TB, m proto.Message) []byte {
 
 // Random messages stay the same on their way from protobuf to JSON, to protobuf, and to JSON. The schemas accept the JSON.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	all, sizes := subjects(t), make([]int, 0, *rounds)
 	for i := range *rounds {
 		s := all[i%len(all)]
