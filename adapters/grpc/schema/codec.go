@@ -114,7 +114,7 @@ func offset(raw []byte, line, column int) uint32 {
 		_, n := utf8.DecodeRune(raw[at:])
 		at += n
 	}
-	return uint32(at) //nolint:gosec // arguments are scanned, which bounds them
+	return uint32(at)
 }
 
 // pointer returns the path to the innermost value around an offset.

@@ -58,11 +58,14 @@ func (g *generator) value(fd protoreflect.FieldDescriptor, rules encoded, withou
 	case fd.Enum() != nil && fd.Enum().FullName() == nullValue:
 		return (&object{}).text("type", "null"), false
 	case fd.Enum() != nil:
-		names, zeroBroken := enumNames(fd.Enum(), rules, withoutZero)
 		ed := fd.Enum()
-		if len(names) == ed.Values().Len() && g.uses[ed.FullName()] > 1 && len(names) > 3 {
-			return g.reference(ed), zeroBroken
+		if of := rules.message(rulesEnum); len(of) == 0 && !withoutZero && g.uses[ed.FullName()] > 1 && ed.Values().Len() > 3 {
+			return g.reference(ed), false
 		}
+		if !g.room(ed.Values().Len()) {
+			return &object{}, false
+		}
+		names, zeroBroken := enumNames(ed, rules, withoutZero)
 		return g.enum(ed, names), zeroBroken
 	default:
 		o = scalar(fd.Kind(), g.input)

@@ -88,6 +88,9 @@ func bounded(set *descriptorpb.FileDescriptorSet) error {
 	}
 	var c counter
 	for _, file := range set.GetFile() {
+		if n := len(file.GetDependency()); n > maxFiles {
+			return fmt.Errorf("grpc: %s imports %d files, %d are allowed", wire.Shown(file.GetName()), n, maxFiles)
+		}
 		c.types += len(file.GetEnumType())
 		c.members += len(file.GetExtension()) + len(file.GetDependency())
 		for _, service := range file.GetService() {

@@ -142,6 +142,18 @@ func TestNewToolRefuses(t *testing.T) {
 		many.MessageType = append(many.MessageType, message(fmt.Sprint("T", i)))
 		many.MessageType[0].Field = append(many.MessageType[0].Field, ofType(fmt.Sprint("f", i), int32(i+1), fmt.Sprint(".many.T", i)))
 	}
+	named := file("named.proto", "named", service("S", "Do"))
+	enum := &descriptorpb.EnumDescriptorProto{Name: proto.String("E")}
+	for i := range 20_000 {
+		enum.Value = append(enum.Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String(fmt.Sprint("V", i)), Number: proto.Int32(int32(i))})
+	}
+	named.EnumType = append(named.EnumType, enum)
+	for i := range 3 {
+		f := field(fmt.Sprint("f", i), int32(i+1), descriptorpb.FieldDescriptorProto_TYPE_ENUM)
+		f.TypeName, f.Options = proto.String(".named.E"), &descriptorpb.FieldOptions{}
+		f.Options.ProtoReflect().SetUnknown([]byte("\xba\x48\x06\x82\x01\x03\x22\x01\x05")) // (buf.validate.field).enum.not_in = 5
+		named.MessageType[0].Field = append(named.MessageType[0].Field, f)
+	}
 	fixtures := testdata(t)
 	for name, c := range map[string]struct {
 		in   linked
@@ -149,6 +161,7 @@ func TestNewToolRefuses(t *testing.T) {
 	}{
 		"big.S.Do":              {link(t, set(big)), "bytes, 262144 are allowed"},
 		"many.S.Do":             {link(t, set(many)), "more than 2000 types"},
+		"named.S.Do":            {link(t, set(named)), "more than 50000 fields and enum values"},
 		"every.v1.Every.Upload": {fixtures, "takes a stream of messages"},
 		"every.v1.Every.Chat":   {fixtures, "takes a stream of messages"},
 	} {

@@ -13,6 +13,7 @@ import (
 const (
 	maxSchema  = 256 << 10 // bytes of one schema
 	maxClosure = 2_000     // types that one schema may need
+	maxParts   = 50_000    // fields and names of enum values in a schema; more do not fit in maxSchema
 	maxInline  = 5         // levels of messages that stand where they are used; those below stand under $defs
 )
 
@@ -26,6 +27,13 @@ type generator struct {
 	uses     map[protoreflect.FullName]int
 	defs     map[protoreflect.FullName][]byte
 	queue    []protoreflect.Descriptor // for defs
+	parts    int
+}
+
+// room counts parts of a schema, and reports whether there is room for them.
+func (g *generator) room(parts int) bool {
+	g.parts += parts
+	return g.parts <= maxParts
 }
 
 // schemaOf returns the schema of a message of a method: of its arguments, or of its results, which may be several. If it is too large
@@ -39,6 +47,9 @@ func schemaOf(md protoreflect.MessageDescriptor, types *Types, input, several bo
 		g.uses[md.FullName()]++
 	}
 	out := g.document(md, several)
+	if g.parts > maxParts {
+		return nil, fmt.Errorf("grpc: %s has, with the types in it, more than %d fields and enum values; fix: exclude the method", shown(md), maxParts)
+	}
 	if len(out) > maxSchema {
 		g.comments = false
 		out = g.document(md, several)
@@ -106,7 +117,7 @@ func (g *generator) fields(md protoreflect.MessageDescriptor) []protoreflect.Fie
 
 // document returns the schema of md, or of an object with it.
 func (g *generator) document(md protoreflect.MessageDescriptor, several bool) []byte {
-	g.root, g.defs, g.queue = "", map[protoreflect.FullName][]byte{}, nil
+	g.root, g.defs, g.queue, g.parts = "", map[protoreflect.FullName][]byte{}, nil, 0
 	around := func(name string, value *object) *object {
 		o := (&object{}).text("type", "object").object("properties", (&object{}).object(name, value)).texts("required", []string{name})
 		if g.input {
@@ -134,6 +145,9 @@ func (g *generator) document(md protoreflect.MessageDescriptor, several bool) []
 		case protoreflect.MessageDescriptor:
 			g.defs[d.FullName()] = g.body(d, 0, false).json()
 		case protoreflect.EnumDescriptor:
+			if !g.room(d.Values().Len()) {
+				continue
+			}
 			names, _ := enumNames(d, nil, false)
 			g.defs[d.FullName()] = g.enum(d, names).json()
 		}
@@ -181,6 +195,9 @@ func (g *generator) body(md protoreflect.MessageDescriptor, depth int, nested bo
 	}
 	properties, required := &object{}, []string(nil)
 	for _, fd := range g.fields(md) {
+		if !g.room(1) {
+			break
+		}
 		property, needed := g.field(fd, depth)
 		properties.members = append(properties.members, member{fd.JSONName(), property.json()})
 		if needed {

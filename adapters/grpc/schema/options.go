@@ -47,11 +47,11 @@ func options(d protoreflect.Descriptor) encoded {
 func (e encoded) all() iter.Seq[option] {
 	return func(yield func(option) bool) {
 		for raw := []byte(e); len(raw) > 0; {
-			o := option{}
-			n := 0
-			if o.number, o.kind, n = protowire.ConsumeTag(raw); n < 0 {
+			number, kind, n := protowire.ConsumeTag(raw)
+			if n < 0 {
 				return
 			}
+			o := option{number: number, kind: kind}
 			raw = raw[n:]
 			switch o.kind {
 			case protowire.VarintType:

@@ -25,6 +25,7 @@ func comment(d protoreflect.Descriptor, most int) string {
 	if raw == "" {
 		raw = at.TrailingComments
 	}
+	raw = raw[:min(len(raw), 8*maxDescription)]
 	for { // (-- notes of an API's authors, AIP-192 --)
 		from := strings.Index(raw, "(--")
 		to := strings.Index(raw, "--)")

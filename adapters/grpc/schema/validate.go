@@ -222,8 +222,8 @@ func constrainNumber(o *object, as numeric, rules encoded) (zeroBroken bool) {
 			zeroBroken = zeroBroken || b.outside
 		}
 	}
-	if real := as.rules <= 2; real && (zeroBroken || lt+lte+gt+gte != "" || rules.flag(numberFinite)) {
-		o.text("type", "number").drop("pattern") // NaN is within no bounds
+	if as.rules <= 2 && (zeroBroken || lt+lte+gt+gte != "" || rules.flag(numberFinite)) {
+		o.text("type", "number").drop("pattern") // of floating point: NaN is within no bounds
 	}
 	in := rules.numbers(numberIn, as.wire)
 	if all := rules.numbers(numberConst, as.wire); len(all) > 0 {
