@@ -66,7 +66,7 @@ func (t *Tool) Response(message []byte) (json []byte, err error) {
 	if err := (proto.UnmarshalOptions{Resolver: t.types, RecursionLimit: maxNesting}).Unmarshal(message, m); err != nil {
 		return nil, t.badResponse(err)
 	}
-	out, err := protojson.MarshalOptions{Resolver: t.types, EmitDefaultValues: true}.Marshal(m)
+	out, err := protojson.MarshalOptions{Resolver: lenient{t.types}, EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return nil, t.badResponse(err)
 	}

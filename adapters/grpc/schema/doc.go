@@ -29,7 +29,8 @@
 //
 // Results are written with protojson's EmitDefaultValues: a field without presence, a list and a map are always there. These, and required
 // fields of proto2, are "required" in outputSchema. outputSchema is open to further members, and to numbers of enum values,
-// so that results of a server that has been extended stay valid. It contains no validation rules, which servers apply to requests.
+// so that results of a server that has been extended stay valid. It contains no validation rules, which servers apply to requests. An Any
+// of a type that is not among the descriptors has its bytes as base64 in "value".
 //
 // Schemas are JSON Schema 2020-12 without "$schema", the default dialect of MCP: clients of older revisions refuse a dialect that they
 // do not know. The root of inputSchema has no oneOf, anyOf, allOf or not, which model providers refuse there; rules on its

@@ -29,6 +29,7 @@ const (
 type Types struct {
 	*dynamicpb.Types
 	extensions map[protoreflect.FullName][]protoreflect.ExtensionDescriptor // by the message that they extend
+	opaque     protoreflect.MessageDescriptor                               // see lenient
 }
 
 // Files links a descriptor set, such as server reflection or `protoc --include_imports --descriptor_set_out` gives. The set is not trusted:
@@ -44,7 +45,11 @@ func Files(set *descriptorpb.FileDescriptorSet) (files *protoregistry.Files, typ
 	if err != nil {
 		return nil, nil, explain(err, missing)
 	}
-	types = &Types{dynamicpb.NewTypes(files), map[protoreflect.FullName][]protoreflect.ExtensionDescriptor{}}
+	unknown, err := newOpaque()
+	if err != nil {
+		return nil, nil, err
+	}
+	types = &Types{dynamicpb.NewTypes(files), map[protoreflect.FullName][]protoreflect.ExtensionDescriptor{}, unknown}
 	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
 		types.add(file)
 		return true
