@@ -55,14 +55,19 @@ func schemaOf(md protoreflect.MessageDescriptor, types *Types, input, several bo
 		out = g.document(md, several)
 	}
 	if len(out) > maxSchema {
-		name, size := g.largest()
-		return nil, fmt.Errorf("grpc: the schema of %s has %d bytes, %d are allowed; the largest of the %d types in it is %s with %d bytes; fix: exclude the method",
+		name, size := g.largest(md.FullName(), len(out))
+		return nil, fmt.Errorf("grpc: the schema of %s has %d bytes, %d are allowed; the largest of the %d types in it is %s with %d bytes; fix: exclude methods that use this type",
 			shown(md), len(out), maxSchema, len(g.uses), name, size)
 	}
 	return out, nil
 }
 
-func (g *generator) largest() (largest protoreflect.FullName, size int) {
+// largest returns the type that needs most of a schema of the given size: one under $defs, or the root with what stands in it.
+func (g *generator) largest(root protoreflect.FullName, whole int) (largest protoreflect.FullName, size int) {
+	largest, size = root, whole
+	for _, def := range g.defs {
+		size -= len(def)
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.defs)) {
 		if n := len(g.defs[name]); n > size {
 			largest, size = name, n

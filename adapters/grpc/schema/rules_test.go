@@ -50,6 +50,16 @@ func TestValidationRules(t *testing.T) {
 		"only":             `{"type":"string","enum":["SIZE_SMALL"]}`,
 		"agreed":           `{"type":"boolean","const":true}`,
 		"wrapped":          `{"type":"string","minLength":1}`,
+		"oneReal":          `{"type":["number","string"],"pattern":"^(NaN|-?Infinity)$","enum":[0.5,2]}`,
+		"far":              `{"type":["string","integer"],"pattern":"^-?(0|[1-9][0-9]{0,18})$","maximum":9223372036854775807,"exclusiveMinimum":-9,"not":{"enum":["3",3]}}`,
+		"exactly":          `{"type":["string","integer"],"pattern":"^-?(0|[1-9][0-9]{0,18})$","minimum":-9223372036854775808,"maximum":9223372036854775807,"enum":["-7",-7]}`,
+		"small":            `{"type":"array","items":{"type":"integer","minimum":-2147483648,"exclusiveMaximum":3}}`,
+		"some":             `{"type":"string","contentEncoding":"base64","pattern":"^[A-Za-z0-9+/]*={0,2}$","minLength":2,"maxLength":8}`,
+		"suffix":           `{"type":"string","pattern":"\\.go$"}`,
+		"contains":         `{"type":"string","pattern":"/"}`,
+		"none":             `{"not":{}}`,
+		"freeKeys":         `{"type":"object","additionalProperties":{"type":"string"},"minProperties":1}`,
+		"unbounded":        `{"type":"string","pattern":"^$"}`,
 		"byName":           `{"type":"string"}`,
 		"byId":             `{"type":"string"}`,
 		"behaved":          `{"type":"string"}`,
@@ -82,7 +92,7 @@ func TestValidationRules(t *testing.T) {
 		if err := json.Unmarshal(schema["required"], &required); err != nil {
 			t.Fatal(err)
 		}
-		needed := []string{"requiredText", "requiredPresence", "requiredList", "requiredMap", "requiredNumber", "requiredFlag", "requiredSize", "sized", "positive", "tags", "behaved", "secret"}
+		needed := []string{"requiredText", "requiredPresence", "requiredList", "requiredMap", "requiredNumber", "requiredFlag", "requiredSize", "sized", "positive", "tags", "freeKeys", "behaved", "secret"}
 		if !slices.Equal(required, needed) {
 			t.Errorf("%s: required are %q, want %q", name, required, needed)
 		}

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"dragoman/proxy/wire"
 )
@@ -84,19 +83,8 @@ func (g *generator) describe(o *object, d protoreflect.Descriptor) {
 }
 
 func deprecated(d protoreflect.Descriptor) bool {
-	switch o := d.Options().(type) {
-	case *descriptorpb.FieldOptions:
-		return o.GetDeprecated()
-	case *descriptorpb.MessageOptions:
-		return o.GetDeprecated()
-	case *descriptorpb.EnumOptions:
-		return o.GetDeprecated()
-	case *descriptorpb.MethodOptions:
-		return o.GetDeprecated()
-	case *descriptorpb.ServiceOptions:
-		return o.GetDeprecated()
-	}
-	return false
+	o, ok := d.Options().(interface{ GetDeprecated() bool })
+	return ok && o.GetDeprecated()
 }
 
 // shown returns the full name of a declaration as it goes into an error.
