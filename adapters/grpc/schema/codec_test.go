@@ -93,7 +93,14 @@ func TestResponse(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	if got := string(compact([]byte(`{"a b":  [1, "x \" y\\", {} ], "c": "\\"}`))); got != `{"a b":[1,"x \" y\\",{}],"c":"\\"}` {
-		t.Error(got)
+	for in, want := range map[string]string{
+		`{"a b":  [1, "x \" y\\", {} ], "c": "\\"}`: `{"a b":[1,"x \" y\\",{}],"c":"\\"}`,
+		"{ }":                    "{}",
+		`["", "\\\" ", " \\\\"]`: `["","\\\" "," \\\\"]`,
+		`"open`:                  `"open`, // is no JSON, and no reason to fail
+	} {
+		if got := string(compact([]byte(in))); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,22 +92,39 @@ func texts(values []string) []byte {
 
 // compact removes the white space between tokens in place. protojson inserts some at random, against dependence on its output.
 func compact(json []byte) []byte {
-	out, quoted := json[:0], false
-	for i := 0; i < len(json); i++ {
-		c := json[i]
-		switch {
-		case !quoted && (c == ' ' || c == '\n'):
-			continue
-		case c == '"':
-			quoted = !quoted
-		case c == '\\': // only in a string
-			out = append(out, c)
+	out := json[:0]
+	for i := 0; i < len(json); {
+		switch json[i] {
+		case ' ', '\n':
 			i++
-			c = json[i]
+		case '"':
+			end := i + quoted(json[i:])
+			out = append(out, json[i:end]...)
+			i = end
+		default:
+			out = append(out, json[i])
+			i++
 		}
-		out = append(out, c)
 	}
 	return out
+}
+
+// quoted returns the length of the JSON string at the beginning of json, with its quotes.
+func quoted(json []byte) int {
+	for end := 1; ; end++ {
+		n := bytes.IndexByte(json[end:], '"')
+		if n < 0 {
+			return len(json)
+		}
+		end += n
+		escapes := 0
+		for json[end-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return end + 1
+		}
+	}
 }
 
 func (o *object) drop(name string) {

@@ -104,7 +104,11 @@ func scalar(kind protoreflect.Kind, input bool) *object {
 	case protoreflect.StringKind:
 		return (&object{}).text("type", "string")
 	case protoreflect.BytesKind:
-		return (&object{}).text("type", "string").text("contentEncoding", "base64").text("pattern", base64Pattern)
+		o := (&object{}).text("type", "string").text("contentEncoding", "base64")
+		if input { // results are ours, and the pattern takes longer than all else where bytes are many
+			o.text("pattern", base64Pattern)
+		}
+		return o
 	default:
 		return numerics[kind].schema(input)
 	}
