@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run test check proto laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -72,6 +72,9 @@ registries: ## servers of the official MCP registry with 10,000 entries, and thi
 	@go test -count=1 -v -run 'TestOfficial(Registry|Bundle)$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
 
 # Go's test cache does not know the files that the laws read.
+proto: ## generate the Go code of adapters/grpc/proto
+	go -C deploy/tools run ./protogen ../../adapters/grpc/proto ../..
+
 laws: ## the tests about the repository: imports, sizes, documents, rules
 	go test -count=1 ./internal/laws
 

@@ -66,6 +66,7 @@ var (
 	BadAnswer        = Fault{"upstream_bad_answer", CodeInternal, 0, false, "upstream", Failed}
 	ResponseTooLarge = Fault{"response_too_large", CodeInternal, 0, false, "upstream", Failed}
 	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream", Failed}
+	GRPCStatus       = Fault{"upstream_grpc_status", CodeInternal, 0, false, "upstream", Failed}
 	Refused          = Fault{"upstream_refused_credentials", CodeInternal, 0, false, "upstream", Failed}
 	Overloaded       = Fault{"upstream_overloaded", CodeInternal, 0, true, "upstream", Unavailable}
 	UpstreamLimited  = Fault{"upstream_rate_limited", CodeInternal, 0, true, "upstream", RateLimited}
@@ -95,7 +96,7 @@ func Faults() []Fault {
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
 		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
 		Unauthenticated, BadCredentials, InsufficientScope, PolicyDenied, LoopDetected,
-		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
+		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, GRPCStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
 		UpstreamTimeout, NoToken, ResultInvalid, DefinitionHeld,
 		NoKeys, PolicyUnavailable, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
 }

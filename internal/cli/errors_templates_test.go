@@ -30,9 +30,10 @@ var chosen = map[string][]string{
 	"the upstream server answered %w%s":                             {"HTTPStatus", "Refused", "Overloaded"},
 	"the upstream server refused the subscription: %s (code %d)":    {"BadAnswer", "InvalidParams", "MethodNotFound"},
 	"the service answered %s with HTTP %d %s and no envelope: %s%s": {"HTTPStatus", "Refused", "Overloaded"},
-	"%s: %s (%s)":                         {"UpstreamTimeout", "UpstreamLimited", "Overloaded", "UpstreamFailed"},
-	"the body is no JSON-RPC message: %s": {"Parse", "InvalidRequest"},
-	"the line is no JSON-RPC message: %w": {"Parse", "InvalidRequest"},
+	"the gRPC server answered %s%s":                                 {"ArgumentsInvalid", "GRPCStatus", "InvalidParams", "Lost", "MethodNotFound", "Refused", "Unreachable", "UpstreamFailed", "UpstreamLimited", "UpstreamTimeout"},
+	"%s: %s (%s)":                                                   {"UpstreamTimeout", "UpstreamLimited", "Overloaded", "UpstreamFailed"},
+	"the body is no JSON-RPC message: %s":                           {"Parse", "InvalidRequest"},
+	"the line is no JSON-RPC message: %w":                           {"Parse", "InvalidRequest"},
 }
 
 // `dragoman errors` prints the message templates of the code. A changed message fails this test, because people search for messages and

@@ -240,10 +240,16 @@ func (c upstreamCheck) check() {
 		c.misplaced(socketKind)
 		c.checkSocket()
 	default:
+		_, _, grpc := c.u.GRPC()
 		if c.u.Transport == stdioName {
 			c.fail("transport", "stdio needs a command, not a url", "write auto, http, sse or rest")
 		}
-		c.misplaced(UrlKey)
+		if grpc {
+			c.misplaced(UrlKey, grpcKind)
+			c.checkGRPC()
+		} else {
+			c.misplaced(UrlKey)
+		}
 		c.checkAccess()
 		c.checkForward()
 		c.l.checkRoots(c.u.CAFile, c.table+".ca_file")
@@ -357,13 +363,13 @@ func (c upstreamCheck) checkSocket() {
 
 // misplaced reports settings that belong to upstreams of another kind. It accepts defaults, which print writes for
 // every upstream.
-func (c upstreamCheck) misplaced(kind string) {
+func (c upstreamCheck) misplaced(kinds ...string) {
 	for i, row := range c.u.keys() {
-		if row.needs == "" || row.needs == kind {
+		if row.needs == "" || slices.Contains(kinds, row.needs) {
 			continue
 		}
 		what := "only concerns an upstream with a " + row.needs
-		if row.needs == UrlKey && kind == socketKind {
+		if row.needs == UrlKey && kinds[0] == socketKind {
 			what = "only concerns an upstream with an http or https url"
 		}
 		if row.open != nil {

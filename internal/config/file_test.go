@@ -153,8 +153,30 @@ func TestUpstreamErrors(t *testing.T) {
 		`c.toml:3: upstreams.a.transport: stdio needs a command, not a url; fix: write auto, http, sse or rest`,
 		`c.toml:4: upstreams.a.env: only concerns an upstream with a command; fix: remove it`,
 		`c.toml:5: upstreams.a.ca_file: "config.toml" holds no PEM certificate; fix: write the roots as PEM (-----BEGIN CERTIFICATE-----)`)
-	f("[upstreams.a]\nurl = \"ftp://a\"\n", `c.toml:2: upstreams.a.url: has the scheme "ftp"; only http, https, unix and tcp are spoken; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`)
-	f("[upstreams.a]\nurl = \"http://\"\n", `c.toml:2: upstreams.a.url: has no host; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`)
+	f("[upstreams.a]\nurl = \"ftp://a\"\n", `c.toml:2: upstreams.a.url: has the scheme "ftp"; only http, https, grpc, grpcs, dns, unix and tcp are spoken; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock", "tcp://HOST:PORT" or "grpc://HOST:PORT"`)
+	f("[upstreams.a]\nurl = \"http://\"\n", `c.toml:2: upstreams.a.url: has no host; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock", "tcp://HOST:PORT" or "grpc://HOST:PORT"`)
+	for url, want := range map[string]string{
+		"grpc://a":              `has no port of 1 to 65535; fix: write "grpc://HOST:PORT"`,
+		"grpcs://:1":            `has no host; fix: write "grpcs://HOST:PORT"`,
+		"grpc://a:1/b":          `has something after the port, which gRPC has no place for; fix: write "grpc://HOST:PORT"`,
+		"grpc://u:p@a:1":        `contains user information; fix: put the credentials into headers: Authorization = "env:NAME"`,
+		"dns:///a":              `has no port of 1 to 65535; fix: write "dns:///NAME:PORT"`,
+		"dns:a:1":               `has no port of 1 to 65535; fix: write "dns:///NAME:PORT"`,
+		"dns://8.8.8.8/a:70000": `has no port of 1 to 65535; fix: write "dns:///NAME:PORT"`,
+	} {
+		f("[upstreams.a]\nurl = \""+url+"\"\n", "c.toml:2: upstreams.a.url: "+want)
+	}
+	f("[upstreams.a]\nurl = \"grpc://a:1\"\ntransport = \"sse\"\nera = \"legacy\"\nproxy = \"http://p:1\"\ngrpc.cert_file = \"config.toml\"\ngrpc.descriptors = \"/no/such/file\"\nmemory = \"1GiB\"\n",
+		`c.toml:2: upstreams.a.url: is not reached by TLS, which ca_file and grpc.cert_file are for; fix: write grpcs://HOST:PORT`,
+		`c.toml:3: upstreams.a.transport: sse needs an http or https url; fix: write auto, or remove it`,
+		`c.toml:4: upstreams.a.era: excludes every modern revision, but gRPC services are spoken to as modern servers; fix: write auto or modern, or remove it`,
+		`c.toml:5: upstreams.a.proxy: cannot be set for a gRPC service; fix: set HTTPS_PROXY, which gRPC uses, or write "off"`,
+		`c.toml:6: upstreams.a.grpc.cert_file: and grpc.key_file need each other; fix: set both`,
+		`c.toml:7: upstreams.a.grpc.descriptors: says nothing about a provider of mcp.provider.v1; fix: write which methods are tools: grpc.methods = ["PACKAGE.SERVICE/*"]`,
+		`c.toml:7: upstreams.a.grpc.descriptors: "/no/such/file" cannot be read; fix: name a file that is there`,
+		`c.toml:8: upstreams.a.memory: only concerns an upstream with a command; fix: remove it`)
+	f("[upstreams.a]\nurl = \"https://a\"\ngrpc.methods = [\"*\"]\n", `c.toml:3: upstreams.a.grpc.methods: only concerns an upstream with a grpc:// or grpcs:// url; fix: remove it`)
+	f("[upstreams.a]\nurl = \"grpcs://a:1\"\ngrpc.methods = [\"a b\"]\n", `c.toml:3: upstreams.a.grpc.methods: entry 1: "a b" is no pattern of methods; fix: write PACKAGE.SERVICE/METHOD, with * for any text, such as "routeguide.RouteGuide/*"`)
 	f("[upstreams.a]\nurl = \"http://a\"\nera = \"2025\"\n", `c.toml:3: upstreams.a.era: "2025" is not known; fix: write auto, modern or legacy`)
 	f("[upstreams.a]\nurl = \"http://a\"\nheaders.Host = \"b\"\nheaders.mcp-param-x = \"b\"\nheaders.\"a b\" = \"c\"\nheaders.A.B = \"c\"\n",
 		`c.toml:3: upstreams.a.headers.Host: the header Host cannot be set: it is taken from url; fix: remove it`,

@@ -116,6 +116,7 @@ func TestUpstreamDefaults(t *testing.T) {
 		ProtocolConfig: ProtocolConfig{Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session", VerdictTTL: 10 * time.Minute, MaxSessions: 100,
 			Declare: "client", PollChanges: 30 * time.Second},
 		HTTPConfig: HTTPConfig{ConnectTimeout: 10 * time.Second, OAuth: OAuthConfig{ClientAuth: "basic", Scopes: []string{}}},
+		GRPCConfig: GRPCConfig{Methods: []string{}, Keepalive: 5 * time.Minute, KeepaliveTimeout: 20 * time.Second},
 		ProcessConfig: ProcessConfig{StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute,
 			CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info"},
 		PolicyConfig: PolicyConfig{Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1,

@@ -20,7 +20,7 @@ type Upstream struct {
 	// Name matches ^[a-z][a-z0-9_-]*$, at most 64 characters.
 	Name string
 	// URL is http or https, with a host, without user information and fragment; or unix:/PATH or tcp://HOST:PORT, see
-	// [Upstream.Socket]. Its query may hold a key: log it through [value.RedactURL] only.
+	// [Upstream.Socket]; or the address of a gRPC service, see [Upstream.GRPC]. Its query may hold a key: log it through [value.RedactURL] only.
 	URL string
 	// Command is the argv of a child process, never a shell string.
 	Command []string
@@ -35,9 +35,27 @@ type Upstream struct {
 
 	ProtocolConfig
 	HTTPConfig
+	GRPCConfig
 	ProcessConfig
 	PolicyConfig
 }
+
+// GRPCConfig is how a gRPC service is reached, and what of it.
+type GRPCConfig struct {
+	// Methods are patterns of the methods that are tools, PACKAGE.SERVICE/METHOD, in which a * stands for any text. Empty (default): the service
+	// is a provider of mcp.provider.v1.
+	Methods []string
+	// Descriptors is a file with the descriptors of the services, a FileDescriptorSet; "" (default): the server is asked for them (reflection).
+	Descriptors string
+	// CertFile and KeyFile are PEM files of the certificate by which Dragoman shows who it is; "" is none.
+	CertFile, KeyFile string
+	// Keepalive is how long a connection with calls may be silent before it is asked for a sign of life, and KeepaliveTimeout how long that
+	// may take. 10 s to 24 h, default 5 min; 1 s to 5 min, default 20 s.
+	Keepalive, KeepaliveTimeout time.Duration
+}
+
+// GRPC returns the address of a gRPC service in the syntax of gRPC, and whether it is reached by TLS. ok is false for every other upstream.
+func (u *Upstream) GRPC() (target string, secure, ok bool) { return field.GRPCTarget(u.URL) }
 
 // ProtocolConfig selects the protocol spoken with a server and the isolation of its clients.
 type ProtocolConfig struct {

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"time"
 
 	"dragoman/adapters/service"
 	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // fallbackKey is the key that names the fallback of an upstream.
@@ -17,12 +20,12 @@ const onTarget = OnServe | OnStdio | OnProbe
 
 // keys returns every key below upstreams.NAME, in the order in which they are printed.
 func (u *Upstream) keys() []setting {
-	return slices.Concat(u.serverKeys(), u.childKeys(), u.healthKeys(), u.toolKeys(), u.accessKeys(), u.grantKeys())
+	return slices.Concat(u.serverKeys(), u.grpcKeys(), u.childKeys(), u.healthKeys(), u.toolKeys(), u.accessKeys(), u.grantKeys())
 }
 
 func (u *Upstream) serverKeys() []setting {
 	return []setting{
-		{key: UrlKey, doc: "address of a server: http, https, or unix:/PATH and tcp://HOST:PORT for one that speaks stdio lines over a socket", field: field.URL(&u.URL)},
+		{key: UrlKey, doc: "address of a server: http, https; unix:/PATH and tcp://HOST:PORT for one that speaks stdio lines over a socket; grpc://HOST:PORT, grpcs://HOST:PORT and dns:///NAME:PORT for a gRPC service", field: field.URL(&u.URL)},
 		{key: CommandKey, doc: "program and arguments of a server that speaks stdio; never a shell string",
 			field: field.List{At: &u.Command, Check: field.CheckArgument, What: `a list such as ["npx", "-y", "PACKAGE"]`, Most: maxList}},
 		{key: "transport", std: Auto, doc: "transport of the upstream; auto finds it out", arg: "auto|http|sse|rest", flag: "transport", on: onTarget,
@@ -66,6 +69,67 @@ func (u *Upstream) serverKeys() []setting {
 			field: field.Enum{At: &u.Declare, Values: []string{"client", "all"}}},
 		{key: "poll_changes", std: "30s", doc: "how often to poll a legacy server without a stream for notifications", field: field.Duration{At: &u.PollChanges, Least: time.Second, Most: day, Zero: "never"}},
 		{key: "max_sessions", std: "100", doc: "most pooled legacy sessions or children", field: field.Int{At: &u.MaxSessions, Least: 1, Most: 100_000}},
+	}
+}
+
+// grpcKeys returns the keys for gRPC services.
+func (u *Upstream) grpcKeys() []setting {
+	file := func(at *string, what string) field.Field { return field.Text{At: at, What: what, Empty: true} }
+	return []setting{
+		{key: grpcMethodsKey, std: "", doc: "methods of a gRPC service that are tools, as PACKAGE.SERVICE/METHOD; a * stands for any text; empty: the service is a provider of mcp.provider.v1", arg: "PATTERN", flag: "grpc-method", on: onTarget, needs: grpcKind,
+			field: field.List{At: &u.Methods, Check: checkGRPCMethod, What: `a list such as ["routeguide.RouteGuide/*"]`, Most: maxList, Commas: true}},
+		{key: "grpc.descriptors", std: "", doc: "file with the descriptors of the services (FileDescriptorSet, as protoc --include_imports --descriptor_set_out writes); empty: server reflection", arg: "FILE", flag: "grpc-descriptors", on: onTarget, needs: grpcKind,
+			field: file(&u.Descriptors, "a file with a FileDescriptorSet")},
+		{key: "grpc.cert_file", std: "", doc: "PEM file of Dragoman's certificate for the service (mTLS)", needs: grpcKind, field: file(&u.CertFile, "a PEM file")},
+		{key: "grpc.key_file", std: "", doc: "PEM file of its private key", needs: grpcKind, field: file(&u.KeyFile, "a PEM file")},
+		{key: "grpc.keepalive", std: "5m", doc: "how long a connection with calls may be silent before it is asked for a sign of life; servers of grpc-go refuse less than 5m unless they are told otherwise", needs: grpcKind,
+			field: field.Duration{At: &u.Keepalive, Least: 10 * time.Second, Most: day}},
+		{key: "grpc.keepalive_timeout", std: "20s", doc: "how long that sign of life may take", needs: grpcKind, field: field.Duration{At: &u.KeepaliveTimeout, Least: time.Second, Most: 5 * time.Minute}},
+	}
+}
+
+// grpcMethodsKey is the key of the methods that are tools.
+const grpcMethodsKey = "grpc.methods"
+
+// grpcMethod is a pattern of full names of methods.
+var grpcMethod = regexp.MustCompile(`^[A-Za-z0-9_.*]+(/[A-Za-z0-9_*]+)?$`)
+
+func checkGRPCMethod(item string) error {
+	if !grpcMethod.MatchString(item) {
+		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is no pattern of methods", Fix: `write PACKAGE.SERVICE/METHOD, with * for any text, such as "routeguide.RouteGuide/*"`}
+	}
+	return nil
+}
+
+// grpcKind is the kind of an upstream whose url is that of a gRPC service, see [Upstream.GRPC].
+const grpcKind = "grpc:// or grpcs:// url"
+
+// checkGRPC checks a gRPC service.
+func (c upstreamCheck) checkGRPC() {
+	u := c.u
+	_, secure, _ := u.GRPC()
+	if u.Transport != Auto {
+		c.fail("transport", u.Transport+" needs an http or https url", "write auto, or remove it")
+	}
+	if len(u.Allowed().Modern()) == 0 {
+		c.fail("era", "excludes every modern revision, but gRPC services are spoken to as modern servers", "write auto or modern, or remove it")
+	}
+	if u.Proxy != "" && u.Proxy != field.Off {
+		c.fail("proxy", "cannot be set for a gRPC service", `set HTTPS_PROXY, which gRPC uses, or write "off"`)
+	}
+	if (u.CertFile == "") != (u.KeyFile == "") {
+		c.fail("grpc.cert_file", "and grpc.key_file need each other", "set both")
+	}
+	if u.CertFile != "" && !secure || u.CAFile != "" && !secure {
+		c.fail(UrlKey, "is not reached by TLS, which ca_file and grpc.cert_file are for", "write grpcs://HOST:PORT")
+	}
+	if u.Descriptors != "" && len(u.Methods) == 0 {
+		c.fail("grpc.descriptors", "says nothing about a provider of mcp.provider.v1", `write which methods are tools: grpc.methods = ["PACKAGE.SERVICE/*"]`)
+	}
+	for key, path := range map[string]string{"grpc.cert_file": u.CertFile, "grpc.key_file": u.KeyFile, "grpc.descriptors": u.Descriptors} {
+		if info, err := os.Stat(path); path != "" && (err != nil || info.IsDir()) {
+			c.fail(key, fmt.Sprintf("%q cannot be read", value.Shorten(path)), "name a file that is there")
+		}
 	}
 }
 

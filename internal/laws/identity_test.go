@@ -11,20 +11,21 @@ import (
 
 // byPrincipal lists the files that may ask for a caller's principal, and why the users that share it need not be told apart there.
 var byPrincipal = map[string]string{
-	"proxy/client.go":             "defines it",
-	"proxy/session/store.go":      "sessions.max_per_principal",
-	"adapters/era/input/store.go": "questions.max_parked_per_principal",
-	"adapters/era/relay/":         "max_processes_per_principal",
-	"adapters/era/sessions/":      "max_processes_per_principal",
-	"adapters/mcphttp/gates.go":   "limits.answer_bytes_per_principal",
-	"internal/app/identity.go":    "makes it",
-	"policies/access/":            "makes it; rights",
-	"policies/cache/cache.go":     "the size of a key",
-	"policies/hook/question.go":   "a decision point knows principals; its answer is about what it was told",
-	"policies/idempotency/":       "hashes the parts of an identity",
-	"policies/limits/":            "rates and limits",
-	"policies/telemetry/":         "logs",
-	"internal/config/":            "configuration",
+	"proxy/client.go":                  "defines it",
+	"proxy/session/store.go":           "sessions.max_per_principal",
+	"adapters/era/input/store.go":      "questions.max_parked_per_principal",
+	"adapters/era/relay/":              "max_processes_per_principal",
+	"adapters/era/sessions/":           "max_processes_per_principal",
+	"adapters/mcphttp/gates.go":        "limits.answer_bytes_per_principal",
+	"internal/app/identity.go":         "makes it",
+	"policies/access/":                 "makes it; rights",
+	"policies/cache/cache.go":          "the size of a key",
+	"policies/hook/question.go":        "a decision point knows principals; its answer is about what it was told",
+	"policies/idempotency/":            "hashes the parts of an identity",
+	"policies/limits/":                 "rates and limits",
+	"policies/telemetry/":              "logs",
+	"internal/config/":                 "configuration",
+	"adapters/grpc/provider/asking.go": "a limit",
 }
 
 var principalUse = regexp.MustCompile(`\.Principal\b`)

@@ -55,21 +55,12 @@ func (o *object) no(name string) *object                 { return o.set(name, []
 
 // json returns the object as JSON.
 func (o *object) json() []byte {
-	out := []byte{'{'}
-	for i, m := range o.members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(wire.AppendText(out, m.name), ':')
-		out = append(out, m.value...)
+	b := wire.NewBuilder(nil)
+	for _, m := range o.members {
+		b.AddRaw(text(m.name), m.value)
 	}
-	if len(o.about) > 0 {
-		if len(o.members) > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(out, `"description":`...), text(strings.Join(o.about, "\n"))...)
-	}
-	return append(out, '}')
+	b.Some("description", strings.Join(o.about, "\n"))
+	return b.Done()
 }
 
 func text(s string) []byte { return wire.AppendText(nil, s) }

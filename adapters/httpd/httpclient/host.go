@@ -211,13 +211,18 @@ func (h *Host) Hide(ctx context.Context, text string) string {
 	if h.opts.Credentials != nil {
 		text = h.opts.Credentials.Hide(text)
 	}
+	return HideForwarded(ctx, h.opts.Forward, text)
+}
+
+// HideForwarded returns a text without the fields of ctx that are forwarded, except those for tracing.
+func HideForwarded(ctx context.Context, forward []Forward, text string) string {
 	forwarded := proxy.ForwardedFrom(ctx)
 	if forwarded == nil {
 		return text
 	}
 	var values []string
-	for i := range h.opts.Forward {
-		if from := h.opts.Forward[i].From; proxy.Identifies(from) {
+	for i := range forward {
+		if from := forward[i].From; proxy.Identifies(from) {
 			value, _ := forwarded.Get(from)
 			values = append(values, value)
 		}

@@ -122,10 +122,10 @@ func (c *call) discoverResult(x *features) (wire.Message, *step, error) {
 		return nil
 	}
 	b := c.result(resultRoom)
-	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
-	b.add("capabilities", wire.Object([]wire.Change{{Key: "tools", Value: offered(true)}, {Key: "logging", Value: offered(true)},
+	b.Add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
+	b.Add("capabilities", wire.Object([]wire.Change{{Key: "tools", Value: offered(true)}, {Key: "logging", Value: offered(true)},
 		{Key: "resources", Value: offered(x.resources)}, {Key: "prompts", Value: offered(x.prompts)}, {Key: "completions", Value: offered(x.complete)}}))
-	b.forbidCaching()
+	forbidCaching(b)
 	return c.completed(b)
 }
 

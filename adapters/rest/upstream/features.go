@@ -46,7 +46,7 @@ func (c *call) optionalList(r *reply, to, from string, check func(raw []byte, it
 	}
 	b := c.result(int(data.To - data.From))
 	if from == "" {
-		b.add(to, []byte("[]"))
+		b.Add(to, []byte("[]"))
 	} else if err = c.items(b, to, r, data, from, check); err != nil {
 		return m, nil, err
 	}
@@ -64,23 +64,23 @@ func (c *call) read(r *reply) (wire.Message, *step, error) {
 		if err := c.items(b, "contents", r, data, "contents", requireText("uri")); err != nil {
 			return m, nil, err
 		}
-		b.forbidCaching()
+		forbidCaching(b)
 		if meta := wire.Get(r.raw, data, "_meta"); meta.Present() {
-			b.add("_meta", meta.Of(r.raw))
-			return c.whole(b.done()[len(c.opening):], nil)
+			b.Add("_meta", meta.Of(r.raw))
+			return c.whole(b.Done()[len(c.opening):], nil)
 		}
 		return c.completed(b)
 	}
 	text := data.Of(r.raw)
 	b := c.result(textSize(text) + len(c.m.Of(c.m.URI)))
-	b.key("contents")
-	one := object{raw: append(b.raw, "[{"...)}
-	one.add("uri", c.m.Of(c.m.URI))
-	one.add("mimeType", []byte(`"application/json"`))
-	one.key("text")
-	one.raw = wire.AppendText(one.raw, text)
-	b.raw = append(one.done(), ']')
-	b.forbidCaching()
+	b.Key("contents")
+	one := wire.Builder{Raw: append(b.Raw, "[{"...)}
+	one.Add("uri", c.m.Of(c.m.URI))
+	one.Add("mimeType", []byte(`"application/json"`))
+	one.Key("text")
+	one.Raw = wire.AppendText(one.Raw, text)
+	b.Raw = append(one.Done(), ']')
+	forbidCaching(b)
 	return c.completed(b)
 }
 
@@ -110,7 +110,7 @@ func (c *call) completion(r *reply) (wire.Message, *step, error) {
 		return m, nil, c.unusable("data has no completion with an array values")
 	}
 	b := c.result(int(completion.To - completion.From))
-	b.add("completion", completion.Of(r.raw))
+	b.Add("completion", completion.Of(r.raw))
 	return c.completed(b)
 }
 

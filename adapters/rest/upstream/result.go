@@ -34,9 +34,9 @@ func (c *call) called(r *reply) (wire.Message, *step, error) {
 		size += len(data)
 	}
 	b := c.result(size)
-	b.addText(data)
+	addText(b, data)
 	if e.data.IsObject(r.raw) { // some clients refuse anything else
-		b.add("structuredContent", data)
+		b.Add("structuredContent", data)
 	}
 	return c.completed(b)
 }
@@ -54,15 +54,15 @@ func (c *call) failed(r *reply, e *parsed) (wire.Message, *step, error) {
 		return m, nil, nil
 	}
 	b := c.result(textSize([]byte(e.text)))
-	b.addText([]byte(e.text))
-	b.add(isError.Key, isError.Value)
+	addText(b, []byte(e.text))
+	b.Add(isError.Key, isError.Value)
 	return c.completed(b)
 }
 
 // addText adds a content array of one text block.
-func (o *object) addText(text []byte) {
-	o.key("content")
-	o.raw = append(wire.AppendText(append(o.raw, `[{"type":"text","text":`...), text), "}]"...)
+func addText(o *wire.Builder, text []byte) {
+	o.Key("content")
+	o.Raw = append(wire.AppendText(append(o.Raw, `[{"type":"text","text":`...), text), "}]"...)
 }
 
 // textSize estimates the bytes that addText appends.
@@ -130,10 +130,10 @@ func (c *call) inputRequired(r *reply, e *parsed) (m wire.Message, asks bool, er
 		}
 	}
 	b := c.result(int(e.data.To - e.data.From))
-	b.add("resultType", []byte(`"input_required"`))
-	b.add("inputRequests", notNull(requests.Of(r.raw)))
-	b.add("requestState", notNull(state.Of(r.raw)))
-	m, _, err = c.scanned(append(b.done(), '}'))
+	b.Add("resultType", []byte(`"input_required"`))
+	b.Add("inputRequests", notNull(requests.Of(r.raw)))
+	b.Add("requestState", notNull(state.Of(r.raw)))
+	m, _, err = c.scanned(append(b.Done(), '}'))
 	return m, true, err
 }
 
@@ -151,20 +151,20 @@ func (c *call) unusable(why string) *proxy.Error {
 }
 
 // result begins the result of the request's response. About size bytes are expected to follow.
-func (c *call) result(size int) *object {
-	return &object{raw: append(append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...), '{')}
+func (c *call) result(size int) *wire.Builder {
+	return &wire.Builder{Raw: append(append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...), '{')}
 }
 
 // completed adds the members of every modern result, and returns the response.
-func (c *call) completed(b *object) (wire.Message, *step, error) {
-	b.add("resultType", []byte(`"complete"`))
+func (c *call) completed(b *wire.Builder) (wire.Message, *step, error) {
+	b.Add("resultType", []byte(`"complete"`))
 	if p := c.u.profile.Load(); p != nil {
-		b.key("_meta")
-		about := object{raw: append(b.raw, '{')}
-		about.add(wire.MetaPrefix+"serverInfo", p.info)
-		b.raw = about.done()
+		b.Key("_meta")
+		about := wire.Builder{Raw: append(b.Raw, '{')}
+		about.Add(wire.MetaPrefix+"serverInfo", p.info)
+		b.Raw = about.Done()
 	}
-	return c.scanned(append(b.done(), '}'))
+	return c.scanned(append(b.Done(), '}'))
 }
 
 // inPlace returns the response whose result is part of the service's answer, without a copy. It overwrites the rest of the answer.
@@ -177,9 +177,9 @@ func (c *call) inPlace(r *reply, result wire.Span, more *wire.Change) (wire.Mess
 	}
 	from := int(result.From) - len(c.opening) // a head of the same length precedes the body
 	copy(r.raw[from:], c.opening)
-	b := &object{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
+	b := &wire.Builder{Raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
 	if more != nil {
-		b.add(more.Key, more.Value)
+		b.Add(more.Key, more.Value)
 	}
 	return c.completed(b)
 }
@@ -258,30 +258,30 @@ var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "o
 // protocolSpelling appends an object with the protocol's spelling of its members. It leaves out null, which frameworks write for absent
 // members.
 func protocolSpelling(dst, raw []byte, obj wire.Span) []byte {
-	b := object{raw: append(dst, '{')}
+	b := wire.Builder{Raw: append(dst, '{')}
 	for k, v := range wire.Members(raw, obj) {
 		if c, ok := camel[string(k.Text(raw))]; ok {
 			if wire.Get(raw, obj, c).Present() {
 				continue
 			}
-			b.add(c, notNull(v.Of(raw)))
+			b.Add(c, notNull(v.Of(raw)))
 			continue
 		}
 		if v := notNull(v.Of(raw)); v != nil {
-			b.addRaw(k.Of(raw), v)
+			b.AddRaw(k.Of(raw), v)
 		}
 	}
-	return b.done()
+	return b.Done()
 }
 
 // items adds the list under a key of data as the member to, respelled. check returns what is wrong with an element, or "".
-func (c *call) items(b *object, to string, r *reply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
+func (c *call) items(b *wire.Builder, to string, r *reply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
 	list := wire.Get(r.raw, data, key)
 	if !list.Present() || r.raw[list.From] != '[' {
 		return c.unusable("it has no array " + key)
 	}
-	b.key(to)
-	b.raw = append(b.raw, '[')
+	b.Key(to)
+	b.Raw = append(b.Raw, '[')
 	for i, item := range wire.Items(r.raw, list) {
 		where := key + "[" + strconv.Itoa(i) + "]"
 		if !item.IsObject(r.raw) {
@@ -291,27 +291,27 @@ func (c *call) items(b *object, to string, r *reply, data wire.Span, key string,
 			return c.unusable(where + " " + why)
 		}
 		if i > 0 {
-			b.raw = append(b.raw, ',')
+			b.Raw = append(b.Raw, ',')
 		}
-		b.raw = protocolSpelling(b.raw, r.raw, item)
+		b.Raw = protocolSpelling(b.Raw, r.raw, item)
 	}
-	b.raw = append(b.raw, ']')
+	b.Raw = append(b.Raw, ']')
 	return nil
 }
 
 // listed completes the result of a list that has its items.
-func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step, error) {
+func (c *call) listed(b *wire.Builder, r *reply, data wire.Span) (wire.Message, *step, error) {
 	if cursor := either(r.raw, data, "next_cursor", "nextCursor"); cursor.IsString(r.raw) {
-		b.add("nextCursor", cursor.Of(r.raw))
+		b.Add("nextCursor", cursor.Of(r.raw))
 	}
-	b.forbidCaching()
+	forbidCaching(b)
 	return c.completed(b)
 }
 
 // forbidCaching forbids caching the result: the envelope does not say how long it is valid, and for whom.
-func (o *object) forbidCaching() {
-	o.add("ttlMs", []byte("0"))
-	o.add("cacheScope", []byte(`"private"`))
+func forbidCaching(o *wire.Builder) {
+	o.Add("ttlMs", []byte("0"))
+	o.Add("cacheScope", []byte(`"private"`))
 }
 
 // tools turns a ToolsResponse (seed 000) into the result of tools/list.
@@ -325,7 +325,7 @@ func (c *call) tools(r *reply) (wire.Message, *step, error) {
 
 // toolList reads a ToolsResponse and identifies the service by it. b is a result that has the tools. If it is nil, the response is m
 // or err.
-func (c *call) toolList(r *reply) (data wire.Span, b *object, m wire.Message, err error) {
+func (c *call) toolList(r *reply) (data wire.Span, b *wire.Builder, m wire.Message, err error) {
 	if data, m, err = c.payload(r, true); err != nil || m.Kind != wire.Invalid {
 		return data, nil, m, err
 	}

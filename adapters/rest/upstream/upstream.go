@@ -134,54 +134,22 @@ func (c *call) post(endpoint, about string, handle answerHandler) *step {
 	} else if about == "ref" {
 		subject = wire.Get(m.Raw, params, "ref")
 	}
-	b := object{raw: []byte{'{'}}
-	b.add(about, m.Of(subject))
+	b := wire.Builder{Raw: []byte{'{'}}
+	b.Add(about, m.Of(subject))
 	switch about {
 	case "ref":
-		b.add("argument", wire.Get(m.Raw, params, "argument").Of(m.Raw))
-		b.add("context", wire.Get(m.Raw, params, "context").Of(m.Raw))
+		b.Add("argument", wire.Get(m.Raw, params, "argument").Of(m.Raw))
+		b.Add("context", wire.Get(m.Raw, params, "context").Of(m.Raw))
 	case "tool", "name":
 		arguments := m.Of(m.Arguments)
 		if isNull(arguments) {
 			arguments = []byte("{}")
 		}
-		b.add("arguments", arguments)
+		b.Add("arguments", arguments)
 	}
-	b.add("input_responses", m.Of(m.InputResponses))
-	b.add("request_state", m.Of(m.ReqState))
-	b.add("request_id", wire.AppendText(nil, envelope.NewRequestID()))
-	return &step{verb: "POST", endpoint: endpoint, target: c.u.targetWith(endpoint, "log_level", c.logLevel), body: b.done(),
+	b.Add("input_responses", m.Of(m.InputResponses))
+	b.Add("request_state", m.Of(m.ReqState))
+	b.Add("request_id", wire.AppendText(nil, envelope.NewRequestID()))
+	return &step{verb: "POST", endpoint: endpoint, target: c.u.targetWith(endpoint, "log_level", c.logLevel), body: b.Done(),
 		events: c.token != nil || c.logLevel != "", handle: handle}
 }
-
-// object builds a JSON object in raw, which ends with its opening brace at first.
-type object struct{ raw []byte }
-
-// key begins a member; the caller appends the value to raw. The key needs no escaping.
-func (o *object) key(key string) {
-	o.next()
-	o.raw = append(append(append(o.raw, '"'), key...), `":`...)
-}
-
-func (o *object) next() {
-	if o.raw[len(o.raw)-1] != '{' {
-		o.raw = append(o.raw, ',')
-	}
-}
-
-// add appends a member unless its value, raw JSON, is nil. The key needs no escaping.
-func (o *object) add(key string, value []byte) {
-	if value != nil {
-		o.key(key)
-		o.raw = append(o.raw, value...)
-	}
-}
-
-// addRaw appends a member whose key is raw JSON.
-func (o *object) addRaw(key, value []byte) {
-	o.next()
-	o.raw = append(append(append(o.raw, key...), ':'), value...)
-}
-
-// done closes the object. Nothing may be added afterwards.
-func (o *object) done() []byte { return append(o.raw, '}') }

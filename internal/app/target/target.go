@@ -4,6 +4,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -415,6 +416,11 @@ func peer(up *config.Upstream) telemetry.Peer {
 	}
 	at.Transport, at.Address = "tcp", u.Hostname()
 	at.Port, _ = strconv.Atoi(u.Port())
+	if target, _, ok := up.GRPC(); ok {
+		at.Transport, at.Protocol = "tcp", "grpc"
+		at.Address, at.Port = hostPort(target)
+		return at
+	}
 	switch u.Scheme {
 	case "http", "https":
 		if at.Protocol = "http"; at.Port == 0 {
@@ -422,4 +428,11 @@ func peer(up *config.Upstream) telemetry.Peer {
 		}
 	}
 	return at
+}
+
+// hostPort returns the host and port at the end of a gRPC address.
+func hostPort(target string) (host string, port int) {
+	host, text, _ := net.SplitHostPort(target[strings.LastIndexByte(target, '/')+1:])
+	port, _ = strconv.Atoi(text)
+	return host, port
 }

@@ -26,6 +26,7 @@ import (
 	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // newHost returns the HTTP client for an upstream with an http or https URL, and that URL.
@@ -34,14 +35,7 @@ func (b *Builder) newHost(up *config.Upstream, token httpclient.Credentials) (*h
 	if err != nil {
 		return nil, nil, err
 	}
-	headers := make([]httpclient.Header, 0, len(up.Headers))
-	for _, x := range up.Headers {
-		headers = append(headers, httpclient.Header{Name: x.Name, Value: x.Value.Reveal()})
-	}
-	forward := make([]httpclient.Forward, 0, len(up.Forward))
-	for _, x := range up.Forward {
-		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
-	}
+	headers, forward := metadataOf(up)
 	var refuse func(netip.AddrPort) error
 	if up.Registration != "" {
 		refuse = b.Refuse
@@ -55,12 +49,8 @@ func (b *Builder) newHost(up *config.Upstream, token httpclient.Credentials) (*h
 
 // httpWires returns the transports of an upstream that is reached over HTTP.
 func (b *Builder) httpWires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (wires transport.Wires, err error) {
-	if o := &up.OAuth; o.TokenURL != "" {
-		u.client = oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
-			Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
-		if err := reg.Register(component.Gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(u.client.Fetched()) })); err != nil {
-			return wires, err
-		}
+	if err := b.tokens(u, up, reg); err != nil {
+		return wires, err
 	}
 	var base *url.URL
 	if u.host, base, err = b.newHost(up, u.credentials()); err != nil {
@@ -84,6 +74,35 @@ func (b *Builder) httpWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 			}}).Dial
 	}
 	return wires, nil
+}
+
+// grpcWires returns the transports of an upstream that is a gRPC service.
+func (b *Builder) grpcWires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (transport.Wires, error) {
+	if err := b.tokens(u, up, reg); err != nil {
+		return transport.Wires{}, err
+	}
+	by := &grpcSettings{limits: b.Config.Limits, questions: b.Pending.Options(), credentials: u.credentials(), note: u.notes(up),
+		changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }}
+	if up.Registration != "" {
+		by.refuse = b.Refuse
+	}
+	var err error
+	if u.channel, err = openChannel(up, by); err != nil {
+		return transport.Wires{}, err
+	}
+	u.provider = openProvider(up, u.channel, by)
+	return transport.Wires{Modern: u.provider.Dial, Certain: true}, nil // there is nothing to probe but whether it is there
+}
+
+// tokens makes what gets the tokens of an upstream, if it needs some.
+func (b *Builder) tokens(u *Upstream, up *config.Upstream, reg prometheus.Registerer) error {
+	o := &up.OAuth
+	if o.TokenURL == "" {
+		return nil
+	}
+	u.client = oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
+		Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
+	return reg.Register(component.Gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(u.client.Fetched()) }))
 }
 
 // credentials returns what authenticates Dragoman at an upstream besides static headers; nil: nothing does.

@@ -13,6 +13,8 @@ import (
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/subscriptions"
+	"dragoman/adapters/grpc/channel"
+	"dragoman/adapters/grpc/provider"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/oauth"
 	restupstream "dragoman/adapters/rest/upstream"
@@ -30,12 +32,14 @@ import (
 // Upstream is an upstream with its transports. It is a component, and may serve several generations.
 type Upstream struct {
 	*era.Upstream
-	log     zerolog.Logger
-	running *health.Running
-	host    *httpclient.Host       // nil: it is not reached over HTTP
-	Dialer  *supervisor.Dialer     // nil: it is no child process
-	Service *restupstream.Upstream // nil: it does not speak the REST envelope
-	client  *oauth.Client          // nil: no token is sent
+	log      zerolog.Logger
+	running  *health.Running
+	host     *httpclient.Host       // nil: it is not reached over HTTP
+	Dialer   *supervisor.Dialer     // nil: it is no child process
+	Service  *restupstream.Upstream // nil: it does not speak the REST envelope
+	client   *oauth.Client          // nil: no token is sent
+	channel  *channel.Channel       // nil: it is no gRPC service
+	provider *provider.Upstream     // nil: it is no provider
 	// Hide hides the secrets that the server knows; nil: it knows none.
 	Hide  transport.Hide
 	stop  context.CancelFunc
@@ -58,6 +62,14 @@ func (u *Upstream) end() {
 	}
 	if u.host != nil {
 		_ = u.host.Close()
+	}
+	if u.provider != nil {
+		u.provider.End()
+	}
+	if u.channel != nil {
+		if err := u.channel.Close(); err != nil {
+			u.log.Warn().Err(err).Msg("closing the connections to the gRPC service")
+		}
 	}
 	if u.client != nil {
 		u.client.Close()
@@ -132,7 +144,7 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
 		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }},
 		Notice:        func(who proxy.Caller, m *wire.Message) bool { return b.Current(up.Name).notice(who, m) },
-		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: u.notes(up)})
+		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState || u.provider != nil, DriveTasks: up.Tasks == "drive", Note: u.notes(up)})
 	return b.registerMetrics(u, reg)
 }
 
@@ -144,6 +156,8 @@ func hiding(u *Upstream, up *config.Upstream) transport.Hide {
 		return nil
 	case u.host != nil:
 		return u.host.Hide
+	case u.channel != nil:
+		return func(ctx context.Context, text string) string { return u.channel.Hide(ctx, secrets.Whole(text)) }
 	}
 	return func(_ context.Context, text string) string { return secrets.Whole(text) }
 }
@@ -174,6 +188,9 @@ func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registe
 			return transport.Wires{}, err
 		}
 		return transport.Wires{Stdio: true, Modern: u.Dialer.Dial(proxy.Modern), Legacy: u.Dialer.Dial(proxy.Legacy)}, nil
+	}
+	if _, _, ok := up.GRPC(); ok {
+		return b.grpcWires(u, up, reg)
 	}
 	if wires, ok := socketWires(up, b.Config.Limits.Line, u.log); ok {
 		return wires, nil

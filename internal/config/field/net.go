@@ -152,7 +152,7 @@ func Admin(at *string) Field {
 // URL returns the field of the address of an upstream.
 func URL(at *string) Field {
 	return parsed{at: at, parse: parseUpstream, redact: value.RedactURL,
-		notation: urlNotation(`an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`, `^(https?://|tcp://|unix:).`)}
+		notation: urlNotation(`an http or https URL such as https://example.com/mcp, "unix:/path/to.sock", "tcp://HOST:PORT" or "grpc://HOST:PORT"`, `^(https?://|tcp://|unix:|grpcs?://|dns:/).`)}
 }
 
 func parseUpstream(v value.Literal) (string, error) {
@@ -167,8 +167,10 @@ func parseUpstream(v value.Literal) (string, error) {
 	switch {
 	case err != nil || value.HasControl(text):
 		return "", value.Problemf("is not a URL") // not repeated: a password may be in it
+	case u.Scheme == "grpc" || u.Scheme == "grpcs" || u.Scheme == "dns":
+		return text, checkGRPC(u)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", value.Problemf("has the scheme %q; only http, https, unix and tcp are spoken", value.Shorten(u.Scheme))
+		return "", value.Problemf("has the scheme %q; only http, https, grpc, grpcs, dns, unix and tcp are spoken", value.Shorten(u.Scheme))
 	case u.User != nil:
 		return "", &value.Problem{What: "contains user information", Fix: `put the credentials into headers: Authorization = "env:NAME"`}
 	case u.Hostname() == "":
@@ -212,6 +214,44 @@ func SocketPath(path string) string {
 		return rest
 	}
 	return path
+}
+
+// GRPCTarget returns the address of a gRPC service in the syntax of gRPC, and whether it is reached by TLS. ok is false for any other URL.
+func GRPCTarget(raw string) (target string, secure, ok bool) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "", false, false
+	}
+	switch u.Scheme {
+	case "grpc", "grpcs":
+		return "dns:///" + u.Host, u.Scheme == "grpcs", true
+	case "dns":
+		return raw, false, true
+	}
+	return "", false, false
+}
+
+// checkGRPC checks the address of a gRPC service: grpc://HOST:PORT, grpcs://HOST:PORT, dns:///NAME:PORT or dns://SERVER/NAME:PORT.
+func checkGRPC(u *url.URL) error {
+	fix := `write "` + u.Scheme + `://HOST:PORT"`
+	at, rest := u.Host, u.Path
+	if u.Scheme == "dns" {
+		fix = `write "dns:///NAME:PORT"`
+		at, rest = strings.TrimPrefix(u.Path, "/"), ""
+	}
+	host, port, err := net.SplitHostPort(at)
+	number, perr := strconv.Atoi(port)
+	switch {
+	case u.User != nil:
+		return &value.Problem{What: "contains user information", Fix: `put the credentials into headers: Authorization = "env:NAME"`}
+	case err != nil || perr != nil || number < 1 || number > MostPort:
+		return &value.Problem{What: "has no port of 1 to 65535", Fix: fix}
+	case host == "" || !validHost(host):
+		return &value.Problem{What: "has no host", Fix: fix}
+	case rest != "" || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return &value.Problem{What: "has something after the port, which gRPC has no place for", Fix: fix}
+	}
+	return nil
 }
 
 func checkTCP(u *url.URL) error {

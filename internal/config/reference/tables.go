@@ -55,6 +55,7 @@ var Tables = map[string]Table{
 	config.UpstreamsKey:              {Doc: "The servers, each under a name.", Names: config.UpstreamName.String()},
 	"upstreams.NAME":                 {Doc: "One server. It has a `url` or a `command`."},
 	"upstreams.NAME.oauth":           {Doc: "Tokens that Dragoman gets for the server, by client credentials."},
+	"upstreams.NAME.grpc":            {Doc: "How a gRPC service is reached, and what of it. Only with a `grpc://`, `grpcs://` or `dns:` url."},
 	"upstreams.NAME.headers":         {Doc: "Headers of every request to the server. Only with `url`.", Names: config.HeaderName.String()},
 	"upstreams.NAME.forward_headers": {Doc: "Headers of clients that are passed on to the server. Only with `url`.", Names: config.HeaderName.String()},
 	"upstreams.NAME.env":             {Doc: "Environment variables of the command. Only with `command`.", Names: config.VariableName.String()},

@@ -1,0 +1,53 @@
+package target
+
+import (
+	"net/netip"
+	"strings"
+
+	"dragoman/adapters/era/input"
+	"dragoman/adapters/grpc/channel"
+	"dragoman/adapters/grpc/provider"
+	"dragoman/adapters/httpd/httpclient"
+	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/proxy/wire"
+)
+
+// grpcSettings are what a gRPC service is made of besides its own configuration.
+type grpcSettings struct {
+	limits      config.LimitsConfig
+	questions   input.Options
+	credentials httpclient.Credentials
+	refuse      func(to netip.AddrPort) error
+	note        func(level, msg string, err error)
+	changed     func(m *wire.Message)
+}
+
+// openChannel returns the connections to a gRPC service.
+func openChannel(up *config.Upstream, by *grpcSettings) (*channel.Channel, error) {
+	target, secure, _ := up.GRPC()
+	headers, forward := metadataOf(up)
+	return channel.New(channel.Options{Target: target, TLS: secure, CAFile: up.CAFile, CertFile: up.CertFile, KeyFile: up.KeyFile, Headers: headers, Forward: forward,
+		Credentials: by.credentials, NoProxy: up.Proxy == field.Off, Refuse: by.refuse, UserAgent: "dragoman", ConnectTimeout: up.ConnectTimeout,
+		KeepaliveTime: up.Keepalive, KeepaliveTimeout: up.KeepaliveTimeout, MaxMessage: by.limits.ResponseBody, MaxMetadata: by.limits.Header})
+}
+
+// openProvider returns the provider at the end of a channel.
+func openProvider(up *config.Upstream, c *channel.Channel, by *grpcSettings) *provider.Upstream {
+	q := by.questions
+	return provider.New(c, provider.Options{Name: up.Name, MaxResult: by.limits.ResponseBody, Note: by.note, Changed: by.changed,
+		Asking: provider.Asking{TTL: q.TTL, Settle: q.Settle, Most: q.MaxParked, MostOfPrincipal: q.MaxPerPrincipal, Rounds: q.Rounds}})
+}
+
+// metadataOf returns the static headers of an upstream, and those that it is passed on of clients.
+func metadataOf(up *config.Upstream) ([]httpclient.Header, []httpclient.Forward) {
+	headers := make([]httpclient.Header, 0, len(up.Headers))
+	for _, x := range up.Headers {
+		headers = append(headers, httpclient.Header{Name: x.Name, Value: x.Value.Reveal()})
+	}
+	forward := make([]httpclient.Forward, 0, len(up.Forward))
+	for _, x := range up.Forward {
+		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
+	}
+	return headers, forward
+}
