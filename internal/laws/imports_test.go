@@ -67,6 +67,7 @@ var layers = map[string]int{
 	"adapters/decision":                      3,
 	"adapters/oauth":                         3,
 	"adapters/otlp":                          3,
+	"adapters/grpc/schema":                   1,
 	"adapters/rest/schema":                   3,
 	"adapters/rest/openapi":                  3,
 	"adapters/rest/envelope":                 3,
@@ -189,6 +190,8 @@ var owners = map[string]struct {
 	"go.opentelemetry.io/otel":            {[]string{"policies/telemetry", "adapters/otlp"}, "spans are a policy"},
 	"go.opentelemetry.io/otel/sdk":        {[]string{"adapters/otlp"}, "spans are sent from one package"},
 	"go.opentelemetry.io/otel/exporters":  {[]string{"adapters/otlp"}, "spans are sent from one package"},
+
+	"google.golang.org/protobuf/types/dynamicpb": {[]string{"adapters/grpc/schema"}, "messages of types that are known at run time are handled in one place"},
 }
 
 func TestImportsGoDown(t *testing.T) {

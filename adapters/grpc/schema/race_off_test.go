@@ -1,0 +1,5 @@
+//go:build !race
+
+package schema
+
+const messages = 10_000
