@@ -84,6 +84,8 @@ var layers = map[string]int{
 	"adapters/grpc/providerpb":               1, // generated
 	"adapters/grpc/providerpb/cloudeventspb": 0, // generated
 	"adapters/grpc/channel":                  3,
+	"adapters/grpc/reply":                    2,
+	"adapters/grpc/services":                 4,
 	"adapters/grpc/provider":                 5,
 	"examples/provider-go":                   3,
 	"examples/provider-go/hello":             2,
@@ -181,7 +183,7 @@ var owners = map[string]struct {
 	"github.com/tailscale/hujson":         {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite", "adapters/search/vectors/sqlite"}, "each store of a file is one package"},
 	"github.com/qdrant/go-client":         {[]string{"adapters/search/vectors/qdrant"}, "it links gRPC, and each store of a database is one package"},
-	"google.golang.org/grpc":              {[]string{"adapters/grpc/channel", "adapters/grpc/providerpb", "adapters/search/vectors/qdrant", "examples/provider-go", "examples/provider-go/hello"}, "gRPC is called from one package; a provider is a server of its own"},
+	"google.golang.org/grpc":              {[]string{"adapters/grpc/channel", "adapters/grpc/providerpb", "adapters/grpc/services", "adapters/search/vectors/qdrant", "examples/provider-go", "examples/provider-go/hello"}, "gRPC is called from one package; a provider is a server of its own"},
 	"github.com/viterin/vek":              {[]string{"adapters/search/embedding/bert", "adapters/search/vectors"}, "vectors are computed in two places"},
 	"github.com/kljensen/snowball":        {[]string{"adapters/search/lexical"}, "words are stemmed in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},

@@ -127,6 +127,56 @@ func Details(st *status.Status) []byte {
 	return append(out, ']')
 }
 
+// Refusal reports whether a status says that the service has refused this very request, and returns what it says, with its details as JSON. Such a
+// refusal is a result of a tool, which a model may correct, rather than an error.
+func Refusal(err error) (text string, refused bool) {
+	st, ok := status.FromError(proxy.AsError(err).Cause)
+	if !ok {
+		return "", false
+	}
+	switch st.Code() {
+	case codes.Unknown, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange:
+	default:
+		return "", false
+	}
+	text = codeName(st.Code())
+	if st.Message() != "" {
+		text += ": " + st.Message()
+	}
+	if details := Details(st); details != nil {
+		text += "\n" + string(details)
+	}
+	return text, true
+}
+
+// MCPError returns the error of MCP that a status is, a JSON object; nil if it is none. Such a status has a google.rpc.ErrorInfo of the domain
+// "mcp", whose metadata have the code, and the data as JSON.
+func MCPError(err error) []byte {
+	st, ok := status.FromError(proxy.AsError(err).Cause)
+	if !ok {
+		return nil
+	}
+	for _, d := range st.Details() {
+		of, ok := d.(*errdetails.ErrorInfo)
+		if !ok || of.GetDomain() != "mcp" {
+			continue
+		}
+		code, err := strconv.Atoi(of.GetMetadata()["code"])
+		if err != nil {
+			return nil
+		}
+		b := wire.NewBuilder(nil)
+		b.Add("code", strconv.AppendInt(nil, int64(code), 10))
+		b.Text("message", st.Message())
+		data := []byte(of.GetMetadata()["data"])
+		if at, err := wire.ScanValue(data); err == nil {
+			b.Add("data", at.Of(data))
+		}
+		return b.Done()
+	}
+	return nil
+}
+
 // Code returns the code of a status that says the same as an error of the table: by its row, else by what REST callers are told.
 func Code(e *proxy.Error) codes.Code {
 	switch e.Name {

@@ -89,7 +89,7 @@ func (c *call) subject() string {
 func (c *call) heard(in proto.Message) (*wire.Message, error) {
 	switch m := in.(*providerpb.InteractResponse).GetMessage().(type) {
 	case *providerpb.InteractResponse_Progress:
-		return c.progress(m.Progress)
+		return c.Progress(m.Progress.GetProgress(), m.Progress.Total, m.Progress.GetMessage())
 	case *providerpb.InteractResponse_Log:
 		return c.log(m.Log)
 	case *providerpb.InteractResponse_Content:
@@ -194,8 +194,8 @@ func (c *call) ask() (*wire.Message, error) {
 	b.Add("resultType", []byte(`"input_required"`))
 	b.Add("inputRequests", wire.Object(requests))
 	b.Text("requestState", state)
-	b.Add("_meta", c.withInfo(nil))
-	return c.scanned(b.Done())
+	b.Add("_meta", c.Meta(nil))
+	return c.Result(b.Done())
 }
 
 // resume continues a call whose client comes back with answers.

@@ -10,7 +10,7 @@ import (
 
 // wants returns what the client wants to hear, and what it can be asked.
 func (c *call) wants() *providerpb.Wants {
-	of := &providerpb.Wants{Progress: c.token != nil, Log: c.level}
+	of := &providerpb.Wants{Progress: c.Token != nil, Log: c.level}
 	if caps := c.m.Of(c.m.Caps); len(caps) > len("{}") {
 		of.Capabilities = string(caps)
 	}
@@ -46,7 +46,8 @@ func (c *call) callTool(of *tool) error {
 		arguments = []byte("{}")
 	}
 	if wrong, err := c.u.schemas.Check(of.input, arguments); err == nil && wrong != nil {
-		return c.refuse("the arguments do not match the input schema of the tool: " + wrong.String())
+		c.ready, err = c.Refuse("the arguments do not match the input schema of the tool: " + wrong.String())
+		return err
 	}
 	request := &providerpb.CallToolRequest{Name: string(c.m.Text(c.m.Name)), Arguments: string(arguments), Wants: c.wants(), Meta: c.meta()}
 	if of.asks {
@@ -56,7 +57,7 @@ func (c *call) callTool(of *tool) error {
 	return c.step(callMethod, request, func(in proto.Message) (*wire.Message, error) {
 		switch m := in.(*providerpb.CallToolResponse).GetMessage().(type) {
 		case *providerpb.CallToolResponse_Progress:
-			return c.progress(m.Progress)
+			return c.Progress(m.Progress.GetProgress(), m.Progress.Total, m.Progress.GetMessage())
 		case *providerpb.CallToolResponse_Log:
 			return c.log(m.Log)
 		case *providerpb.CallToolResponse_Content:
@@ -66,17 +67,6 @@ func (c *call) callTool(of *tool) error {
 		}
 		return nil, nil //nolint:nilnil // of a later version of the contract
 	})
-}
-
-// refuse answers with the result of a tool that was not run, which the model may correct (2026-07-28 tools, Error Handling).
-func (c *call) refuse(why string) error {
-	b := wire.NewBuilder(nil)
-	b.Key("content")
-	b.Raw = append(wire.AppendText(append(b.Raw, `[{"type":"text","text":`...), why), "}]"...)
-	b.Add("isError", []byte("true"))
-	m, err := c.completed(b, nil)
-	c.ready = m
-	return err
 }
 
 // collected is the content that a call has sent before its result, raw JSON items.
@@ -125,7 +115,7 @@ func (c *call) toolResult(of *tool, before *collected, result *providerpb.CallTo
 	if err != nil {
 		return nil, err
 	}
-	return c.completed(b, meta)
+	return c.Complete(b, meta)
 }
 
 // checkOutput checks a structured result against the output schema of its tool. What cannot be checked passes.
@@ -143,21 +133,6 @@ func (c *call) checkOutput(of *tool, structured []byte, failed bool) error {
 	return e
 }
 
-// progress returns the notification of progress, if the client wants it.
-func (c *call) progress(of *providerpb.Progress) (*wire.Message, error) {
-	if c.token == nil {
-		return nil, nil //nolint:nilnil // not wanted
-	}
-	b := wire.NewBuilder(nil)
-	b.Add("progressToken", c.token)
-	b.Add("progress", number(of.GetProgress()))
-	if of.Total != nil {
-		b.Add("total", number(of.GetTotal()))
-	}
-	b.Some("message", of.GetMessage())
-	return c.notification("notifications/progress", b.Done())
-}
-
 // log returns the notification of a log message, if the client wants those of its level. Data that is no JSON is a text.
 func (c *call) log(of *providerpb.Log) (*wire.Message, error) {
 	if c.level == 0 || of.GetLevel() < c.level {
@@ -171,7 +146,7 @@ func (c *call) log(of *providerpb.Log) (*wire.Message, error) {
 		data = wire.AppendText(nil, of.GetData())
 	}
 	b.Add("data", data)
-	return c.notification("notifications/message", b.Done())
+	return c.Notification("notifications/message", b.Done())
 }
 
 // read reads the resource of a call; asks says that it may ask the user.
@@ -205,5 +180,5 @@ func (c *call) contents(of *providerpb.ReadResourceResponse) (*wire.Message, err
 	if err != nil {
 		return nil, err
 	}
-	return c.completed(b, meta)
+	return c.Complete(b, meta)
 }

@@ -3,10 +3,10 @@ package provider
 import (
 	"bytes"
 	"encoding/base64"
-	"math"
 	"strconv"
 
 	"dragoman/adapters/grpc/providerpb"
+	"dragoman/adapters/grpc/reply"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -103,7 +103,7 @@ func addAnnotations(b *wire.Builder, of *providerpb.Annotations) {
 		a.Add("audience", texts(all))
 	}
 	if of.Priority != nil {
-		a.Add("priority", number(of.GetPriority()))
+		a.Add("priority", reply.Number(of.GetPriority()))
 	}
 	a.Some("lastModified", of.GetLastModified())
 	b.Raw = a.Done()
@@ -116,14 +116,6 @@ func texts(all []string) []byte {
 		out = wire.AppendItem(out, wire.AppendText(nil, text))
 	}
 	return append(out, ']')
-}
-
-// number returns a JSON number. NaN and infinities, which JSON does not have, become 0.
-func number(n float64) []byte {
-	if math.IsNaN(n) || math.IsInf(n, 0) {
-		n = 0
-	}
-	return strconv.AppendFloat(nil, n, 'g', -1, 64)
 }
 
 // appendContents appends the contents of a resource.

@@ -43,7 +43,7 @@ func (c *call) discover() error {
 		b.Raw = appendCapabilities(b.Raw, of)
 		b.Some("instructions", of.GetInstructions())
 		addCaching(b, of.GetTtl(), of.GetShared())
-		return c.completed(b, nil)
+		return c.Complete(b, nil)
 	})
 }
 
@@ -120,7 +120,7 @@ func (c *call) list(kind providerpb.Kind) error {
 		b.Raw = append(b.Raw, ']')
 		b.Some("nextCursor", of.GetNextPageToken())
 		addCaching(b, of.GetTtl(), of.GetShared())
-		return c.completed(b, nil)
+		return c.Complete(b, nil)
 	})
 }
 

@@ -38,7 +38,7 @@ func TestDiscover(t *testing.T) {
 		}
 	}
 	r := newRig(t, &scripted{}, asking)
-	if got := r.ask("server/discover", ""); got != "[method_not_found] the gRPC server answered UNIMPLEMENTED: method ListCapabilities not implemented" {
+	if got := r.ask("server/discover", ""); got != "[method_not_found] the gRPC server is no provider of mcp.provider.v1; fix: set upstreams.NAME.grpc.methods, to make tools of its methods (the gRPC server answered UNIMPLEMENTED: method ListCapabilities not implemented)" {
 		t.Error(got)
 	}
 	if got := r.ask("tasks/get", ""); got != "[method_not_found] method tasks/get is not offered: the server is a gRPC provider, which has nothing like it" {

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dragoman/adapters/grpc/providerpb"
+	"dragoman/adapters/grpc/reply"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -68,7 +69,7 @@ func (c *call) messages(of *providerpb.GetPromptResponse) (*wire.Message, error)
 	if err != nil {
 		return nil, err
 	}
-	return c.completed(b, meta)
+	return c.Complete(b, meta)
 }
 
 // complete asks for values of an argument.
@@ -97,12 +98,12 @@ func (c *call) complete() error {
 		one := wire.NewBuilder(b.Raw)
 		one.Add("values", texts(values[:min(len(values), maxCompletions)]))
 		if of.Total != nil {
-			one.Add("total", number(float64(of.GetTotal())))
+			one.Add("total", reply.Number(float64(of.GetTotal())))
 		}
 		if more {
 			one.Add("hasMore", []byte("true"))
 		}
 		b.Raw = one.Done()
-		return c.completed(b, nil)
+		return c.Complete(b, nil)
 	})
 }

@@ -7,17 +7,15 @@ package provider
 import (
 	"context"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/providerpb"
 	"dragoman/adapters/grpc/providerpb/cloudeventspb"
+	"dragoman/adapters/grpc/reply"
 	"dragoman/adapters/rest/schema"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -71,6 +69,14 @@ func (u *Upstream) End() {
 	u.endFeed()
 }
 
+// serverInfo returns who the provider is, raw JSON; nil if it has not said that.
+func (u *Upstream) serverInfo() []byte {
+	if info := u.info.Load(); info != nil {
+		return *info
+	}
+	return nil
+}
+
 // watches reports whether the provider has Watch, as far as is known.
 func (u *Upstream) watches() bool { return u.watch.Load() }
 
@@ -85,7 +91,7 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if _, err := c.m.Settle(nil); err != nil {
 		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
 	}
-	c.id, c.token = c.m.Of(c.m.ID), c.m.Of(c.m.Token)
+	c.Writer = reply.Writer{ID: c.m.Of(c.m.ID), Token: c.m.Of(c.m.Token), Info: u.serverInfo}
 	if c.m.Is("subscriptions/listen") {
 		return u.listen(ex, &c.m)
 	}
@@ -102,15 +108,13 @@ type call struct {
 	u     *Upstream
 	ex    *proxy.Exchange
 	m     wire.Message // the request, its edits applied
-	id    []byte       // raw JSON
-	token []byte       // the progress token, raw JSON; nil: none
 	level providerpb.LogLevel
+	reply.Writer
 
 	stream *channel.Stream
 	take   taker
 	ready  *wire.Message // a response that needs nothing of the provider
 	talk   *talk         // with a client that is asked; nil: none yet
-	last   wire.Message  // what Next returned last
 	over   bool
 }
 
@@ -174,9 +178,12 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 			return nil, proxy.Errf(proxy.Lost, "the provider has ended the call without a result")
 		}
 		if err != nil {
-			if raw := mcpError(err); raw != nil {
+			if raw := channel.MCPError(err); raw != nil {
 				c.over = true
-				return c.failure(raw)
+				return c.Failure(raw)
+			}
+			if proxy.IsFault(err, proxy.MethodNotFound) && c.m.Is("server/discover") {
+				err = proxy.Errf(proxy.MethodNotFound, "the gRPC server is no provider of mcp.provider.v1; fix: set upstreams.NAME.grpc.methods, to make tools of its methods (%s)", proxy.AsError(err).Message)
 			}
 			return nil, c.named(err)
 		}
@@ -224,77 +231,4 @@ func (c *call) end() {
 	if c.stream != nil {
 		c.stream.Close()
 	}
-}
-
-// scanned keeps the response of the call whose result is raw JSON.
-func (c *call) scanned(result []byte) (*wire.Message, error) {
-	raw := make([]byte, 0, len(c.id)+len(result)+40)
-	raw = append(append(append(raw, `{"jsonrpc":"2.0","id":`...), c.id...), `,"result":`...)
-	return c.message(append(append(raw, result...), '}'))
-}
-
-// failure keeps the response of the call whose error is raw JSON.
-func (c *call) failure(raw []byte) (*wire.Message, error) {
-	out := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.id...), `,"error":`...)
-	return c.message(append(append(out, raw...), '}'))
-}
-
-// mcpError returns the error of MCP that a status is, a JSON object; nil if it is none.
-func mcpError(err error) []byte {
-	st, ok := status.FromError(proxy.AsError(err).Cause)
-	if !ok {
-		return nil
-	}
-	for _, d := range st.Details() {
-		of, ok := d.(*errdetails.ErrorInfo)
-		if !ok || of.GetDomain() != "mcp" {
-			continue
-		}
-		code, err := strconv.Atoi(of.GetMetadata()["code"])
-		if err != nil {
-			return nil
-		}
-		b := wire.NewBuilder(nil)
-		b.Add("code", strconv.AppendInt(nil, int64(code), 10))
-		b.Text("message", st.Message())
-		if data, err := value(of.GetMetadata()["data"], "data"); err == nil {
-			b.Add("data", data)
-		}
-		return b.Done()
-	}
-	return nil
-}
-
-// notification keeps a notification with params, raw JSON.
-func (c *call) notification(method string, params []byte) (*wire.Message, error) {
-	raw := append(append([]byte(`{"jsonrpc":"2.0","method":"`), method...), `","params":`...)
-	return c.message(append(append(raw, params...), '}'))
-}
-
-func (c *call) message(raw []byte) (*wire.Message, error) {
-	var err error
-	if c.last, err = wire.Scan(raw); err != nil {
-		return nil, proxy.Errf(proxy.BadAnswer, "what the provider has sent makes no message: %w", err)
-	}
-	return &c.last, nil
-}
-
-// complete adds what every result has, and keeps the response.
-func (c *call) completed(b *wire.Builder, meta []byte) (*wire.Message, error) {
-	b.Add("resultType", []byte(`"complete"`))
-	b.Add("_meta", c.withInfo(meta))
-	return c.scanned(b.Done())
-}
-
-// withInfo returns a _meta object with the provider's serverInfo; nil if there is neither.
-func (c *call) withInfo(meta []byte) []byte {
-	info := c.u.info.Load()
-	if info == nil {
-		return meta
-	}
-	server := wire.Change{Key: wire.MetaPrefix + "serverInfo", Value: *info}
-	if meta == nil {
-		return wire.Object([]wire.Change{server})
-	}
-	return wire.With(meta, server)
 }

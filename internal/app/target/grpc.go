@@ -1,12 +1,18 @@
 package target
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/provider"
+	"dragoman/adapters/grpc/services"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
@@ -37,6 +43,28 @@ func openProvider(up *config.Upstream, c *channel.Channel, by *grpcSettings) *pr
 	q := by.questions
 	return provider.New(c, provider.Options{Name: up.Name, MaxResult: by.limits.ResponseBody, Note: by.note, Changed: by.changed,
 		Asking: provider.Asking{TTL: q.TTL, Settle: q.Settle, Most: q.MaxParked, MostOfPrincipal: q.MaxPerPrincipal, Rounds: q.Rounds}})
+}
+
+// maxDescriptors bounds a file with descriptors, in bytes.
+const maxDescriptors = 64 << 20
+
+// openServices returns the gRPC services at the end of a channel, whose methods are tools.
+func openServices(up *config.Upstream, c *channel.Channel, by *grpcSettings) (*services.Upstream, error) {
+	opt := services.Options{Name: up.Name, Methods: up.Methods, MaxResult: by.limits.ResponseBody, Note: by.note}
+	if up.Descriptors != "" {
+		raw, err := os.ReadFile(up.Descriptors)
+		if err != nil {
+			return nil, fmt.Errorf("grpc.descriptors: %w", err)
+		}
+		if opt.Set = new(descriptorpb.FileDescriptorSet); len(raw) > maxDescriptors || proto.Unmarshal(raw, opt.Set) != nil {
+			return nil, fmt.Errorf("grpc.descriptors: %s is no FileDescriptorSet of at most 64 MiB; fix: protoc --include_imports --descriptor_set_out=FILE", up.Descriptors)
+		}
+	}
+	s, err := services.New(c, opt)
+	if err != nil {
+		return nil, fmt.Errorf("grpc: %w", err)
+	}
+	return s, nil
 }
 
 // metadataOf returns the static headers of an upstream, and those that it is passed on of clients.

@@ -90,6 +90,13 @@ func (b *Builder) grpcWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 	if u.channel, err = openChannel(up, by); err != nil {
 		return transport.Wires{}, err
 	}
+	if len(up.Methods) > 0 {
+		of, err := openServices(up, u.channel, by)
+		if err != nil {
+			return transport.Wires{}, err
+		}
+		return transport.Wires{Modern: of.Dial, Certain: true}, nil
+	}
 	u.provider = openProvider(up, u.channel, by)
 	return transport.Wires{Modern: u.provider.Dial, Certain: true}, nil // there is nothing to probe but whether it is there
 }

@@ -86,7 +86,7 @@ func (u *Upstream) Ended() context.Context { return u.ended }
 // and processes.
 type upstreamSettings struct {
 	up                          config.Upstream
-	self, roots                 string
+	self, roots, descriptors    string
 	body, event, line, header   int
 	idle                        time.Duration
 	reaper, questions, sessions uint64
@@ -97,8 +97,9 @@ func (b *Builder) settings(up *config.Upstream) upstreamSettings {
 	bare := *up
 	bare.PolicyConfig = config.PolicyConfig{}
 	l := b.Config.Limits
-	roots, _ := os.ReadFile(up.CAFile) // it was readable when it was checked; if it is gone, there is nothing new to trust
-	return upstreamSettings{bare, string(b.Self), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, b.Config.Sessions.IdleTTL,
+	roots, _ := os.ReadFile(up.CAFile)            // it was readable when it was checked; if it is gone, there is nothing new to trust
+	descriptors, _ := os.ReadFile(up.Descriptors) // likewise
+	return upstreamSettings{bare, string(b.Self), string(roots), string(descriptors), l.ResponseBody, l.Event, l.Line, l.Header, b.Config.Sessions.IdleTTL,
 		b.Components.Number("reaper"), b.Components.Number("questions"), b.Components.Number("sessions")}
 }
 
