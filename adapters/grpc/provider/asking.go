@@ -151,7 +151,7 @@ func (c *call) question(q *providerpb.Question) error {
 		c.u.opt.Note("warn", "a question of the provider is refused", refuse)
 	}
 	if refuse != nil {
-		return c.reply(&providerpb.Answer{Id: q.GetId(), Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(channel.Code(refuse)), Message: refuse.Message}}})
+		return c.reply(&providerpb.Answer{Id: q.GetId(), Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(channel.Code(refuse)), Message: refuse.Message}}}) //nolint:gosec // there are 17 codes
 	}
 	if t := c.talk; t.given != nil {
 		if at := wire.Get(t.given, wire.Whole(t.given), q.GetId()); at.IsObject(t.given) {
