@@ -370,6 +370,8 @@ type LoadOptions struct {
 	File string
 	// Import are files of MCP clients, whose servers are added to those of File.
 	Import []string
+	// Providers are files of gRPC providers (providers.yaml, seed 002), which are added likewise.
+	Providers []string
 	// Environ is the environment as os.Environ gives it.
 	Environ []string
 	// Flags are the settings given as flags, in order.

@@ -21,6 +21,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l := newLoader(opt)
 	l.file(opt.File)
 	l.imports(opt.Import)
+	l.providers(opt.Providers)
 	l.environment(value.FromSharedEnv)
 	l.environment(value.FromEnv)
 	l.beginLayer()
@@ -301,7 +302,7 @@ func (c *Config) Same(other *Config) bool {
 // Files returns the files that the configuration was read from, sorted: a change of one is a reason to read it again.
 // Files of TLS and of an issuer's keys are not among them: their users watch them.
 func (c *Config) Files() []string {
-	all := slices.Concat([]string{c.Loaded.File, c.Security.Auth.KeysFile, c.Tracing.CAFile}, c.Loaded.Import, c.secretFiles)
+	all := slices.Concat([]string{c.Loaded.File, c.Security.Auth.KeysFile, c.Tracing.CAFile}, c.Loaded.Import, c.Loaded.Providers, c.secretFiles)
 	for _, u := range c.Upstreams {
 		all = append(all, u.EnvFile, u.CAFile)
 	}

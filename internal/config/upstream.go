@@ -52,6 +52,8 @@ type GRPCConfig struct {
 	// Keepalive is how long a connection with calls may be silent before it is asked for a sign of life, and KeepaliveTimeout how long that
 	// may take. 10 s to 24 h, default 5 min; 1 s to 5 min, default 20 s.
 	Keepalive, KeepaliveTimeout time.Duration
+	// Metadata is what a providers.yaml says of the provider, as NAME=TEXT, sorted; it is in the log. It has no key of its own.
+	Metadata []string
 }
 
 // GRPC returns the address of a gRPC service in the syntax of gRPC, and whether it is reached by TLS. ok is false for every other upstream.
