@@ -246,7 +246,9 @@ func (c upstreamCheck) check() {
 		}
 		if grpc {
 			c.misplaced(UrlKey, grpcKind)
-			c.checkGRPC()
+			for _, p := range c.u.grpcProblems() {
+				c.fail(p.key, p.what, p.fix)
+			}
 		} else {
 			c.misplaced(UrlKey)
 		}
