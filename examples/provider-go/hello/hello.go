@@ -45,7 +45,10 @@ func New(name string) *Provider {
 func (p *Provider) Close() { close(p.done) }
 
 // ListCapabilities lists everything on one page.
-func (p *Provider) ListCapabilities(context.Context, *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
+func (p *Provider) ListCapabilities(_ context.Context, request *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
+	if request.GetPageToken() != "" {
+		return nil, status.Error(codes.InvalidArgument, "there is one page only")
+	}
 	return &providerpb.ListCapabilitiesResponse{
 		Provider: &providerpb.Implementation{Name: p.name, Version: "1.0.0", Title: "Hello from Go"},
 		Features: []providerpb.Feature{providerpb.Feature_FEATURE_COMPLETE, providerpb.Feature_FEATURE_WATCH_RESOURCES, providerpb.Feature_FEATURE_EVENTS},
@@ -68,7 +71,7 @@ func (p *Provider) ListCapabilities(context.Context, *providerpb.ListCapabilitie
 func (p *Provider) CallTool(request *providerpb.CallToolRequest, stream grpc.ServerStreamingServer[providerpb.CallToolResponse]) error {
 	switch request.GetName() {
 	case "echo.v1":
-		return answer(stream, &providerpb.CallToolResult{Content: text(argument(request, "message")), StructuredContent: request.GetArguments()})
+		return answer(stream, &providerpb.CallToolResult{StructuredContent: request.GetArguments()})
 	case "count.v1":
 		return p.count(request, stream)
 	case "notify.v1":
@@ -116,14 +119,6 @@ func answer(stream grpc.ServerStreamingServer[providerpb.CallToolResponse], resu
 
 func text(of string) []*providerpb.Content {
 	return []*providerpb.Content{{Kind: &providerpb.Content_Text{Text: of}}}
-}
-
-// argument returns an argument that is a string.
-func argument(request *providerpb.CallToolRequest, name string) string {
-	var arguments map[string]any
-	_ = json.Unmarshal([]byte(request.GetArguments()), &arguments) // Dragoman has checked it against the schema
-	value, _ := arguments[name].(string)
-	return value
 }
 
 // Interact runs greet.v1, which asks the user for a name.

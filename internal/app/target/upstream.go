@@ -109,7 +109,7 @@ func upstreamComponent(name string) string { return "upstream " + name }
 // upstream returns the component of an upstream.
 func (b *Builder) upstream(up *config.Upstream) (*Upstream, error) {
 	return component.Get(b.Components, upstreamComponent(up.Name), b.settings(up), component.Spec[*Upstream]{Build: func(reg prometheus.Registerer) (*Upstream, error) {
-		u := &Upstream{log: logOf(b.Log, up), running: health.NewRunning()}
+		u := &Upstream{log: b.Log.With().Str("upstream", up.Name).Logger(), running: health.NewRunning()}
 		u.ended, u.stop = context.WithCancel(context.Background())
 		if err := b.fill(u, up, reg); err != nil {
 			u.end()
@@ -117,15 +117,6 @@ func (b *Builder) upstream(up *config.Upstream) (*Upstream, error) {
 		}
 		return u, nil
 	}, Stage: component.Upstreams, Close: (*Upstream).end})
-}
-
-// logOf returns the log of an upstream.
-func logOf(log zerolog.Logger, up *config.Upstream) zerolog.Logger {
-	with := log.With().Str("upstream", up.Name)
-	if len(up.Metadata) > 0 {
-		with = with.Strs("metadata", up.Metadata)
-	}
-	return with.Logger()
 }
 
 func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Registerer) error {
