@@ -63,6 +63,7 @@ type File struct {
 var (
 	errNoFile = errors.New("events.dead_letter names no file, and an event could not be delivered")
 	errClosed = errors.New("the file of dead letters is closed")
+	errHangs  = errors.New("the file of dead letters takes no more")
 )
 
 // Open opens the file, creates it with mode 0600 if there is none, and starts writing. Close must be called. Without a path it starts nothing.
@@ -265,7 +266,11 @@ func (f *File) report(err error, n uint64) {
 	f.opt.Failed(err, lost)
 }
 
-// Close writes what waits and closes the file. Letters that come later are lost, which is counted and reported.
+// closeTime limits how long Close waits for a file that hangs.
+const closeTime = 3 * time.Second
+
+// Close writes what waits and closes the file. Letters that come later are lost, which is counted and reported, as are those that wait when the file
+// has hung for 3 s.
 func (f *File) Close() {
 	f.mu.Lock()
 	if f.closed || f.opt.Path == "" {
@@ -276,7 +281,18 @@ func (f *File) Close() {
 	f.closed = true
 	f.mu.Unlock()
 	f.notify()
-	<-f.ended
+	late := time.NewTimer(closeTime)
+	defer late.Stop()
+	select {
+	case <-f.ended:
+		return
+	case <-late.C:
+	}
+	f.mu.Lock()
+	waiting := f.waiting
+	f.waiting, f.lines = nil, 0
+	f.mu.Unlock()
+	f.lose(errHangs, waiting)
 }
 
 // endsInLine reports whether a file is empty or ends in a line feed, as one does that was not cut.
