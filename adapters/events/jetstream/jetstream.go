@@ -36,10 +36,16 @@ type Sink struct {
 	conn   *nats.Conn // nil: not connected yet
 	stream jetstream.JetStream
 	closed bool
+	up     context.Context // ends when the connection breaks
+	broken context.CancelFunc
 }
 
 // New returns a Sink.
-func New(opt Options) *Sink { return &Sink{opt: opt} }
+func New(opt Options) *Sink {
+	s := &Sink{opt: opt}
+	s.up, s.broken = context.WithCancel(context.Background())
+	return s
+}
 
 const (
 	reconnectPause  = 250 * time.Millisecond
@@ -50,37 +56,47 @@ const (
 var (
 	errClosed = errors.New("the connection to NATS is closed")
 	errAway   = errors.New("NATS cannot be reached")
+	errBroken = errors.New("the connection to NATS broke before the stream acknowledged")
 )
 
-// connect returns the stream of a connection that is up.
-func (s *Sink) connect() (jetstream.JetStream, error) {
+// connect returns the stream of a connection that is up, and a context that ends when the connection breaks.
+func (s *Sink) connect() (jetstream.JetStream, context.Context, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, errClosed
+		return nil, nil, errClosed
 	case s.conn != nil && s.conn.IsConnected():
-		return s.stream, nil
+		return s.stream, s.up, nil
 	case s.conn != nil && !s.conn.IsClosed():
-		return nil, errAway // it connects again by itself
+		return nil, nil, errAway // it connects again by itself
 	}
 	conn, err := nats.Connect(strings.Join(s.opt.URLs, ","), s.options()...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAway, err)
+		return nil, nil, fmt.Errorf("%w: %w", errAway, err)
 	}
 	stream, err := jetstream.New(conn)
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	s.conn, s.stream = conn, stream
-	return stream, nil
+	return stream, s.up, nil
+}
+
+// disconnected ends what waits for an acknowledgement: nats.go does not, and the time of an attempt would pass in vain.
+func (s *Sink) disconnected(*nats.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken()
+	s.up, s.broken = context.WithCancel(context.Background())
 }
 
 func (s *Sink) options() []nats.Option {
 	all := []nats.Option{nats.Name("dragoman"), nats.Timeout(s.opt.Timeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectPause), nats.ReconnectJitter(reconnectJitter, reconnectJitter),
 		nats.ReconnectBufSize(-1), // an event that waits there could overtake one that is tried again
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(s.opt.Timeout), nats.IgnoreAuthErrorAbort(),
+		nats.DisconnectErrHandler(s.disconnected),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})} // the standard one writes to standard error
 	if user, password, both := strings.Cut(s.opt.Authorization, ":"); both {
 		all = append(all, nats.UserInfo(user, password))
@@ -99,12 +115,18 @@ func (s *Sink) options() []nats.Option {
 // Deliver implements events.Sink. It publishes one event after the other, each when the one before is acknowledged: what is under way when a
 // connection breaks could otherwise be overtaken.
 func (s *Sink) Deliver(ctx context.Context, all []*events.Event) error {
-	stream, err := s.connect()
+	stream, up, err := s.connect()
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(up, func() { cancel(errBroken) })()
 	for _, e := range all {
 		if _, err := stream.PublishMsg(ctx, s.message(e), jetstream.WithRetryAttempts(0)); err != nil {
+			if cause := context.Cause(ctx); errors.Is(cause, errBroken) {
+				err = cause
+			}
 			return s.explained(e, err)
 		}
 	}
@@ -166,6 +188,7 @@ func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.broken()
 	if s.conn != nil {
 		s.conn.Close()
 	}
