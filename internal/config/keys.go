@@ -46,7 +46,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // service.host and service.port have no variable of their own on purpose: for a Service called dragoman, Kubernetes
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
-	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
+	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(), c.eventKeys(),
 		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.contextKeys(), c.searchKeys(), c.classificationKeys(), c.aggregatorKeys(), c.reloadKeys())
 }
 

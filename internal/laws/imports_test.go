@@ -63,6 +63,11 @@ var layers = map[string]int{
 	"adapters/merge/handles":           3,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
+	"adapters/events":                  2,
+	"adapters/events/deadletter":       3,
+	"adapters/events/jetstream":        3,
+	"adapters/events/natstest":         3, // of tests
+	"adapters/events/webhook":          3,
 	"adapters/service":                 3,
 	"adapters/decision":                3,
 	"adapters/oauth":                   3,
@@ -175,6 +180,9 @@ var owners = map[string]struct {
 	"modernc.org/sqlite":                  {[]string{"adapters/catalogue/sqlite", "adapters/search/vectors/sqlite"}, "each store of a file is one package"},
 	"github.com/qdrant/go-client":         {[]string{"adapters/search/vectors/qdrant"}, "it links gRPC, and each store of a database is one package"},
 	"google.golang.org/grpc":              {[]string{"adapters/search/vectors/qdrant"}, "Dragoman speaks HTTP; gRPC is a fifth of a binary"},
+	"github.com/nats-io/nats.go":          {[]string{"adapters/events/jetstream", "adapters/events/natstest"}, "NATS is spoken in one package"},
+	"github.com/nats-io/nats-server":      {[]string{"adapters/events/natstest"}, "it is for tests"},
+	"github.com/cloudevents/sdk-go":       {nil, "it is for tests: its JSON codec makes the binary a fifth larger"},
 	"github.com/viterin/vek":              {[]string{"adapters/search/embedding/bert", "adapters/search/vectors"}, "vectors are computed in two places"},
 	"github.com/kljensen/snowball":        {[]string{"adapters/search/lexical"}, "words are stemmed in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
