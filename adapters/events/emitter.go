@@ -18,6 +18,7 @@ var ErrFull = errors.New("events: a sink and the dead letters had no room; fix: 
 type Settings struct {
 	// Source is the URI of Dragoman itself. That of a server of it is Source/servers/NAME.
 	Source string
+	Types  []string // of the events that go anywhere; a trailing * matches any ending
 	Routes []Route
 }
 
@@ -27,9 +28,9 @@ type Route struct {
 	Queue *Queue
 }
 
-// wants reports whether a sink gets events of a type.
-func (r *Route) wants(typ string) bool {
-	for _, pattern := range r.Types {
+// match reports whether one of the patterns matches a type.
+func match(patterns []string, typ string) bool {
+	for _, pattern := range patterns {
 		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == typ || open && strings.HasPrefix(typ, prefix) {
 			return true
 		}
@@ -59,11 +60,11 @@ func (e *Emitter) now() *Settings {
 func (e *Emitter) Wants(typ string) bool { return e.now().wants(typ) }
 
 func (s *Settings) wants(typ string) bool {
-	if s == nil {
+	if s == nil || !match(s.Types, typ) {
 		return false
 	}
 	for i := range s.Routes {
-		if s.Routes[i].wants(typ) {
+		if match(s.Routes[i].Types, typ) {
 			return true
 		}
 	}
@@ -86,9 +87,9 @@ func (e *Emitter) Emit(event *Event) error {
 		e.invalid.Add(1)
 		return err
 	}
-	wanted, taken := false, true
+	wanted, taken, sent := false, true, match(s.Types, event.Type)
 	for i := range s.Routes {
-		if s.Routes[i].wants(event.Type) {
+		if sent && match(s.Routes[i].Types, event.Type) {
 			wanted = true
 			taken = s.Routes[i].Queue.Put(event) && taken
 		}

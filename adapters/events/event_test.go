@@ -199,7 +199,7 @@ func TestEmitter(t *testing.T) {
 		t.Error("without sinks there is nothing to refuse")
 	}
 	(*events.Emitter)(nil).Report(events.Own{Type: "x"})
-	e.Set(&events.Settings{Source: "urn:dragoman:test", Routes: []events.Route{{[]string{"provider.*"}, one}, {[]string{"*"}, two}}})
+	e.Set(&events.Settings{Source: "urn:dragoman:test", Types: []string{"provider.*", "other", "test.event"}, Routes: []events.Route{{[]string{"provider.*"}, one}, {[]string{"*"}, two}}})
 	if err := e.Emit(&events.Event{}); err == nil {
 		t.Error("an empty event is accepted")
 	}

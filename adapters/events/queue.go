@@ -59,7 +59,7 @@ type QueueOptions struct {
 	GiveUp   time.Duration // after an event was queued
 	AtATime  int           // attempts
 	Batch    int           // events in an attempt
-	// Failing is called with the error when a first attempt fails after others succeeded, and with nil when one succeeds again. It must not
+	// Failing is called with the error when an attempt fails, once a minute at most, and then with nil when one succeeds again. It must not
 	// block.
 	Failing func(err error)
 }
@@ -92,7 +92,8 @@ type Queue struct {
 	closed    bool
 	successor *Queue
 	paused    time.Time // no attempt is made before
-	failing   bool
+	failing   bool      // the last call of Failing was about a failure
+	told      time.Time // when it was
 
 	accepted, delivered, retried, dead, lost atomic.Uint64
 }
@@ -337,13 +338,27 @@ func (q *Queue) attempt(all []*Event) error {
 	return err
 }
 
-// tell reports the first failure after a success, and the first success after a failure.
+// tellEvery is how often failures are reported.
+const tellEvery = time.Minute
+
+// tell reports a failure, and the first success after it.
 func (q *Queue) tell(err error) {
+	if q.opt.Failing == nil {
+		return
+	}
 	q.mu.Lock()
-	changed := q.failing != (err != nil)
-	q.failing = err != nil
+	tell := q.failing
+	if err != nil {
+		tell = time.Since(q.told) >= tellEvery
+	}
+	if tell {
+		q.failing = err != nil
+		if err != nil {
+			q.told = time.Now()
+		}
+	}
 	q.mu.Unlock()
-	if changed && q.opt.Failing != nil {
+	if tell {
 		q.opt.Failing(err)
 	}
 }

@@ -146,7 +146,7 @@ func (e *ending) state(ex *proxy.Exchange) (state, failedIn string) {
 		return stateCompleted, ""
 	case ex.UpstreamEra != 0:
 		return stateFailed, stateExecuting
-	case e.policy == "router" || e.policy == "health" || e.policy == "" && ex.Target == "":
+	case e.policy == "router" || e.policy == "health" || e.policy == "" && (ex.Target == "" || e.outcome == proxy.ToolUnknown.Name):
 		return stateFailed, stateRouting
 	case e.policy == "":
 		return stateFailed, stateExecuting
