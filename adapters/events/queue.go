@@ -13,7 +13,7 @@ import (
 
 // Sink is a receiver of events.
 type Sink interface {
-	// Deliver sends events of one source and returns nil once the receiver has taken all. An error that wraps a *Refusal says whether
+	// Deliver sends events in their order and returns nil once the receiver has taken all. An error that wraps a *Refusal says whether
 	// and when to try again; any other may be tried again.
 	Deliver(ctx context.Context, all []*Event) error
 	// Close ends its connections.
@@ -239,10 +239,10 @@ func (q *Queue) run(n int) {
 // maxBatch bounds the bytes of the events in one attempt.
 const maxBatch = 1 << 20
 
-// head returns a copy of the first events, which have one source, at most most of them.
+// head returns a copy of the first events, at most most of them.
 func head(items []queued, most int) []queued {
 	n, size := 1, items[0].size
-	for n < min(most, len(items)) && items[n].e.Source == items[0].e.Source && size+items[n].size <= maxBatch {
+	for n < min(most, len(items)) && size+items[n].size <= maxBatch {
 		size += items[n].size
 		n++
 	}

@@ -163,7 +163,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 	if err = a.buildGauges(set, &g.shared); err != nil {
 		return nil, err
 	}
-	reported, err := a.buildEvents(set, cfg)
+	reported, err := buildEvents(set, cfg, a.Log, a.events, a.rehearsal)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"dragoman/adapters/events"
 	"dragoman/adapters/events/deadletter"
@@ -23,42 +24,42 @@ import (
 const deadLetters = "events dead letters"
 
 // buildEvents makes the sinks of events and returns the policy that makes requests events; nil: there are no sinks. What happens is sent to them from
-// the activation on.
-func (a *App) buildEvents(set *component.Set, cfg *config.Config) (proxy.Policy, error) {
+// the activation on. rehearsal means that nothing is started.
+func buildEvents(set *component.Set, cfg *config.Config, log zerolog.Logger, to *events.Emitter, rehearsal bool) (proxy.Policy, error) {
 	c := &cfg.Events
-	if len(c.Sinks) == 0 || a.rehearsal {
-		set.OnActivation(func() { a.events.Set(nil) })
+	if len(c.Sinks) == 0 || rehearsal {
+		set.OnActivation(func() { to.Set(nil) })
 		return nil, nil //nolint:nilnil // there are none
 	}
-	dead, err := a.buildDeadLetters(set, c)
+	dead, err := buildDeadLetters(set, c, log)
 	if err != nil {
 		return nil, err
 	}
 	if _, err = component.Get(set, "events", nil, component.Spec[*events.Emitter]{Build: func(reg prometheus.Registerer) (*events.Emitter, error) {
-		return a.events, emitterMetrics(a.events, reg)
+		return to, emitterMetrics(to, reg)
 	}}); err != nil {
 		return nil, err
 	}
 	settings := &events.Settings{Source: cfg.EventSource()}
 	for _, s := range c.Sinks {
-		queue, err := a.buildSink(set, c, s, dead)
+		queue, err := buildSink(set, c, s, dead, log)
 		if err != nil {
 			return nil, fmt.Errorf("events.sinks.%s: %w", s.Name, err)
 		}
 		settings.Routes = append(settings.Routes, events.Route{Types: s.Types, Queue: queue})
 	}
 	settings.Types = c.Types
-	set.OnActivation(func() { a.events.Set(settings) })
-	return telemetry.Events(telemetry.EventOptions{Wants: a.events.Wants, Report: func(e telemetry.Event) { a.events.Report(events.Own(e)) },
+	set.OnActivation(func() { to.Set(settings) })
+	return telemetry.Events(telemetry.EventOptions{Wants: to.Wants, Report: func(e telemetry.Event) { to.Report(events.Own(e)) },
 		Content: policies.NewArguments(policies.Arguments{What: c.Content, Redact: cfg.Audit.Redact, Value: cfg.Audit.ValueBytes, Bytes: cfg.Audit.ArgumentBytes})}), nil
 }
 
-func (a *App) buildDeadLetters(set *component.Set, c *config.EventsConfig) (*deadletter.File, error) {
+func buildDeadLetters(set *component.Set, c *config.EventsConfig, log zerolog.Logger) (*deadletter.File, error) {
 	opt := deadletter.Options{Path: c.DeadLetter, Bytes: c.DeadLetterBytes, Queue: c.Queue}
 	settings := opt
 	return component.Get(set, deadLetters, settings, component.Spec[*deadletter.File]{Build: func(reg prometheus.Registerer) (*deadletter.File, error) {
 		opt.Failed = func(err error, lost uint64) {
-			a.Log.Error().Err(err).Uint64("lost", lost).Msg("events are lost; further losses are counted, and logged once a minute")
+			log.Error().Err(err).Uint64("lost", lost).Msg("events are lost; further losses are counted, and logged once a minute")
 		}
 		f, err := deadletter.Open(opt)
 		if err == nil {
@@ -69,12 +70,12 @@ func (a *App) buildDeadLetters(set *component.Set, c *config.EventsConfig) (*dea
 }
 
 // buildSink makes the queue of a sink. What it gets is no part of its settings, so that the queue stays when only that changes.
-func (a *App) buildSink(set *component.Set, c *config.EventsConfig, s *config.EventSink, dead *deadletter.File) (*events.Queue, error) {
+func buildSink(set *component.Set, c *config.EventsConfig, s *config.EventSink, dead *deadletter.File, log zerolog.Logger) (*events.Queue, error) {
 	as := *s
 	as.Types = nil
 	roots, _ := os.ReadFile(s.CAFile) // it was readable when it was checked
 	settings := []any{as, c.Queue, string(roots), set.Number(deadLetters)}
-	log := a.Log.With().Str("sink", s.Name).Logger()
+	log = log.With().Str("sink", s.Name).Logger()
 	return component.Get(set, "events sink "+s.Name, settings, component.Spec[*events.Queue]{Build: func(reg prometheus.Registerer) (*events.Queue, error) {
 		sink, err := newSink(s)
 		if err != nil {

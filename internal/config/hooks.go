@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,56 +17,39 @@ import (
 	"dragoman/proxy"
 )
 
-// checkAudit reports an audit.file that cannot exist.
-func (l *loader) checkAudit() {
-	c := &l.cfg.Audit
-	if c.File != "" && c.Enabled {
-		l.checkFile(auditFileKey, c.File)
-	}
+// PolicyHookConfig is a decision point of the operator's that is asked about requests to servers.
+type PolicyHookConfig struct {
+	// URL is https, http on the loopback, or unix:/path/to/socket[:/path/of/the/resource]; "" (default): nobody is asked.
+	URL string
+	// Methods are those of the requests that are asked about, of hookMethods.
+	Methods []string
+	// Arguments is none (default), keys, redacted or full, for arguments and results alike.
+	Arguments string
+	// Results says that results are asked about, too; default false.
+	Results bool
+	// Timeout bounds a question. 10 ms to 30 s, default 1 s.
+	Timeout time.Duration
+	// OnError is "deny" (default) or "allow": what becomes of a request that cannot be asked about.
+	OnError string
+	// Cache is how many answers are kept, for as long as each says itself. Up to 1 000 000, default 1 000; 0 is none.
+	Cache int
+	// Headers are sent with every question.
+	Headers []value.NamedSecret
+	// CAFile is a PEM file of roots to trust instead of the system's; "": the system's.
+	CAFile string
 }
 
-// checkFile reports a file that is to be appended to and cannot be.
-func (l *loader) checkFile(key, path string) {
-	fail := func(what, fix string) {
-		l.fail(key, l.cfg.sources[key], fmt.Sprintf("%q is %s", value.Shorten(path), what), fix)
-	}
-	if isLink(path) {
-		fail("a symbolic link, which is not followed", "set it to the file that it leads to")
-	} else if isDirectory(path) {
-		fail("a directory", "name a file in it")
-	} else if !isDirectory(filepath.Dir(path)) {
-		fail("in no directory that there is", "create the directory")
-	} else if err := writable(path); err != nil {
-		fail(fmt.Sprintf("not writable: %v", value.Reason(err)), "check its owner and its mode")
-	}
-}
+// HookAllows is the value of policy_hook.on_error by which what cannot be asked about is permitted.
+const HookAllows = "allow"
 
-// writable returns why a file cannot be written; nil if it can, or is not there. Others than regular files are not opened: a named pipe
-// would wait for its reader, which would take the end of the check for that of the trail.
-func writable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case os.IsNotExist(err), err == nil && !info.Mode().IsRegular():
-		return nil
-	case err != nil:
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	return f.Close() // nothing was written
-}
+// hookMethods are the methods whose requests use something of a server.
+var hookMethods = []string{"tools/call", "prompts/get", "resources/read", "resources/subscribe", "completion/complete", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel"}
 
-// isLink reports whether path is a symbolic link other than those below /dev, such as /dev/stdout, which are followed.
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSymlink != 0 && !strings.HasPrefix(path, "/dev/")
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+func checkHookMethod(entry string) error {
+	if !slices.Contains(hookMethods, entry) {
+		return value.Problemf("%q is none of %s", value.Shorten(entry), value.OneOf(hookMethods))
+	}
+	return nil
 }
 
 // EventsConfig says what Dragoman tells others of what happens. Without sinks it tells nobody.
@@ -215,24 +198,21 @@ func checkSigning(text string) error {
 	return nil
 }
 
-// checkEvents reports sinks that cannot be reached, and settings that the type of a sink does not have.
-func (l *loader) checkEvents() {
-	e := &l.cfg.Events
-	if e.DeadLetter != "" && len(e.Sinks) > 0 {
-		l.checkFile(deadKey, e.DeadLetter)
-	}
-	for _, s := range e.Sinks {
-		l.checkSink(s)
+// sinkTable returns the name of the table of a sink, with a full stop behind it.
+func sinkTable(s *EventSink) string { return sinksKey + "." + value.KeyPart(s.Name) + "." }
+
+// checkSinks reports sinks that cannot be reached, and settings that the type of a sink does not have. reported says that something in a table was
+// reported before.
+func (c *Config) checkSinks(fail func(key string, from value.Source, what, fix string), reported func(table string) bool) {
+	for _, s := range c.Events.Sinks {
+		table := sinkTable(s)
+		if !reported(strings.TrimSuffix(table, ".")) {
+			s.check(func(key, what, fix string) { fail(table+key, c.sources[table+key], what, fix) })
+		}
 	}
 }
 
-func (l *loader) checkSink(s *EventSink) {
-	table := sinksKey + "." + value.KeyPart(s.Name) + "."
-	if l.reported(strings.TrimSuffix(table, ".")) {
-		return
-	}
-	fail := func(key, what, fix string) { l.fail(table+key, l.cfg.sources[table+key], what, fix) }
-	l.checkRoots(s.CAFile, table+"ca_file")
+func (s *EventSink) check(fail func(key, what, fix string)) {
 	first, _, _ := strings.Cut(s.URL, ",")
 	u, _ := url.Parse(first) // it was parsed before
 	nats := u != nil && (u.Scheme == "nats" || u.Scheme == "tls")
@@ -262,11 +242,11 @@ func (l *loader) checkSink(s *EventSink) {
 			fail("credentials", fmt.Sprintf("%q cannot be read: %v", value.Shorten(s.Credentials), value.Reason(err)), "check the path")
 		}
 	}
-	l.checkClear(s, fail)
+	s.checkClear(fail)
 }
 
 // checkClear reports credentials that others could read on their way.
-func (l *loader) checkClear(s *EventSink, fail func(key, what, fix string)) {
+func (s *EventSink) checkClear(fail func(key, what, fix string)) {
 	for address := range strings.SplitSeq(s.URL, ",") {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" && u.Scheme != "nats" || proxy.IsLoopbackHost(u.Hostname()) {
