@@ -102,7 +102,7 @@ func badReceiver(t *testing.T, l *ledger) string {
 		if err != nil {
 			return
 		}
-		switch n := rand.IntN(100); { //nolint:gosec // guards nothing
+		switch n := rand.IntN(100); {
 		case n < 38:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -172,7 +172,7 @@ func TestLoad(t *testing.T) {
 	letters := readLetters(t, path)
 	accepted, _, refused := e.Stats()
 	t.Logf("%d events emitted, %d accepted, %d refused, the slowest in %s; queues empty %s later; %d MiB of heap at most", count, accepted, refused, slowest, time.Since(began).Round(time.Millisecond), heap>>20)
-	if refused != 0 || accepted != uint64(count) { //nolint:gosec // a count
+	if refused != 0 || accepted != uint64(count) {
 		t.Errorf("%d of %d accepted", accepted, count)
 	}
 	if slowest > time.Second { // a call does not wait for a receiver
@@ -193,7 +193,7 @@ func account(t *testing.T, name string, s events.QueueStats, l *ledger, letters 
 		}
 	}
 	t.Logf("%s: %d delivered, %d of them again, %d dead letters, %d attempts repeated, queue of %d KiB at most", name, l.unique, l.again, len(letters), s.Retried, deepest>>10)
-	if missing > 0 || l.astray != nil || s.Lost > 0 || int(s.Delivered)+int(s.Dead) != count { //nolint:gosec // counts
+	if missing > 0 || l.astray != nil || s.Lost > 0 || int(s.Delivered)+int(s.Dead) != count {
 		t.Errorf("%s: %d events are neither delivered nor dead letters; %v; %+v", name, missing, l.astray, s)
 	}
 	if deepest > bound+events.MaxSize {

@@ -166,7 +166,7 @@ func (q *Queue) Put(e *Event) bool {
 
 // push appends an event to its lane. The caller holds mu.
 func (q *Queue) push(e *Event, size int) {
-	n := int(maphash.String(laneSeed, e.Source) % laneCount) //nolint:gosec // below 256
+	n := int(maphash.String(laneSeed, e.Source) % laneCount)
 	l := &q.lanes[n]
 	l.items = append(l.items, queued{e, size, time.Now()})
 	q.bytes, q.count = q.bytes+size, q.count+1

@@ -299,8 +299,8 @@ func TestHandOver(t *testing.T) {
 // source.
 func TestAccounts(t *testing.T) {
 	for seed := range uint64(20) {
-		t.Run(number(int(seed)), func(t *testing.T) { //nolint:gosec // small
-			synctest.Test(t, func(t *testing.T) { accounts(t, rand.New(rand.NewPCG(seed, 1))) }) //nolint:gosec // repeatable on purpose
+		t.Run(number(int(seed)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { accounts(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }

@@ -39,6 +39,9 @@ type PolicyHookConfig struct {
 	CAFile string
 }
 
+// argumentChoices are the values of keys that say how much of arguments is shown.
+var argumentChoices = []string{policies.ArgumentsNone, policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull}
+
 // HookAllows is the value of policy_hook.on_error by which what cannot be asked about is permitted.
 const HookAllows = "allow"
 
@@ -172,7 +175,7 @@ func sinkParts(s *EventSink) []setting {
 		{key: "authorization", doc: "token for NATS, or USER:PASSWORD", secret: true, field: field.Key{At: &s.Authorization, Check: checkHeaderValue, What: `the token, USER:PASSWORD, "env:NAME" or "file:/path"`}},
 		{key: "credentials", doc: "file with a JWT for NATS and its key", field: field.Text{At: &s.Credentials, What: "a file", Empty: true}},
 		{key: "subject", doc: "subject of messages to NATS; {type} stands for the type of the event", field: field.Text{At: &s.Subject, Pattern: natsSubject, Most: 256, What: "a subject such as dragoman.events.{type}"}},
-		{key: "ca_file", doc: "PEM file of the roots to trust for it instead of the system's", field: pemFile(&s.CAFile)},
+		{key: "ca_file", doc: "PEM file of the roots to trust for it instead of the system's", field: field.Text{At: &s.CAFile, What: "a PEM file", Empty: true}},
 		{key: "timeout", doc: "how long an attempt may take", field: field.Duration{At: &s.Timeout, Least: 100 * time.Millisecond, Most: time.Minute}},
 		{key: "max_attempts", doc: "attempts to deliver an event, before it becomes a dead letter", field: field.Int{At: &s.MaxAttempts, Least: 1, Most: 1000}},
 		{key: "retry_backoff", doc: "pause before the second attempt, doubled before each further one up to 30s", field: field.Duration{At: &s.RetryBackoff, Least: time.Millisecond, Most: 30 * time.Second}},
@@ -207,12 +210,12 @@ func (c *Config) checkSinks(fail func(key string, from value.Source, what, fix s
 	for _, s := range c.Events.Sinks {
 		table := sinkTable(s)
 		if !reported(strings.TrimSuffix(table, ".")) {
-			s.check(func(key, what, fix string) { fail(table+key, c.sources[table+key], what, fix) })
+			s.checkSink(func(key, what, fix string) { fail(table+key, c.sources[table+key], what, fix) })
 		}
 	}
 }
 
-func (s *EventSink) check(fail func(key, what, fix string)) {
+func (s *EventSink) checkSink(fail func(key, what, fix string)) {
 	first, _, _ := strings.Cut(s.URL, ",")
 	u, _ := url.Parse(first) // it was parsed before
 	nats := u != nil && (u.Scheme == "nats" || u.Scheme == "tls")

@@ -35,9 +35,6 @@ const ReadyAny = "any"
 // secretNames are parts of names whose values are likely to be secrets.
 const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,credential,api_key,private_key,access_key,cookie,session_id,otp,cvv"
 
-// argumentChoices are the values of keys that say how much of arguments is shown.
-var argumentChoices = []string{policies.ArgumentsNone, policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull}
-
 // restCapabilities are the entries of rest.capabilities.
 var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.url", "sampling", "roots"}
 

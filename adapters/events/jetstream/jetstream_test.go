@@ -55,7 +55,7 @@ func TestModes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, err := stream.GetMsg(t.Context(), uint64(n+1)) //nolint:gosec // small
+		m, err := stream.GetMsg(t.Context(), uint64(n+1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func final(status int) bool {
 // retryAfter reads Retry-After, in seconds or as a date (RFC 9110 §10.2.3); 0: there is none.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second //nolint:gosec // 31 bits
+		return time.Duration(seconds) * time.Second
 	}
 	if at, err := time.Parse(time.RFC1123, text); err == nil {
 		return max(0, at.Sub(now))
