@@ -26,6 +26,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
+	l.checkEvents()
 	l.cfg.checkAggregator(l.fail, l.reported)
 	l.cfg.checkCatalogue(l.fail)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)

@@ -37,6 +37,8 @@ type Config struct {
 	Log LogConfig
 	// Audit is the audit trail.
 	Audit AuditConfig
+	// Events says what others are told of what happens.
+	Events EventsConfig
 	// Eras says which clients the listener serves: "modern", "legacy" or single
 	// revisions, at least one; default ["modern", "legacy"]. rules.Allow reads it.
 	Eras []string

@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -272,6 +274,42 @@ func (u *Upstream) Place() string {
 		return u.Command[0]
 	}
 	return value.RedactURL(u.URL)
+}
+
+// grpcKind is the kind of an upstream whose url is that of a gRPC service, see [Upstream.GRPC].
+const grpcKind = "grpc:// or grpcs:// url"
+
+// upstreamProblem is what is wrong with a key of an upstream.
+type upstreamProblem struct{ key, what, fix string }
+
+// grpcProblems returns what is wrong with the settings of a gRPC service.
+func (u *Upstream) grpcProblems() (all []upstreamProblem) {
+	fail := func(key, what, fix string) { all = append(all, upstreamProblem{key, what, fix}) }
+	_, secure, _ := u.GRPC()
+	if u.Transport != Auto {
+		fail("transport", u.Transport+" needs an http or https url", "write auto, or remove it")
+	}
+	if len(u.Allowed().Modern()) == 0 {
+		fail("era", "excludes every modern revision, but gRPC services are spoken to as modern servers", "write auto or modern, or remove it")
+	}
+	if u.Proxy != "" && u.Proxy != field.Off {
+		fail("proxy", "cannot be set for a gRPC service", `set HTTPS_PROXY, which gRPC uses, or write "off"`)
+	}
+	if (u.CertFile == "") != (u.KeyFile == "") {
+		fail("grpc.cert_file", "and grpc.key_file need each other", "set both")
+	}
+	if u.CertFile != "" && !secure || u.CAFile != "" && !secure {
+		fail(UrlKey, "is not reached by TLS, which ca_file and grpc.cert_file are for", "write grpcs://HOST:PORT")
+	}
+	if u.Descriptors != "" && len(u.Methods) == 0 {
+		fail("grpc.descriptors", "says nothing about a provider of mcp.provider.v1", `write which methods are tools: grpc.methods = ["PACKAGE.SERVICE/*"]`)
+	}
+	for key, path := range map[string]string{"grpc.cert_file": u.CertFile, "grpc.key_file": u.KeyFile, "grpc.descriptors": u.Descriptors} {
+		if info, err := os.Stat(path); path != "" && (err != nil || info.IsDir()) {
+			fail(key, fmt.Sprintf("%q cannot be read", value.Shorten(path)), "name a file that is there")
+		}
+	}
+	return all
 }
 
 // Bounds on a probe if probe_timeout is 0. A child must be started first, perhaps by a package runner that downloads
