@@ -3,9 +3,11 @@ package events
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -114,6 +116,9 @@ type Own struct {
 	Data func(b *wire.Builder)
 }
 
+// longestTrace bounds a traceparent, which clients choose, in bytes. Version 00 has 55.
+const longestTrace = 128
+
 // Report emits an event of Dragoman's own, unless no sink gets its type. An event for which there is no room is counted only.
 func (e *Emitter) Report(o Own) {
 	s := e.now()
@@ -123,16 +128,20 @@ func (e *Emitter) Report(o Own) {
 	b := wire.NewBuilder(nil)
 	o.Data(b)
 	event := &Event{ID: proxy.NewRequestID(), Source: s.source(o.Server), SpecVersion: SpecVersion, Type: o.Type, Subject: wire.Shown(o.Subject), Time: time.Now().UTC(), Data: b.Done()}
-	if o.Trace != "" {
+	if o.Trace != "" && len(o.Trace) <= longestTrace && wire.IsShown(o.Trace) {
 		event.Extensions = map[string]string{"traceparent": o.Trace}
 	}
 	_ = e.Emit(event) // it is counted, and the caller cannot help it
 }
 
-// source returns the URI of a server.
+// longestServer bounds the escaped name of a server in a source, in bytes. Those that there are have shorter ones.
+const longestServer = 256
+
+// source returns the URI of a server. Requests may name a server that there is not, and whose name fits into no URI: that is Dragoman's own.
 func (s *Settings) source(server string) string {
-	if server == "" {
+	name := url.PathEscape(server)
+	if name == "" || len(name) > longestServer || !utf8.ValidString(server) {
 		return s.Source
 	}
-	return fmt.Sprintf("%s/servers/%s", strings.TrimSuffix(s.Source, "/"), server)
+	return fmt.Sprintf("%s/servers/%s", strings.TrimSuffix(s.Source, "/"), name)
 }

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/cloudevents/sdk-go/v2/event"
 
 	"dragoman/adapters/events"
+	"dragoman/proxy/wire"
 )
 
 // seed is the example of seed 002, CloudEvent.
@@ -221,4 +222,22 @@ func TestEmitter(t *testing.T) {
 
 func event(source string, n int) *events.Event {
 	return &events.Event{ID: number(n), Source: "urn:test:" + source, SpecVersion: events.SpecVersion, Type: "test.event", Time: time.Unix(1_800_000_000, 0).UTC(), Data: []byte(`{"n":` + number(n) + `}`)}
+}
+
+// An event of Dragoman's own is valid whatever peers have chosen in it.
+func FuzzOwn(f *testing.F) {
+	f.Add("files", "read", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	f.Add("evil name/\x00\xff", "\u202e\x00\xff", strings.Repeat("x", 2000))
+	f.Add("%zz", "", "\n")
+	f.Fuzz(func(t *testing.T, server, subject, trace string) {
+		r := &recorder{}
+		q := newQueue(t, r, nil)
+		var e events.Emitter
+		e.Set(&events.Settings{Source: "https://example.com/", Types: []string{"*"}, Routes: []events.Route{{Types: []string{"*"}, Queue: q}}})
+		e.Report(events.Own{Type: "dev.dragoman.test", Server: server, Subject: subject, Trace: trace, Data: func(b *wire.Builder) { b.Text("server", wire.Shown(server)) }})
+		q.Close()
+		if _, invalid, _ := e.Stats(); invalid != 0 || len(r.got) != 1 {
+			t.Fatalf("%d invalid", invalid)
+		}
+	})
 }

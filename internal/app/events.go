@@ -20,6 +20,9 @@ import (
 	"dragoman/proxy"
 )
 
+// maxContent bounds arguments, and results, in an event, in bytes. With the longest text that may follow, both fit into events.MaxSize.
+const maxContent = 32 << 10
+
 // deadLetters is the name of the component of events that could not be delivered.
 const deadLetters = "events dead letters"
 
@@ -51,7 +54,7 @@ func buildEvents(set *component.Set, cfg *config.Config, log zerolog.Logger, to 
 	settings.Types = c.Types
 	set.OnActivation(func() { to.Set(settings) })
 	return telemetry.Events(telemetry.EventOptions{Wants: to.Wants, Report: func(e telemetry.Event) { to.Report(events.Own(e)) },
-		Content: policies.NewArguments(policies.Arguments{What: c.Content, Redact: cfg.Audit.Redact, Value: cfg.Audit.ValueBytes, Bytes: cfg.Audit.ArgumentBytes})}), nil
+		Content: policies.NewArguments(policies.Arguments{What: c.Content, Redact: cfg.Audit.Redact, Value: cfg.Audit.ValueBytes, Bytes: min(cfg.Audit.ArgumentBytes, maxContent)})}), nil
 }
 
 func buildDeadLetters(set *component.Set, c *config.EventsConfig, log zerolog.Logger) (*deadletter.File, error) {

@@ -241,17 +241,13 @@ func (c upstreamCheck) check() {
 		c.misplaced(socketKind)
 		c.checkSocket()
 	default:
-		_, _, grpc := c.u.GRPC()
 		if c.u.Transport == stdioName {
 			c.fail("transport", "stdio needs a command, not a url", "write auto, http, sse or rest")
 		}
-		if grpc {
-			c.misplaced(UrlKey, grpcKind)
-			for _, p := range c.u.grpcProblems() {
-				c.fail(p.key, p.what, p.fix)
-			}
-		} else {
-			c.misplaced(UrlKey)
+		problems, kinds := c.u.grpcProblems()
+		c.misplaced(append(kinds, UrlKey)...)
+		for _, p := range problems {
+			c.fail(p.key, p.what, p.fix)
 		}
 		c.checkAccess()
 		c.checkForward()

@@ -330,6 +330,9 @@ func (c *Config) Files() []string {
 	for _, u := range c.Upstreams {
 		all = append(all, u.EnvFile, u.CAFile)
 	}
+	for _, s := range c.Events.Sinks {
+		all = append(all, s.CAFile)
+	}
 	all = slices.DeleteFunc(all, func(path string) bool { return path == "" })
 	for i, path := range all {
 		all[i] = filepath.Clean(path)

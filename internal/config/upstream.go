@@ -282,10 +282,13 @@ const grpcKind = "grpc:// or grpcs:// url"
 // upstreamProblem is what is wrong with a key of an upstream.
 type upstreamProblem struct{ key, what, fix string }
 
-// grpcProblems returns what is wrong with the settings of a gRPC service.
-func (u *Upstream) grpcProblems() (all []upstreamProblem) {
+// grpcProblems returns what is wrong with the settings of a gRPC service, and the kinds of keys that it may have besides; nothing for any other server.
+func (u *Upstream) grpcProblems() (all []upstreamProblem, kinds []string) {
 	fail := func(key, what, fix string) { all = append(all, upstreamProblem{key, what, fix}) }
-	_, secure, _ := u.GRPC()
+	_, secure, ok := u.GRPC()
+	if !ok {
+		return nil, nil
+	}
 	if u.Transport != Auto {
 		fail("transport", u.Transport+" needs an http or https url", "write auto, or remove it")
 	}
@@ -309,7 +312,7 @@ func (u *Upstream) grpcProblems() (all []upstreamProblem) {
 			fail(key, fmt.Sprintf("%q cannot be read", value.Shorten(path)), "name a file that is there")
 		}
 	}
-	return all
+	return all, []string{grpcKind}
 }
 
 // Bounds on a probe if probe_timeout is 0. A child must be started first, perhaps by a package runner that downloads

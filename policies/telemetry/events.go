@@ -128,7 +128,7 @@ func (r *reported) event(typ string, data func(b *wire.Builder)) Event {
 	return e
 }
 
-// server returns the server for which the request is; empty: none is known. What a client calls a server that there is not is not shown.
+// server returns the server for which the request is, which there need not be; empty: it names none.
 func (r *reported) server() string { return cmp.Or(r.ex.Target, r.ex.Server) }
 
 // who writes the members that all of these events have.
