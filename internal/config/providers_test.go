@@ -73,7 +73,7 @@ func TestProvidersErrors(t *testing.T) {
 		entry("name: a, type: grpc, address: a:65536"):                                                 `2: providers[0]: has the address "a:65536", which is no host:port; fix: write host:port, such as localhost:50051`,
 		entry("name: a, type: grpc, address: ':1'"):                                                    `2: providers[0]: has the address ":1", which is no host:port; fix: write host:port, such as localhost:50051`,
 		entry("name: A b, type: grpc, address: a:1"):                                                   `2: upstreams."A b": "A b" is not a name for an upstream; fix: use at most 64 lower-case letters`,
-		entry("name: a, type: grpc, address: a:1, place: a:2"):                                        "is not YAML: unknown field",
+		entry("name: a, type: grpc, address: a:1, place: a:2"):                                         "is not YAML: unknown field",
 		entry("name: a, type: grpc, address: a:1") + "  - name: a\n    type: grpc\n    address: b:2\n": `5: providers[1]: has the name "a", as the entry in line 2; fix: rename one of the two`,
 		"":                                       "has no list of providers; fix: write providers:, and below it entries with name, type and address",
 		"providers: 7":                           "is not YAML",
