@@ -50,6 +50,6 @@ func run(ctx context.Context, listen string) error {
 		provider.Close() // ends what lasts
 		s.GracefulStop()
 	}()
-	fmt.Fprintln(os.Stderr, "provider-go: listening on", l.Addr())
+	fmt.Fprintln(os.Stderr, "provider-go: listening on grpc://"+l.Addr().String())
 	return s.Serve(l)
 }
