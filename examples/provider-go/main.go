@@ -1,6 +1,6 @@
 // Provider-go is a provider for Dragoman in Go: a gRPC service that implements mcp.provider.v1.
 //
-//	go run ./examples/provider-go -listen 127.0.0.1:50051
+//	go run ./examples/provider-go --listen 127.0.0.1:50051
 package main
 
 import (

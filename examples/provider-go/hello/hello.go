@@ -47,7 +47,10 @@ func New(name string) *Provider {
 func (p *Provider) Close() { close(p.done) }
 
 // ListCapabilities lists everything on one page.
-func (p *Provider) ListCapabilities(context.Context, *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
+func (p *Provider) ListCapabilities(_ context.Context, request *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
+	if token := request.GetPageToken(); token != "" {
+		return nil, status.Errorf(codes.InvalidArgument, "no page %q", token)
+	}
 	return &providerpb.ListCapabilitiesResponse{
 		Provider: &providerpb.Implementation{Name: p.name, Version: "1.0.0", Title: "Hello from Go"},
 		Features: []providerpb.Feature{providerpb.Feature_FEATURE_COMPLETE, providerpb.Feature_FEATURE_WATCH_RESOURCES, providerpb.Feature_FEATURE_EVENTS},

@@ -71,8 +71,11 @@ impl Provider for Hello {
     type WatchStream = Messages<WatchResponse>;
     type EventsStream = Messages<CloudEvent>;
 
-    async fn list_capabilities(&self, _: Request<ListCapabilitiesRequest>) -> Result<Response<ListCapabilitiesResponse>, Status> {
-        Ok(Response::new(capabilities(&self.name)))
+    async fn list_capabilities(&self, request: Request<ListCapabilitiesRequest>) -> Result<Response<ListCapabilitiesResponse>, Status> {
+        match request.into_inner().page_token.as_str() {
+            "" => Ok(Response::new(capabilities(&self.name))),
+            token => Err(Status::invalid_argument(format!("no page {token:?}"))),
+        }
     }
 
     /// Runs a tool that asks nothing.

@@ -5,9 +5,8 @@ use std::{env, error::Error, process::ExitCode};
 use provider_rust::{contract, contract::mcp::provider::v1::provider_server::ProviderServer, hello::Hello};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Server;
+use tonic::transport::{Server, server::TcpIncoming};
 use tonic_health::ServingStatus;
 
 #[tokio::main]
@@ -35,6 +34,8 @@ async fn run(listen: &str) -> Result<(), Box<dyn Error>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listener = TcpListener::bind(listen).await?;
     eprintln!("provider-rust: listening on grpc://{}", listener.local_addr()?);
+    // Small messages, such as progress, must not wait for the acknowledgement of those before
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let stop = CancellationToken::new();
     let (health, health_service) = tonic_health::server::health_reporter();
     let reflection = tonic_reflection::server::Builder::configure()
@@ -45,7 +46,7 @@ async fn run(listen: &str) -> Result<(), Box<dyn Error>> {
         .add_service(ProviderServer::new(Hello::new("hello-rs", stop.clone())))
         .add_service(health_service)
         .add_service(reflection)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+        .serve_with_incoming_shutdown(incoming, async move {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}

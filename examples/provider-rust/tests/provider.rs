@@ -218,6 +218,11 @@ async fn asks_the_user() {
 #[tokio::test]
 async fn refuses_what_it_does_not_have() {
     let mut rig = rig().await;
+    let invented = ListCapabilitiesRequest {
+        page_token: "2".into(),
+        ..Default::default()
+    };
+    assert_eq!(rig.client.list_capabilities(invented).await.err().unwrap().code(), Code::InvalidArgument);
     let codes = [
         rig.client.call_tool(tool("none.v1", "{}")).await.err().unwrap().code(),
         rig.client
