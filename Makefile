@@ -1,6 +1,6 @@
 # Dragoman. `make` alone lists the targets.
 #
-#   LISTEN, ADMIN   addresses of `make run`
+#   LISTEN, ADMIN   addresses of `make run` and `make run-providers`
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            a regular expression of the names of targets
 #   VERSION         version of `make image` and `make release`: v1.2.3
@@ -29,11 +29,11 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 build: ## build ./dragoman, a static binary
 	@command -v go >/dev/null || { echo "make: go is missing: install Go 1.26 or later (https://go.dev/dl)" >&2; exit 1; }
@@ -49,6 +49,9 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	fi; \
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
+
+run-providers: build ## build and start the gRPC providers of examples/ behind Dragoman on LISTEN, and say what to try (the first run: two minutes)
+	@LISTEN=$(LISTEN) ADMIN=$(ADMIN) exec examples/run.sh
 
 check: ## linters, the repository's laws and the Go tests without the race detector (two minutes; the first run builds the linter)
 	@.ci/steps check lint laws unit

@@ -2,8 +2,9 @@
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, called by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
 #   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
-#   `--tasks drive`; supergateway, which sends each message of one stdio server to all its HTTP+SSE sessions; and rest, a service of the
-#   REST envelope (needs python3); and modern-grpc, the modern server as a provider of mcp.provider.v1.
+#   `--tasks drive`; supergateway, which sends each message of one stdio server to all its HTTP+SSE sessions; rest, a service of the
+#   REST envelope (needs python3); modern-grpc, the modern server as a provider of mcp.provider.v1; and provider-go and provider-rust,
+#   the providers of examples/, which are built first (without cargo, provider-rust is left out, except in CI).
 #   A face is what calls it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: with Dragoman's `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), of which every case must pass.
@@ -20,7 +21,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio supergateway rest modern-grpc"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio supergateway rest modern-grpc provider-go provider-rust"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v2-auto-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v2-auto-sse v1-stdio v2-modern-stdio"
@@ -97,8 +98,9 @@ brief() {
     supergateway:v1-http | supergateway:v1-sse | supergateway:v2-modern-http) ;;
     rest:v1-http | rest:v1-sse | rest:v2-modern-http | rest:v2-modern-stdio) ;;
     modern-grpc:suite@2025-11-25 | modern-grpc:suite@2026-07-28 | modern-grpc:v1-http | modern-grpc:v2-modern-http | modern-grpc:v1-stdio) ;;
+    provider-*:v1-http | provider-*:v2-modern-http | provider-*:v1-stdio) ;;
     legacy-sse:v2-auto-sse) ;;
-    npm-* | tasks-* | drive-* | *-socket:* | supergateway:* | rest:* | *-grpc:* | *:v2-auto-sse) return 1 ;;
+    npm-* | tasks-* | drive-* | *-socket:* | supergateway:* | rest:* | *-grpc:* | provider-*:* | *:v2-auto-sse) return 1 ;;
     *) ;;
   esac
 }
@@ -108,8 +110,9 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^(rest|supergateway)$ && $face == *@* ]] && continue
+    [[ $1 =~ ^(npm|tasks|drive|provider)-|-socket$|^(rest|supergateway)$ && $face == *@* ]] && continue
     [[ $1 == modern-grpc && $merged == yes ]] && continue # its tools have names for clients by the configuration of the only server
+    [[ $1 == provider-* && $merged == yes ]] && continue # its cases compare lists and capabilities, which others would be in
     [[ $1 == supergateway && $face == *-stdio ]] && continue # a Dragoman for each client: none keeps them apart
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only legacy servers see declared capabilities
     [ $control = no ] || native "$1" "$face" || continue
@@ -151,6 +154,11 @@ start_upstream() {
       FIXTURE=$PID UPSTREAM=(--config "$2/grpc.toml")
       [ -n "$(wait_url "$2/fixture.log" "$FIXTURE")" ]; return ;;
     supergateway) start_supergateway "$2"; return ;;
+    provider-*)
+      "$HERE/../examples/build.sh" "$1" >"$2/fixture.log" 2>&1 || return 1
+      start "$2/fixture.log" "$HERE/../examples/.build/$1" --listen 127.0.0.1:0
+      FIXTURE=$PID
+      UPSTREAM=("$(wait_url "$2/fixture.log" "$FIXTURE")") && [ -n "${UPSTREAM[0]}" ]; return ;;
     drive-*) UPSTREAM=(--tasks drive -- "$NODE" "$HERE/fixtures/tasks.mjs" --transport "$transport" --state "$2/state"); return 0 ;;
     rest) fixture=(python3 "$HERE/rest/service.py") ;;
     tasks-*) fixture=("$NODE" "$HERE/fixtures/tasks.mjs") ;;
@@ -244,6 +252,7 @@ run_face() {
     tasks-* | drive-*) options+=(--tasks) ;;
     supergateway) options+=(--broadcast) ;;
     rest) options+=(--rest) ;;
+    provider-*) options+=(--provider "$RUN/$cell/fixture.log") ;;
   esac
   [ $merged = no ] || options+=(--merged)
   # A log message of a modern stdio server that two clients share names neither the client nor the call.
@@ -306,6 +315,10 @@ run_cell() {
   [ "$cell" != supergateway ] || export DRAGOMAN_QUESTIONS_LEASE_WAIT=6s
   faces=$(faces_of "$cell")
   [ -n "$faces" ] || return 0
+  if [ "$cell" = provider-rust ] && [ -z "${CI:-}" ] && ! command -v cargo >/dev/null; then
+    echo "SKIP $cell: cargo is missing: install Rust 1.88 or later (https://rustup.rs)"
+    return 0
+  fi
   mkdir -p "$dir/state"
   start_upstream "$cell" "$dir" || problem="the fixture did not start"
   SERVED=("${UPSTREAM[@]}")

@@ -2,7 +2,8 @@
 //   era        legacy | modern: runs only for clients of that era
 //   needs      a function of the world; it returns the reason why the case does not apply, or nothing
 //   basic      needs nothing from the server but an `echo` tool
-//   npm, tasks, rest    only for the server from npm, for that with tasks, for the REST service: they have tools of their own
+//   npm, tasks, rest, provider    only for the server from npm, for that with tasks, for the REST service, for the providers: they have tools
+//              of their own
 //   broadcast  only for the server that broadcasts
 //   merged     only with --merged
 // `feature` is the row of the matrix that a case belongs to: a group, a slash, a name. `world.a` is a connected client,
@@ -12,6 +13,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { BROADCAST } from './cases-broadcast.mjs';
 import { CHANGES } from './cases-changes.mjs';
 import { MERGED } from './cases-merged.mjs';
+import { PROVIDER } from './cases-provider.mjs';
 import { QUESTIONS } from './cases-questions.mjs';
 import { REST } from './cases-rest.mjs';
 import { TASKS } from './cases-tasks.mjs';
@@ -229,5 +231,5 @@ const closing = [
 ];
 
 export const CASES = [
-  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...BROADCAST, ...REST, ...MERGED, ...closing,
+  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...BROADCAST, ...REST, ...PROVIDER, ...MERGED, ...closing,
 ];

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.mjs';
 import { aside } from './cases-broadcast.mjs';
+import { atProvider } from './cases-provider.mjs';
 import { atRest } from './cases-rest.mjs';
 
 const KNOWN_TIMEOUT = 3000;
@@ -18,6 +19,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --npm, --tasks          those, and the cases of the server from npm, of the one with tasks
   --broadcast             the cases of a server that sends what is for one session to all, without those that it cannot pass
   --rest                  the cases that a service of the REST envelope can pass
+  --provider LOG          the cases of the example providers; LOG is what the provider writes
   --merged                the server is one of three that are served as one (cells.sh --merged)
   --server KIND           the kind of server (default dual-http): some cases make no sense at some
   --face NAME             what this client is called in known.tsv and in results
@@ -38,8 +40,8 @@ export function readOptions() {
       allowPositionals: true,
       options: {
         transport: text('http'), mode: text('auto'), expect: { type: 'string' }, only: text('.'), skip: text('^$'), timeout: text('10000'),
-        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, broadcast: flag, rest: flag, merged: flag,
-        server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
+        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, broadcast: flag, rest: flag, provider: { type: 'string' },
+        merged: flag, server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
       },
     });
     if ((positionals.length === 1) === (command.length > 0)) throw new Error('want a URL or a COMMAND');
@@ -171,9 +173,10 @@ function left(options, test) {
   if (options['no-subscriptions'] && test.about === 'subscription') return true;
   if (test.merged) return !options.merged;
   if (options.rest) return !atRest(test);
+  if (options.provider) return !atProvider(test);
   if (options.npm || options.tasks || options.basic) return !(test.basic || (options.npm && test.npm) || (options.tasks && test.tasks));
   if (test.broadcast || options.broadcast && aside(test)) return test.broadcast !== options.broadcast;
-  return Boolean(test.npm || test.tasks || test.rest);
+  return Boolean(test.npm || test.tasks || test.rest || test.provider);
 }
 
 /** Returns the reason why a case does not apply to this client at this server, or undefined. */

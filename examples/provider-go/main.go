@@ -1,6 +1,6 @@
 // Provider-go is a provider for Dragoman in Go: a gRPC service that implements mcp.provider.v1.
 //
-//	go run ./examples/provider-go -listen 127.0.0.1:50051
+//	go run ./examples/provider-go --listen 127.0.0.1:50051
 package main
 
 import (
@@ -50,6 +50,6 @@ func run(ctx context.Context, listen string) error {
 		provider.Close() // ends what lasts
 		s.GracefulStop()
 	}()
-	fmt.Fprintln(os.Stderr, "provider-go: listening on", l.Addr())
+	fmt.Fprintln(os.Stderr, "provider-go: listening on grpc://"+l.Addr().String())
 	return s.Serve(l)
 }

@@ -15,7 +15,7 @@ import (
 var (
 	metricName = regexp.MustCompile(`\bdragoman_[a-z_]+`)
 	shortName  = regexp.MustCompile("`…(_[a-z_]+)`")
-	makeTarget = regexp.MustCompile("`make ([a-z]+)")
+	makeTarget = regexp.MustCompile("`make ([a-z]+(?:-[a-z]+)*)")
 	testName   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)")
 	conflict   = regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>) `)
 	ownPath    = regexp.MustCompile("`((?:proxy|adapters|policies|conformance|bench|deploy|docs|internal)/[\\w./-]+)`")
@@ -24,7 +24,7 @@ var (
 // The names in documents exist: metrics, make targets, tests, and paths of this repository.
 func TestDocumentedNames(t *testing.T) {
 	metrics, tests, targets := listedMetrics(t), testNames(t), map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(testkit.ReadText(t, "Makefile"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+):`).FindAllStringSubmatch(testkit.ReadText(t, "Makefile"), -1) {
 		targets[m[1]] = true
 	}
 	seen := 0

@@ -38,6 +38,9 @@ func (p *Provider) since(n int) ([]*cloudeventspb.CloudEvent, int, chan struct{}
 // Events streams the events from now on.
 func (p *Provider) Events(_ *providerpb.EventsRequest, stream grpc.ServerStreamingServer[cloudeventspb.CloudEvent]) error {
 	_, n, _ := p.since(0)
+	if err := stream.SendHeader(nil); err != nil { // tells the caller that it misses no event from now on
+		return err
+	}
 	for {
 		events, next, changed := p.since(n)
 		for _, event := range events {

@@ -2,9 +2,11 @@
 package hello
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -46,8 +48,8 @@ func (p *Provider) Close() { close(p.done) }
 
 // ListCapabilities lists everything on one page.
 func (p *Provider) ListCapabilities(_ context.Context, request *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
-	if request.GetPageToken() != "" {
-		return nil, status.Error(codes.InvalidArgument, "there is one page only")
+	if token := request.GetPageToken(); token != "" {
+		return nil, status.Errorf(codes.InvalidArgument, "no page %q", token)
 	}
 	return &providerpb.ListCapabilitiesResponse{
 		Provider: &providerpb.Implementation{Name: p.name, Version: "1.0.0", Title: "Hello from Go"},
@@ -58,7 +60,8 @@ func (p *Provider) ListCapabilities(_ context.Context, request *providerpb.ListC
 				OutputSchema: `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`},
 			{Name: "count.v1", Description: "Counts slowly, and reports its progress", Annotations: &providerpb.ToolAnnotations{ReadOnly: proto.Bool(true)},
 				InputSchema: `{"type":"object","properties":{"to":{"type":"integer","minimum":1,"maximum":100},"pause_ms":{"type":"integer","minimum":0,"maximum":1000}},"required":["to"]}`},
-			{Name: "greet.v1", Description: "Asks the user for a name, and greets", Asks: true, InputSchema: `{"type":"object"}`},
+			{Name: "greet.v1", Description: "Asks the user for a name, and greets", Asks: true,
+				InputSchema: `{"type":"object","properties":{"question":{"type":"string","description":"what the user is asked"},"formal":{"type":"boolean","description":"asks for a title as well"}}}`},
 			{Name: "notify.v1", Description: "Emits an event", InputSchema: `{"type":"object","properties":{"metric":{"type":"string"},"value":{"type":"number"}},"required":["metric","value"]}`},
 		},
 		Resources: []*providerpb.Resource{{Uri: greetingURI, Name: "greeting", Description: "Returns the greeting", MimeType: "text/plain"}},
@@ -94,6 +97,7 @@ func (p *Provider) count(request *providerpb.CallToolRequest, stream grpc.Server
 		select {
 		case <-time.After(time.Duration(arguments.Pause) * time.Millisecond):
 		case <-stream.Context().Done():
+			slog.Info("count.v1 cancelled", "at", i-1)
 			return status.FromContextError(stream.Context().Err()).Err()
 		}
 		if request.GetWants().GetProgress() {
@@ -121,45 +125,77 @@ func text(of string) []*providerpb.Content {
 	return []*providerpb.Content{{Kind: &providerpb.Content_Text{Text: of}}}
 }
 
-// Interact runs greet.v1, which asks the user for a name.
+// Interact runs greet.v1, which asks the user for a name, and for a title if the greeting is formal.
 func (p *Provider) Interact(stream grpc.BidiStreamingServer[providerpb.InteractRequest, providerpb.InteractResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	if name := first.GetCallTool().GetName(); name != "greet.v1" {
-		return status.Errorf(codes.NotFound, "no tool %q", name)
+	call := first.GetCallTool()
+	if call.GetName() != "greet.v1" {
+		return status.Errorf(codes.NotFound, "no tool %q", call.GetName())
 	}
-	question := &providerpb.Question{Id: "name", Method: "elicitation/create", Params: `{"mode":"form","message":"Who are you?","requestedSchema":{"type":"object",` +
-		`"properties":{"name":{"type":"string"}},"required":["name"]}}`}
-	if err := stream.Send(&providerpb.InteractResponse{Message: &providerpb.InteractResponse_Question{Question: question}}); err != nil {
-		return err
+	var arguments struct {
+		Question string `json:"question"`
+		Formal   bool   `json:"formal"`
 	}
-	m, err := stream.Recv()
+	if err := json.Unmarshal([]byte(call.GetArguments()), &arguments); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	name, instead, err := ask(stream, "name", cmp.Or(arguments.Question, "Who are you?"))
+	if arguments.Formal && err == nil && instead == nil {
+		var title string
+		title, instead, err = ask(stream, "title", "What is your title?")
+		name = title + " " + name
+	}
 	if err != nil {
 		return err
 	}
-	result := p.greet(m.GetAnswer())
-	return stream.Send(&providerpb.InteractResponse{Message: &providerpb.InteractResponse_Tool{Tool: result}})
+	if instead == nil {
+		instead = p.greet(name)
+	}
+	return stream.Send(&providerpb.InteractResponse{Message: &providerpb.InteractResponse_Tool{Tool: instead}})
 }
 
-// greet makes a greeting of the user's answer.
-func (p *Provider) greet(answer *providerpb.Answer) *providerpb.CallToolResult {
-	if failed := answer.GetFailure(); failed != nil {
-		return &providerpb.CallToolResult{Content: text("the client cannot be asked: " + failed.GetMessage()), IsError: true}
+// ask asks the user for a text, which has the name id. It returns the text, or the result of a call whose user gave none.
+func ask(stream grpc.BidiStreamingServer[providerpb.InteractRequest, providerpb.InteractResponse], id, message string) (string, *providerpb.CallToolResult, error) {
+	params := fmt.Sprintf(`{"mode":"form","message":%s,"requestedSchema":{"type":"object","properties":{%q:{"type":"string"}},"required":[%[2]q]}}`, quoted(message), id)
+	question := &providerpb.Question{Id: id, Method: "elicitation/create", Params: params}
+	if err := stream.Send(&providerpb.InteractResponse{Message: &providerpb.InteractResponse_Question{Question: question}}); err != nil {
+		return "", nil, err
+	}
+	m, err := stream.Recv()
+	if err != nil {
+		return "", nil, err
+	}
+	if failed := m.GetAnswer().GetFailure(); failed != nil {
+		return "", &providerpb.CallToolResult{Content: text("the client cannot be asked: " + failed.GetMessage()), IsError: true}, nil
 	}
 	var result struct {
-		Action  string `json:"action"`
-		Content struct {
-			Name string `json:"name"`
-		} `json:"content"`
+		Action  string            `json:"action"`
+		Content map[string]string `json:"content"`
 	}
-	if err := json.Unmarshal([]byte(answer.GetResult()), &result); err != nil || result.Action != "accept" {
-		return &providerpb.CallToolResult{Content: text("nobody to greet")}
+	if err := json.Unmarshal([]byte(m.GetAnswer().GetResult()), &result); err != nil {
+		return "", nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	given, ok := result.Content[id]
+	if !ok || result.Action != "accept" {
+		return "", &providerpb.CallToolResult{Content: text("nobody to greet")}, nil
+	}
+	return given, nil, nil
+}
+
+// quoted returns a text as JSON.
+func quoted(text string) []byte {
+	data, _ := json.Marshal(text) // a string can be encoded
+	return data
+}
+
+// greet changes the greeting.
+func (p *Provider) greet(name string) *providerpb.CallToolResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.greeting = "Hello, " + result.Content.Name
+	p.greeting = "Hello, " + name
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return &providerpb.CallToolResult{Content: text(p.greeting)}

@@ -2,9 +2,13 @@ package hello
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -17,80 +21,133 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts the provider and returns a client of it.
-func serve(t *testing.T) (providerpb.ProviderClient, *Provider) {
+// rig starts a provider, and returns it with a client of it and a function that stops it gracefully.
+func rig(t *testing.T) (context.Context, *Provider, providerpb.ProviderClient, func()) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New("hello-test")
-	s := grpc.NewServer()
+	p, s := New("hello-go"), grpc.NewServer()
 	providerpb.RegisterProviderServer(s, p)
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(func() {
-		_ = conn.Close()
-		p.Close()
-		s.GracefulStop()
-		<-served
+		cancel()
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
-	return providerpb.NewProviderClient(conn), p
+	return ctx, p, providerpb.NewProviderClient(conn), s.GracefulStop
 }
 
-// run runs a tool and returns its messages.
-func run(t *testing.T, c providerpb.ProviderClient, request *providerpb.CallToolRequest) (all []*providerpb.CallToolResponse) {
-	t.Helper()
-	stream, err := c.CallTool(t.Context(), request)
+func tool(name, arguments string, wants *providerpb.Wants) *providerpb.CallToolRequest {
+	return &providerpb.CallToolRequest{Name: name, Arguments: arguments, Wants: wants}
+}
+
+// ran is what a tool sent.
+type ran struct {
+	progress []float64
+	logs     []string
+	result   *providerpb.CallToolResult
+}
+
+// run calls a tool and reads its messages up to the end.
+func run(ctx context.Context, c providerpb.ProviderClient, request *providerpb.CallToolRequest) (r ran, err error) {
+	stream, err := c.CallTool(ctx, request)
 	if err != nil {
-		t.Fatal(err)
+		return r, err
 	}
 	for {
 		m, err := stream.Recv()
-		if err != nil {
-			t.Fatalf("no result: %v", err)
-		}
-		if all = append(all, m); m.GetResult() != nil {
-			return all
+		switch {
+		case errors.Is(err, io.EOF):
+			return r, nil
+		case err != nil:
+			return r, err
+		case m.GetProgress() != nil:
+			r.progress = append(r.progress, m.GetProgress().GetProgress())
+		case m.GetLog() != nil:
+			r.logs = append(r.logs, m.GetLog().GetData())
+		default:
+			r.result = m.GetResult()
 		}
 	}
 }
-
-func said(r *providerpb.CallToolResult) string { return r.GetContent()[0].GetText() }
 
 func TestTools(t *testing.T) {
-	c, _ := serve(t)
-	if got := run(t, c, &providerpb.CallToolRequest{Name: "echo.v1", Arguments: `{"message":"m"}`}); len(got) != 1 || got[0].GetResult().GetStructuredContent() != `{"message":"m"}` {
-		t.Errorf("%v", got)
+	ctx, _, c, _ := rig(t)
+	all := &providerpb.Wants{Progress: true, Log: providerpb.LogLevel_LOG_LEVEL_INFO}
+	for _, test := range []struct {
+		name, tool, arguments string
+		wants                 *providerpb.Wants
+		said, structured      string
+		progress, logs        int
+	}{
+		{"echo", "echo.v1", `{"message":"grüße \"quoted\" 🦊"}`, nil, `grüße "quoted" 🦊`, `{"message":"grüße \"quoted\" 🦊"}`, 0, 0},
+		{"all is wanted", "count.v1", `{"to":3}`, all, "counted to 3", "", 3, 3},
+		{"nothing is wanted", "count.v1", `{"to":3,"pause_ms":1}`, nil, "counted to 3", "", 0, 0},
+		{"debug includes info", "count.v1", `{"to":2}`, &providerpb.Wants{Log: providerpb.LogLevel_LOG_LEVEL_DEBUG}, "counted to 2", "", 0, 2},
+		{"notice does not", "count.v1", `{"to":2}`, &providerpb.Wants{Log: providerpb.LogLevel_LOG_LEVEL_NOTICE}, "counted to 2", "", 0, 0},
+		{"event", "notify.v1", `{"metric":"load","value":1}`, nil, "sent", "", 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := run(ctx, c, tool(test.tool, test.arguments, test.wants))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said, structured := r.result.GetContent()[0].GetText(), r.result.GetStructuredContent(); said != test.said || structured != test.structured {
+				t.Errorf("said %q with %q, want %q with %q", said, structured, test.said, test.structured)
+			}
+			if len(r.progress) != test.progress || !slices.IsSorted(r.progress) || len(r.logs) != test.logs {
+				t.Errorf("progress %v and logs %q, want %d and %d", r.progress, r.logs, test.progress, test.logs)
+			}
+		})
 	}
-	wants := &providerpb.Wants{Progress: true, Log: providerpb.LogLevel_LOG_LEVEL_INFO}
-	got := run(t, c, &providerpb.CallToolRequest{Name: "count.v1", Arguments: `{"to":2}`, Wants: wants})
-	if len(got) != 5 || got[2].GetProgress().GetProgress() != 2 || got[3].GetLog().GetData() != `"counted 2"` || said(got[4].GetResult()) != "counted to 2" {
-		t.Errorf("%v", got)
-	}
-	if got := run(t, c, &providerpb.CallToolRequest{Name: "count.v1", Arguments: `{"to":2}`}); len(got) != 1 {
-		t.Errorf("nothing was wanted: %v", got)
-	}
-	for request, want := range map[*providerpb.CallToolRequest]codes.Code{{Name: "no.v1"}: codes.NotFound, {Name: "count.v1", Arguments: "{"}: codes.InvalidArgument} {
-		stream, err := c.CallTool(t.Context(), request)
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if status.Code(err) != want {
-			t.Errorf("%v: %v", request, err)
+}
+
+func TestRefusals(t *testing.T) {
+	ctx, _, c, _ := rig(t)
+	for name, test := range map[string]struct {
+		call func() error
+		want codes.Code
+	}{
+		"tool":      {func() error { _, err := run(ctx, c, tool("none.v1", "{}", nil)); return err }, codes.NotFound},
+		"arguments": {func() error { _, err := run(ctx, c, tool("count.v1", `{"to":"three"}`, nil)); return err }, codes.InvalidArgument},
+		"question":  {func() error { _, _, err := greet(ctx, c, "echo.v1", "{}"); return err }, codes.NotFound},
+		"resource": {func() error {
+			_, err := c.ReadResource(ctx, &providerpb.ReadResourceRequest{Uri: "hello://none"})
+			return err
+		}, codes.NotFound},
+		"prompt": {func() error {
+			_, err := c.GetPrompt(ctx, &providerpb.GetPromptRequest{Name: "none"})
+			return err
+		}, codes.NotFound},
+		"page": {func() error {
+			_, err := c.ListCapabilities(ctx, &providerpb.ListCapabilitiesRequest{PageToken: "2"})
+			return err
+		}, codes.InvalidArgument},
+	} {
+		if code := status.Code(test.call()); code != test.want {
+			t.Errorf("%s: %s, want %s", name, code, test.want)
 		}
 	}
 }
 
-// A count that nobody waits for any more ends.
-func TestCancel(t *testing.T) {
-	c, _ := serve(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := c.CallTool(ctx, &providerpb.CallToolRequest{Name: "count.v1", Arguments: `{"to":100,"pause_ms":10}`, Wants: &providerpb.Wants{Progress: true}})
+// A call that is cancelled ends, so that the provider can stop. It would otherwise run for a minute and a half.
+func TestCancelled(t *testing.T) {
+	ctx, p, c, stop := rig(t)
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := c.CallTool(ctx, tool("count.v1", `{"to":100,"pause_ms":1000}`, &providerpb.Wants{Progress: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,103 +155,146 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	for err == nil {
-		_, err = stream.Recv()
-	}
-	if status.Code(err) != codes.Canceled {
-		t.Error(err)
+	p.Close()
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the provider did not stop")
 	}
 }
 
-// The greeting is that of the user's answer, and whoever watches it is told.
-func TestGreeting(t *testing.T) {
-	c, _ := serve(t)
-	watch, err := c.Watch(t.Context(), &providerpb.WatchRequest{Tools: true, Uris: []string{greetingURI, "other:"}})
+// greet calls a tool that asks, with answers to its questions in turn. It returns the params of the questions.
+func greet(ctx context.Context, c providerpb.ProviderClient, name, arguments string, answers ...*providerpb.Answer) ([]string, *providerpb.CallToolResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.Interact(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	if m, err := watch.Recv(); err != nil || m.GetWatching().GetTools() || !slices.Equal(m.GetWatching().GetUris(), []string{greetingURI}) {
-		t.Fatalf("%v %v", m, err)
+	call := &providerpb.InteractRequest{Message: &providerpb.InteractRequest_CallTool{CallTool: tool(name, arguments, nil)}}
+	if err := stream.Send(call); err != nil {
+		return nil, nil, err
 	}
-	for answer, want := range map[*providerpb.Answer]string{
-		{Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Message: "no"}}}:           "the client cannot be asked: no",
-		{Outcome: &providerpb.Answer_Result{Result: `{"action":"decline"}`}}:                         "nobody to greet",
-		{Outcome: &providerpb.Answer_Result{Result: `{"action":"accept","content":{"name":"Ada"}}`}}: "Hello, Ada",
-	} {
-		stream, err := c.Interact(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	var asked []string
+	for {
+		m, err := stream.Recv()
+		if err != nil || m.GetTool() != nil {
+			return asked, m.GetTool(), err
 		}
-		call := &providerpb.InteractRequest_CallTool{CallTool: &providerpb.CallToolRequest{Name: "greet.v1"}}
-		if err := stream.Send(&providerpb.InteractRequest{Message: call}); err != nil {
-			t.Fatal(err)
+		if len(asked) == len(answers) {
+			return asked, nil, errors.New("a question too many")
 		}
-		if m, err := stream.Recv(); err != nil || m.GetQuestion().GetMethod() != "elicitation/create" {
-			t.Fatalf("%v %v", m, err)
-		}
+		answer := answers[len(asked)]
+		answer.Id = m.GetQuestion().GetId()
+		asked = append(asked, m.GetQuestion().GetParams())
 		if err := stream.Send(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_Answer{Answer: answer}}); err != nil {
-			t.Fatal(err)
+			return asked, nil, err
 		}
-		if m, err := stream.Recv(); err != nil || said(m.GetTool()) != want {
-			t.Errorf("%v %v, want %s", m, err, want)
-		}
-	}
-	if m, err := watch.Recv(); err != nil || m.GetUpdated() != greetingURI {
-		t.Errorf("%v %v", m, err)
-	}
-	if m, err := c.ReadResource(t.Context(), &providerpb.ReadResourceRequest{Uri: greetingURI}); err != nil || m.GetContents()[0].GetText() != "Hello, Ada" {
-		t.Errorf("%v %v", m, err)
-	}
-	if _, err := c.ReadResource(t.Context(), &providerpb.ReadResourceRequest{Uri: "other:"}); status.Code(err) != codes.NotFound {
-		t.Error(err)
 	}
 }
 
-func TestPrompt(t *testing.T) {
-	c, _ := serve(t)
-	if m, err := c.GetPrompt(t.Context(), &providerpb.GetPromptRequest{Name: "hello-plan", Arguments: map[string]string{"name": "Ada"}}); err != nil || m.GetMessages()[0].GetContent().GetText() != "Greet Ada, and propose a plan for the day." {
-		t.Errorf("%v %v", m, err)
-	}
-	if m, err := c.Complete(t.Context(), &providerpb.CompleteRequest{Argument: "name", Value: "A"}); err != nil || !slices.Equal(m.GetValues(), []string{"Ada", "Alan"}) {
-		t.Errorf("%v %v", m, err)
-	}
-	if _, err := c.GetPrompt(t.Context(), &providerpb.GetPromptRequest{Name: "other"}); status.Code(err) != codes.NotFound {
-		t.Error(err)
-	}
-	if _, err := c.ListCapabilities(t.Context(), &providerpb.ListCapabilitiesRequest{PageToken: "x"}); status.Code(err) != codes.InvalidArgument {
-		t.Error(err)
+func result(of string) *providerpb.Answer {
+	return &providerpb.Answer{Outcome: &providerpb.Answer_Result{Result: of}}
+}
+
+func TestGreet(t *testing.T) {
+	ctx, _, c, _ := rig(t)
+	failed := &providerpb.Answer{Outcome: &providerpb.Answer_Failure{Failure: &providerpb.Failure{Code: int32(codes.Unimplemented), Message: "no forms"}}}
+	greeting := "Hello, MCP"
+	for _, test := range []struct {
+		name, arguments string
+		answers         []*providerpb.Answer
+		said            string
+		greets, isError bool
+	}{
+		{"accepted", `{}`, []*providerpb.Answer{result(`{"action":"accept","content":{"name":"Ada"}}`)}, "Hello, Ada", true, false},
+		{"formal", `{"formal":true}`, []*providerpb.Answer{result(`{"action":"accept","content":{"name":"Ada"}}`), result(`{"action":"accept","content":{"title":"Dr"}}`)}, "Hello, Dr Ada", true, false},
+		{"declined", `{"question":"a \"quoted\" question"}`, []*providerpb.Answer{result(`{"action":"decline"}`)}, "nobody to greet", false, false},
+		{"declined later", `{"formal":true}`, []*providerpb.Answer{result(`{"action":"accept","content":{"name":"Alan"}}`), result(`{"action":"cancel"}`)}, "nobody to greet", false, false},
+		{"without a name", `{}`, []*providerpb.Answer{result(`{"action":"accept","content":{}}`)}, "nobody to greet", false, false},
+		{"failed", `{}`, []*providerpb.Answer{failed}, "the client cannot be asked: no forms", false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked, r, err := greet(ctx, c, "greet.v1", test.arguments, test.answers...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := r.GetContent()[0].GetText(); said != test.said || r.GetIsError() != test.isError || len(asked) != len(test.answers) {
+				t.Errorf("said %q (error %v) after %q, want %q (%v)", said, r.GetIsError(), asked, test.said, test.isError)
+			}
+			if strings.Contains(test.arguments, "question") && !strings.Contains(asked[0], `"message":"a \"quoted\" question"`) {
+				t.Errorf("asked %s", asked[0])
+			}
+			if test.greets {
+				greeting = test.said
+			}
+			read, err := c.ReadResource(ctx, &providerpb.ReadResourceRequest{Uri: greetingURI})
+			if err != nil || read.GetContents()[0].GetText() != greeting {
+				t.Errorf("the greeting is %v, %v, want %q", read.GetContents(), err, greeting)
+			}
+		})
 	}
 }
 
-// Events reach whoever has the stream, in their order; of those that nobody has taken, the last thousand are kept.
-func TestEvents(t *testing.T) {
-	c, p := serve(t)
-	for range keptEvents + 5 {
-		p.emit(`{"before":true}`)
+func TestComplete(t *testing.T) {
+	ctx, _, c, _ := rig(t)
+	for _, test := range []struct {
+		argument, value string
+		want            []string
+	}{{"name", "A", []string{"Ada", "Alan"}}, {"name", "", []string{"Ada", "Alan", "Grace"}}, {"name", "x", nil}, {"other", "A", nil}} {
+		r, err := c.Complete(ctx, &providerpb.CompleteRequest{Argument: test.argument, Value: test.value})
+		if err != nil || !slices.Equal(r.GetValues(), test.want) {
+			t.Errorf("%s %q: %q, %v, want %q", test.argument, test.value, r.GetValues(), err, test.want)
+		}
 	}
-	stream, err := c.Events(t.Context(), &providerpb.EventsRequest{})
+}
+
+func TestWatch(t *testing.T) {
+	ctx, p, c, _ := rig(t)
+	stream, err := c.Watch(ctx, &providerpb.WatchRequest{Tools: true, Uris: []string{"hello://none", greetingURI}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { // until the stream has begun, events are nobody's
-		defer close(done)
-		for {
-			run(t, c, &providerpb.CallToolRequest{Name: "notify.v1", Arguments: `{"metric":"m","value":1}`})
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	}()
 	m, err := stream.Recv()
-	close(stop)
-	<-done
-	if err != nil || m.GetTextData() != `{"metric":"m","value":1}` || m.GetSource() != "urn:provider:hello-test" || m.GetSpecVersion() != "1.0" {
-		t.Errorf("%v %v", m, err)
+	if w := m.GetWatching(); err != nil || w.GetTools() || !slices.Equal(w.GetUris(), []string{greetingURI}) {
+		t.Fatalf("watching %v, %v", w, err)
 	}
-	if len(p.events) != keptEvents {
-		t.Errorf("%d events are kept", len(p.events))
+	if _, _, err := greet(ctx, c, "greet.v1", "{}", result(`{"action":"accept","content":{"name":"Ada"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = stream.Recv(); err != nil || m.GetUpdated() != greetingURI {
+		t.Fatalf("%v, %v", m, err)
+	}
+	p.Close()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want Unavailable", err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	ctx, p, c, _ := rig(t)
+	stream, err := c.Events(ctx, &providerpb.EventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Header(); err != nil { // from now on, it gets all events
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, data := range []string{`{"metric":"load","value":1}`, `{"metric":"load","value":2}`} {
+		if _, err := run(ctx, c, tool("notify.v1", data, nil)); err != nil {
+			t.Fatal(err)
+		}
+		e, err := stream.Recv()
+		if err != nil || e.GetTextData() != data || e.GetSource() != "urn:provider:hello-go" || e.GetType() != "provider.metric.reported" || ids[e.GetId()] {
+			t.Fatalf("%v, %v", e, err)
+		}
+		ids[e.GetId()] = true
+	}
+	p.Close()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want Unavailable", err)
 	}
 }
