@@ -180,7 +180,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 	if err != nil {
 		return nil, err
 	}
-	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
+	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Asking: g.shared.asking, Arrivals: g.shared.arrivals,
 		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse, Touch: a.registry.Touch, Events: a.events, Via: a.mark.Via()}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err

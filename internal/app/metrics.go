@@ -42,7 +42,7 @@ func (a *App) gauges(s *shared) []prometheus.Collector {
 		component.Gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(a.streams.Streams.Load()) }),
 		component.Gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(a.streams.Bytes.Load()) }),
 		component.Gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", lines.LargeLines),
-		component.Gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", s.pending.Suspended),
+		component.Gauge("dragoman_calls_parked", "Calls at legacy servers and gRPC providers that wait for a modern client's answers.", "", func() int { return s.pending.Suspended() + s.asking.Waiting() }),
 		component.Gauge("dragoman_connections", "Connections of clients to the main listener.", "", server((*httpserver.Server).Conns)),
 		component.Gauge("dragoman_streams", "Event streams that are open to clients.", "", server((*httpserver.Server).Streams)),
 		component.Gauge("dragoman_answer_bytes", "Bytes of large answers that are being written, and of what slow readers leave.", "",

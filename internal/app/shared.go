@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/grpc/provider"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app/component"
@@ -21,7 +22,8 @@ import (
 type shared struct {
 	reaper   *reaper.Reaper // starts and ends all child processes
 	sessions *session.Store
-	pending  *input.Store // calls that wait for answers to their questions
+	pending  *input.Store      // calls that wait for answers to their questions
+	asking   *provider.Pending // those of gRPC providers
 	arrivals *httpclient.Arrivals
 	reloads  *reloadMetrics
 }
@@ -44,6 +46,12 @@ func buildShared(set *component.Set, cfg *config.Config, ups []*config.Upstream,
 			MaxPerPrincipal: q.MaxParkedPerPrincipal, Rounds: q.Rounds, Key: []byte(q.StateKey.Reveal())})
 	}}); err != nil {
 		return s, fmt.Errorf("questions: %w", err)
+	}
+	if s.asking, err = component.Get(set, "questions of providers", nil, component.Spec[*provider.Pending]{Build: func(prometheus.Registerer) (*provider.Pending, error) {
+		of := s.pending.Options()
+		return provider.NewPending(provider.Asking{TTL: of.TTL, Settle: of.Settle, Most: of.MaxParked, MostOfPrincipal: of.MaxPerPrincipal, Rounds: of.Rounds}), nil
+	}}); err != nil {
+		return s, err
 	}
 	if s.arrivals, err = component.Get(set, "arrivals", nil, component.Spec[*httpclient.Arrivals]{Build: func(prometheus.Registerer) (*httpclient.Arrivals, error) {
 		return httpclient.NewArrivals(cfg.Limits.ArrivingBytes), nil

@@ -34,6 +34,7 @@ const settleMax = 50 * time.Millisecond
 
 // talk is a call in which the provider may ask: between two requests of the client it waits in pending.
 type talk struct {
+	u           *Upstream
 	caller      proxy.Identity
 	method      string // of the request, and what it names
 	subject     string
@@ -69,8 +70,8 @@ func (c *call) interact(request *providerpb.InteractRequest, of *tool) error {
 	if err := c.step(interactMethod, request, c.heard); err != nil {
 		return err
 	}
-	c.talk = &talk{caller: c.ex.Caller.Identity(), method: string(c.m.Text(c.m.Method)), subject: c.subject(), stream: c.stream,
-		tool: of, content: &collected{most: c.u.opt.MaxResult}, settle: c.u.opt.Asking.Settle}
+	c.talk = &talk{u: c.u, caller: c.ex.Caller.Identity(), method: string(c.m.Text(c.m.Method)), subject: c.subject(), stream: c.stream,
+		tool: of, content: &collected{most: c.u.opt.MaxResult}, settle: c.u.opt.Asking.opt.Settle}
 	if c.m.InputResponses.IsObject(c.m.Raw) {
 		c.talk.given = bytes.Clone(c.m.Of(c.m.InputResponses))
 	}
@@ -146,7 +147,7 @@ func (c *call) question(q *providerpb.Question) error {
 	refuse := rules.MayAsk(c.m.Of(c.m.Caps), q.GetMethod(), params)
 	switch {
 	case refuse != nil:
-	case len(c.talk.open) >= maxOpen, c.talk.round >= c.u.opt.Asking.Rounds:
+	case len(c.talk.open) >= maxOpen, c.talk.round >= c.u.opt.Asking.opt.Rounds:
 		refuse = proxy.Errf(proxy.Unanswered, "the call has asked more than questions.rounds, or %d questions at a time, allow", maxOpen)
 		c.u.opt.Note("warn", "a question of the provider is refused", refuse)
 	}
@@ -185,7 +186,7 @@ func (c *call) ask() (*wire.Message, error) {
 		requests = append(requests, wire.Change{Key: q.GetId(), Value: wire.Object([]wire.Change{{Key: "method", Value: wire.AppendText(nil, q.GetMethod())}, {Key: "params", Value: []byte(q.GetParams())}})})
 	}
 	t.stream.Release()
-	state, err := c.u.pending.add(t)
+	state, err := c.u.opt.Asking.add(t)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +205,8 @@ func (c *call) resume() error {
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
 	}
-	t, err := c.u.pending.take(string(m.Text(m.ReqState)), func(t *talk) error {
-		if t.caller != c.ex.Caller.Identity() || t.method != string(m.Text(m.Method)) || t.subject != c.subject() {
+	t, err := c.u.opt.Asking.take(string(m.Text(m.ReqState)), func(t *talk) error {
+		if t.u != c.u || t.caller != c.ex.Caller.Identity() || t.method != string(m.Text(m.Method)) || t.subject != c.subject() {
 			return seal.BadState()
 		}
 		for _, q := range t.open {
@@ -238,29 +239,30 @@ func (c *call) resume() error {
 	return nil
 }
 
-// pending holds the calls whose clients are being asked, by their requestState. Each state serves once.
-type pending struct {
+// Pending holds the calls whose clients are being asked, by their requestState. Each state serves once. All providers of a process share one, so that
+// its bounds apply to the process. It is safe for concurrent use.
+type Pending struct {
 	opt Asking
 
-	mu     sync.Mutex
-	talks  map[string]*talk
-	of     map[string]int // by principal
-	closed bool
+	mu    sync.Mutex
+	talks map[string]*talk
+	of    map[string]int // by principal
 }
 
-func newPending(opt Asking) *pending {
-	return &pending{opt: opt, talks: make(map[string]*talk), of: make(map[string]int)}
+// NewPending returns an empty Pending.
+func NewPending(opt Asking) *Pending {
+	return &Pending{opt: opt, talks: make(map[string]*talk), of: make(map[string]int)}
 }
 
 // add adds a call and returns its state. The call is given up if the client does not return within TTL.
-func (p *pending) add(t *talk) (string, error) {
+func (p *Pending) add(t *talk) (string, error) {
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails: crypto/rand ends the process instead
 	state := base64.RawURLEncoding.EncodeToString(secret[:])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch who := t.caller.Principal; {
-	case p.closed:
+	case t.u.ended.Load():
 		return "", proxy.Errf(proxy.ShuttingDown, "the provider is being removed")
 	case len(p.talks) >= p.opt.Most:
 		return "", full("%d calls wait for their clients' answers, as many as questions.max_parked allows", len(p.talks))
@@ -285,7 +287,7 @@ func full(format string, n int) *proxy.Error {
 }
 
 // take removes and returns a call that check allows to be taken.
-func (p *pending) take(state string, check func(*talk) error) (*talk, error) {
+func (p *Pending) take(state string, check func(*talk) error) (*talk, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.talks[state]
@@ -300,7 +302,7 @@ func (p *pending) take(state string, check func(*talk) error) (*talk, error) {
 }
 
 // remove removes a call. The caller holds p.mu.
-func (p *pending) remove(state string, t *talk) {
+func (p *Pending) remove(state string, t *talk) {
 	delete(p.talks, state)
 	if p.of[t.caller.Principal]--; p.of[t.caller.Principal] == 0 {
 		delete(p.of, t.caller.Principal)
@@ -308,14 +310,23 @@ func (p *pending) remove(state string, t *talk) {
 	t.expiry.Stop()
 }
 
-// clear gives all calls up, and refuses further ones.
-func (p *pending) clear() {
+// Waiting returns the number of calls.
+func (p *Pending) Waiting() int {
 	p.mu.Lock()
-	p.closed = true
+	defer p.mu.Unlock()
+	return len(p.talks)
+}
+
+// clear gives up the calls of one provider, and refuses further ones.
+func (p *Pending) clear(u *Upstream) {
+	p.mu.Lock()
+	u.ended.Store(true)
 	var all []*talk
 	for state, t := range p.talks {
-		p.remove(state, t)
-		all = append(all, t)
+		if t.u == u {
+			p.remove(state, t)
+			all = append(all, t)
+		}
 	}
 	p.mu.Unlock()
 	for _, t := range all {

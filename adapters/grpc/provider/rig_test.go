@@ -115,7 +115,7 @@ func newRig(t *testing.T, p providerpb.ProviderServer, bounds Asking) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t}
-	r.u = New(c, Options{Name: "p", MaxResult: 1 << 20, Asking: bounds, Note: func(level, msg string, err error) {
+	r.u = New(c, Options{Name: "p", MaxResult: 1 << 20, Asking: NewPending(bounds), Note: func(level, msg string, err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		text := level + ": " + msg

@@ -28,7 +28,8 @@ type Options struct {
 	Name string
 	// MaxResult bounds the content that a call collects, in bytes.
 	MaxResult int
-	Asking    Asking
+	// Asking holds the calls whose clients are being asked, those of all providers.
+	Asking *Pending
 	// Note writes a line to the log. It must not block.
 	Note func(level, msg string, err error)
 	// Event takes an event of the provider; nil: nobody does. It must not block. Its error says what is wrong with the event.
@@ -44,14 +45,14 @@ type Upstream struct {
 	info    atomic.Pointer[[]byte] // serverInfo of the provider's last answer, raw JSON
 	known   known                  // what is known of definitions
 	schemas *schema.Cache
-	pending *pending // calls whose client is being asked
 	feed    feed
 	watch   atomic.Bool // the provider has Watch
+	ended   atomic.Bool // see End
 }
 
 // New returns the upstream of a provider at the end of a channel, which the caller closes after it.
 func New(c *channel.Channel, opt Options) *Upstream {
-	return &Upstream{c: c, opt: opt, schemas: schema.NewCache(), pending: newPending(opt.Asking)}
+	return &Upstream{c: c, opt: opt, schemas: schema.NewCache()}
 }
 
 // Dial implements transport.Dial, for modern exchanges.
@@ -65,7 +66,7 @@ func (u *Upstream) Close() error { return nil }
 
 // End gives up the calls whose clients are being asked, and ends the stream of events.
 func (u *Upstream) End() {
-	u.pending.clear()
+	u.opt.Asking.clear(u)
 	u.endFeed()
 }
 

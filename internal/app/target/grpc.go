@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"dragoman/adapters/era/input"
 	"dragoman/adapters/events"
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/provider"
@@ -23,7 +22,7 @@ import (
 // grpcSettings are what a gRPC service is made of besides its own configuration.
 type grpcSettings struct {
 	limits      config.LimitsConfig
-	questions   input.Options
+	asking      *provider.Pending
 	credentials httpclient.Credentials
 	refuse      func(to netip.AddrPort) error
 	note        func(level, msg string, err error)
@@ -42,9 +41,8 @@ func openChannel(up *config.Upstream, by *grpcSettings) (*channel.Channel, error
 
 // openProvider returns the provider at the end of a channel.
 func openProvider(up *config.Upstream, c *channel.Channel, by *grpcSettings) *provider.Upstream {
-	q := by.questions
 	return provider.New(c, provider.Options{Name: up.Name, MaxResult: by.limits.ResponseBody, Note: by.note, Changed: by.changed, Event: by.events.Emit,
-		Asking: provider.Asking{TTL: q.TTL, Settle: q.Settle, Most: q.MaxParked, MostOfPrincipal: q.MaxPerPrincipal, Rounds: q.Rounds}})
+		Asking: by.asking})
 }
 
 // maxDescriptors bounds a file with descriptors, in bytes.

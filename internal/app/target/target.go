@@ -18,6 +18,7 @@ import (
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/events"
+	"dragoman/adapters/grpc/provider"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/find"
@@ -220,6 +221,8 @@ type Builder struct {
 	Reaper *reaper.Reaper
 	// Pending holds the calls that wait for answers of modern clients.
 	Pending *input.Store
+	// Asking holds those of gRPC providers.
+	Asking *provider.Pending
 	// Arrivals bounds the unfinished answers of all servers over HTTP.
 	Arrivals *httpclient.Arrivals
 	// Cache holds responses; nil: nothing is cached.

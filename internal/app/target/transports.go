@@ -81,7 +81,7 @@ func (b *Builder) grpcWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 	if err := b.tokens(u, up, reg); err != nil {
 		return transport.Wires{}, err
 	}
-	by := &grpcSettings{limits: b.Config.Limits, questions: b.Pending.Options(), credentials: u.credentials(), note: u.notes(up),
+	by := &grpcSettings{limits: b.Config.Limits, asking: b.Asking, credentials: u.credentials(), note: u.notes(up),
 		changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }, events: b.Events}
 	if up.Registration != "" {
 		by.refuse = b.Refuse

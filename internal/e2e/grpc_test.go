@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
+
+	"dragoman/adapters/grpc/providerpb"
+	"dragoman/examples/provider-go/hello"
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
+	"dragoman/policies/health"
+)
+
+// startProvider starts the example provider at an address; "" chooses one. stop ends it at once.
+func startProvider(t *testing.T, address string) (at string, stop func()) {
+	t.Helper()
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	providerpb.RegisterProviderServer(s, hello.New("hello-go"))
+	reflection.Register(s)
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(l) }()
+	stop = func() { s.Stop(); <-served }
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
+
+// A provider and its methods as tools are servers for every kind of client; the provider's events reach a sink.
+func TestProvider(t *testing.T) {
+	at, _ := startProvider(t, "")
+	hook := newEventReceiver(t)
+	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"grpc://%s\"\n", at)+hook.toml(""), true)
+	for _, w := range r.waysIn() {
+		t.Run(w.name, func(t *testing.T) {
+			for _, c := range []struct{ method, params, want string }{
+				{"tools/list", "", `"echo.v1"`},
+				{"tools/call", `"name":"echo.v1","arguments":{"message":"to and fro"}`, "to and fro"},
+				{"tools/call", `"name":"echo.v1","arguments":{"message":7}`, "/message"},
+				{"tools/call", `"name":"notify.v1","arguments":{"metric":"m","value":42}`, "sent"},
+				{"resources/read", `"uri":"hello://greeting"`, "Hello, MCP"},
+				{"prompts/get", `"name":"hello-plan","arguments":{"name":"Ada"}`, "Greet Ada"},
+				{"completion/complete", `"ref":{"type":"ref/prompt","name":"hello-plan"},"argument":{"name":"name","value":"Al"}`, "Alan"},
+				{"tools/call", `"name":"none.v1","arguments":{}`, "none.v1"},
+			} {
+				if w.name == "rest" && strings.HasPrefix(c.method, "completion") {
+					continue // REST has no such path
+				}
+				if got := w.ask(c.method, c.params); !strings.Contains(got, c.want) {
+					t.Errorf("%s %s: %s", c.method, c.params, got)
+				}
+			}
+		})
+	}
+	e := hook.of(t, "provider.metric.reported", 1)[0]
+	if e.Source != "urn:provider:hello-go" || e.Data["metric"] != "m" || e.Data["value"] != 42.0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Any service's methods are tools.
+func TestServiceMethods(t *testing.T) {
+	at, _ := startProvider(t, "")
+	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"grpc://%s\"\ngrpc.methods = [\"mcp.provider.v1.Provider\"]\n", at), true)
+	for _, w := range r.waysIn() {
+		if got := w.ask("tools/call", `"name":"Provider.ReadResource","arguments":{"uri":"hello://greeting"}`); !strings.Contains(got, "Hello, MCP") {
+			t.Errorf("%s: %s", w.name, got)
+		}
+	}
+}
+
+// A provider that dies is an error and one that is back is used again, without anybody's help (seed 002, State Transitions).
+func TestProviderComesBack(t *testing.T) {
+	at, stop := startProvider(t, "")
+	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"grpc://%s\"\nretries = 0\n", at), true)
+	w := r.modernWay()
+	echo := func() string { return w.ask("tools/call", `"name":"echo.v1","arguments":{"message":"to and fro"}`) }
+	if got := echo(); !strings.Contains(got, "to and fro") {
+		t.Fatal(got)
+	}
+	stop()
+	testkit.Eventually(t, "calls fail, and the provider is an error", func() bool {
+		return strings.Contains(echo(), "upstream_") && r.state("default").State == health.Errored
+	})
+	startProvider(t, at)
+	testkit.Eventually(t, "calls succeed", func() bool { return strings.Contains(echo(), "to and fro") })
+	r.becomes(health.Connected)
+}
+
+// A change of a providers.yaml is one of the configuration.
+func TestReloadOfProviders(t *testing.T) {
+	one, _ := startProvider(t, "")
+	two, _ := startProvider(t, "")
+	entry := func(name, address string) string {
+		return fmt.Sprintf("  - name: %s\n    type: grpc\n    address: %s\n", name, address)
+	}
+	file := testkit.WriteFile(t, "providers.yaml", "providers:\n"+entry("one", one))
+	base := fallibleToml(t, "modern", "/no/such/file", "")
+	r := startRig(t, base, true)
+	r.h.Cfg.Loaded.Providers = []string{file}
+	r.reload(app.ReloadApplied, base)
+	ask := func(server string) string {
+		return r.must("POST", "/servers/"+server+"/mcp", modernBody(1, "tools/call", `"name":"echo.v1","arguments":{"message":"here"}`), modernHeaders("tools/call", "echo.v1")...).body
+	}
+	if got := ask("one"); !strings.Contains(got, "here") {
+		t.Error(got)
+	}
+	testkit.PutFile(t, file, "providers:\n"+entry("two", two))
+	r.reload(app.ReloadApplied, base)
+	if got := ask("two"); !strings.Contains(got, "here") {
+		t.Error(got)
+	}
+	if got := ask("one"); !strings.Contains(got, `no server \"one\"`) {
+		t.Error(got)
+	}
+	testkit.PutFile(t, file, "providers:\n"+entry("two", "nowhere"))
+	r.reload(app.ReloadRefused, base)
+	if got := ask("two"); !strings.Contains(got, "here") {
+		t.Error(got)
+	}
+}
