@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -73,6 +73,9 @@ registries: ## servers of the official MCP registry with 10,000 entries, and thi
 	conformance/registry/setup.sh
 	internal/testkit/database/setup.sh
 	@go test -count=1 -v -run 'TestOfficial(Registry|Bundle)$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
+
+events: ## 5,000 events a second to webhooks that fail half of the time and to a NATS that restarts, for a minute
+	go test -count=1 -v -run 'TestLoad$$' -timeout 10m ./adapters/events -events-time 60s -events-rate 5000
 
 # Go's test cache does not know the files that the laws read.
 proto: ## generate the Go code of adapters/grpc/proto
@@ -120,7 +123,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX selects some
 
 # The targets that `make test` fuzzes: the parsers of untrusted bytes. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|TrustProxies|URI|ServerJSON|Page|Manifest|Bundle|Through|Search|Files)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|TrustProxies|URI|ServerJSON|Page|Manifest|Bundle|Through|Search|Files|Event|Own|Letter)$$'
 
 bench: build ## the cost of a hop compared with a bare proxy and nginx (twenty-five minutes); ARGS=--short takes four
 	bench/run.sh $(ARGS)

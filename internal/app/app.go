@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"dragoman/adapters/events"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/service"
 	"dragoman/internal/app/component"
@@ -37,6 +38,7 @@ type App struct {
 
 	logDropped  func() uint64                     // lines of the log that were dropped
 	rehearsal   bool                              // nothing is started
+	events      *events.Emitter                   // of what happens
 	registry    *registry.Registry                // of servers that are registered at run time
 	mark        access.Mark                       // of the process, on requests to servers
 	noteRequest func()                            // called for each request; nil: not called
@@ -55,7 +57,7 @@ func newApp(log zerolog.Logger, out *logging.Process) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	metrics := prometheus.NewRegistry()
 	a := &App{Log: level.Logger(log), level: level, Metrics: metrics, components: component.NewRegistry(metrics), mark: access.NewMark(), router: proxy.NewRouter(proxy.NewTable(nil)),
-		logDropped: func() uint64 { return 0 }}
+		logDropped: func() uint64 { return 0 }, events: &events.Emitter{}}
 	a.registry = registry.New(registry.Options{Log: a.Log, Now: a.now,
 		Audit: func() *telemetry.AuditLog { return a.Current.Load().telemetry.audit }, Test: a.testServer})
 	a.draining, a.Drain = context.WithCancel(context.Background())
@@ -161,7 +163,11 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 	if err = a.buildGauges(set, &g.shared); err != nil {
 		return nil, err
 	}
-	if g.telemetry, err = buildTelemetry(set, cfg, a.Log, a.fastLog); err != nil {
+	reported, err := buildEvents(set, cfg, a.Log, a.events, a.rehearsal)
+	if err != nil {
+		return nil, err
+	}
+	if g.telemetry, err = buildTelemetry(set, cfg, a.Log, a.fastLog, reported); err != nil {
 		return nil, err
 	}
 	if g.limiters, err = buildLimiters(set, cfg); err != nil {
@@ -175,7 +181,7 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (_ *Generation, 
 		return nil, err
 	}
 	targets := target.Builder{Components: set, Config: cfg, Log: a.Log, Self: clientInfo(cfg), Reaper: g.shared.reaper, Pending: g.shared.pending, Arrivals: g.shared.arrivals,
-		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse, Touch: a.registry.Touch, Via: a.mark.Via()}
+		Cache: g.limiters.cache, Rate: g.limiters.rate, Filtered: g.limiters.filtered, Scopes: g.identity.scopes, Hook: decides, Tracing: g.telemetry.tracing, Current: a.target, Router: a.router, Rehearsal: a.rehearsal, Refuse: a.registry.Refuse, Touch: a.registry.Touch, Events: a.events, Via: a.mark.Via()}
 	if g.Targets, err = targets.Build(ups); err != nil {
 		return nil, err
 	}

@@ -25,8 +25,9 @@ type observability struct {
 	policies []proxy.Policy      // see every request and its outcome, also requests that a listener refuses; the outermost first
 }
 
-// buildTelemetry makes what records requests. fast is the fast path of the access log; nil: it has none.
-func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, fast *telemetry.FastLine) (o observability, err error) {
+// buildTelemetry makes what records requests. fast is the fast path of the access log; nil: it has none. reported makes requests events; nil: there are
+// none.
+func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, fast *telemetry.FastLine, reported proxy.Policy) (o observability, err error) {
 	if o.tracing, err = buildTracing(set, cfg, log); err != nil {
 		return o, fmt.Errorf("tracing: %w", err)
 	}
@@ -50,7 +51,7 @@ func buildTelemetry(set *component.Set, cfg *config.Config, log zerolog.Logger, 
 	}}); err != nil {
 		return o, err
 	}
-	o.policies = []proxy.Policy{trail, telemetry.AccessLog(log, cfg.Log.Access, fast), count}
+	o.policies = []proxy.Policy{reported, trail, telemetry.AccessLog(log, cfg.Log.Access, fast), count}
 	if o.tracing != nil {
 		o.policies = append([]proxy.Policy{o.tracing.Serve}, o.policies...)
 	}

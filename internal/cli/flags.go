@@ -36,11 +36,12 @@ func (f *settingFlag) Set(text string) error {
 
 // settingFlags are the flags of one command that set configuration keys.
 type settingFlags struct {
-	flags []*settingFlag
-	file  string   // --config
-	from  []string // --import
-	pick  string   // --upstream
-	on    config.Command
+	flags     []*settingFlag
+	file      string   // --config
+	from      []string // --import
+	providers []string // --providers
+	pick      string   // --upstream
+	on        config.Command
 }
 
 // addSettingFlags adds the flags of every setting that applies to the command.
@@ -53,6 +54,8 @@ func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
 	if on&(config.OnServe|config.OnStdio) != 0 {
 		c.Flags().StringArrayVar(&s.from, "import", nil, "serve the servers in the `FILE` of an MCP client too, such as claude_desktop_config.json or mcp.json; repeatable")
 		_ = c.MarkFlagFilename("import", "json", "toml")
+		c.Flags().StringArrayVar(&s.providers, "providers", nil, "serve the gRPC providers in a providers.yaml `FILE` too; repeatable")
+		_ = c.MarkFlagFilename("providers", "yaml", "yml")
 	}
 	if on&(config.OnStdio|config.OnProbe) != 0 {
 		c.Flags().StringVar(&s.pick, "upstream", "", "which upstream of the configuration, by its `NAME`")
@@ -179,10 +182,12 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 		return nil, err
 	}
 	file, origin := p.configFile(s.file)
-	if len(named) > 0 && (file != "" || s.pick != "" || len(s.from) > 0) {
+	if len(named) > 0 && (file != "" || s.pick != "" || len(s.from)+len(s.providers) > 0) {
 		switch {
 		case len(s.from) > 0:
 			origin = "--import"
+		case len(s.providers) > 0:
+			origin = "--providers"
 		case file == "":
 			origin = "--upstream"
 		}
@@ -192,7 +197,7 @@ func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*confi
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Import: s.from, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick, For: s.on})
+	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Import: s.from, Providers: s.providers, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick, For: s.on})
 	if err != nil {
 		return nil, err
 	}

@@ -165,13 +165,17 @@ func (l *loader) assignPart(row *setting, g given, skip int) {
 		return
 	}
 	own := g.path[skip:]
-	i := slices.IndexFunc(parts, func(s setting) bool { return s.key == strings.Join(own, ".") })
+	i := slices.IndexFunc(parts, func(s setting) bool {
+		return s.key == strings.Join(own, ".") || s.open != nil && len(own) > 0 && s.key == own[0]
+	})
 	switch {
 	case len(own) == 0 && g.isTable():
 	case len(own) == 0:
 		l.refuse(g, "must be a table, not "+g.Kind.String(), "write a key of it such as "+g.key()+"."+parts[0].key)
 	case i < 0:
 		l.unknownKey(parts, g, skip)
+	case parts[i].open != nil:
+		l.assignOpen(&parts[i], g, skip+1)
 	default:
 		l.assignKey(nil, &parts[i], g)
 	}

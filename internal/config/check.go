@@ -26,6 +26,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkBinding()
 	l.checkAudit()
+	l.checkEvents()
 	l.cfg.checkAggregator(l.fail, l.reported)
 	l.cfg.checkCatalogue(l.fail)
 	l.checkRoots(l.cfg.Tracing.CAFile, tracingCAKey)
@@ -240,15 +241,13 @@ func (c upstreamCheck) check() {
 		c.misplaced(socketKind)
 		c.checkSocket()
 	default:
-		_, _, grpc := c.u.GRPC()
 		if c.u.Transport == stdioName {
 			c.fail("transport", "stdio needs a command, not a url", "write auto, http, sse or rest")
 		}
-		if grpc {
-			c.misplaced(UrlKey, grpcKind)
-			c.checkGRPC()
-		} else {
-			c.misplaced(UrlKey)
+		problems, kinds := c.u.grpcProblems()
+		c.misplaced(append(kinds, UrlKey)...)
+		for _, p := range problems {
+			c.fail(p.key, p.what, p.fix)
 		}
 		c.checkAccess()
 		c.checkForward()

@@ -37,6 +37,8 @@ type Config struct {
 	Log LogConfig
 	// Audit is the audit trail.
 	Audit AuditConfig
+	// Events says what others are told of what happens.
+	Events EventsConfig
 	// Eras says which clients the listener serves: "modern", "legacy" or single
 	// revisions, at least one; default ["modern", "legacy"]. rules.Allow reads it.
 	Eras []string
@@ -370,6 +372,8 @@ type LoadOptions struct {
 	File string
 	// Import are files of MCP clients, whose servers are added to those of File.
 	Import []string
+	// Providers are files of gRPC providers (providers.yaml, seed 002), which are added likewise.
+	Providers []string
 	// Environ is the environment as os.Environ gives it.
 	Environ []string
 	// Flags are the settings given as flags, in order.

@@ -35,9 +35,6 @@ const ReadyAny = "any"
 // secretNames are parts of names whose values are likely to be secrets.
 const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,credential,api_key,private_key,access_key,cookie,session_id,otp,cvv"
 
-// argumentChoices are the values of keys that say how much of arguments is shown.
-var argumentChoices = []string{policies.ArgumentsNone, policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull}
-
 // restCapabilities are the entries of rest.capabilities.
 var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.url", "sampling", "roots"}
 
@@ -46,7 +43,7 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 // service.host and service.port have no variable of their own on purpose: for a Service called dragoman, Kubernetes
 // puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func (c *Config) keys() []setting {
-	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(),
+	return slices.Concat(c.serviceKeys(), c.adminKeys(), c.logKeys(), c.sessionKeys(), c.limitKeys(), c.questionKeys(), c.restKeys(), c.subregistryKeys(), c.authKeys(), c.jwtKeys(), c.tlsKeys(), c.tracingKeys(), c.eventKeys(),
 		c.securityKeys(), c.hookKeys(), c.mergeKeys(), c.contextKeys(), c.searchKeys(), c.classificationKeys(), c.aggregatorKeys(), c.reloadKeys())
 }
 

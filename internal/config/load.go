@@ -21,6 +21,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l := newLoader(opt)
 	l.file(opt.File)
 	l.imports(opt.Import)
+	l.providers(opt.Providers)
 	l.environment(value.FromSharedEnv)
 	l.environment(value.FromEnv)
 	l.beginLayer()
@@ -174,6 +175,30 @@ func (l *loader) imports(files []string) {
 	}
 }
 
+// providers adds the providers of files. One that is switched off is left out.
+func (l *loader) providers(files []string) {
+	for _, path := range files {
+		l.beginLayer()
+		all, errs := source.Providers(path)
+		l.errs = append(l.errs, errs...)
+		for _, p := range all {
+			from := value.Source{Kind: value.FromFile, Name: path, Line: p.Line}
+			switch was := l.cfg.Upstream(p.Name); {
+			case len(errs) > 0:
+			case !p.On():
+				l.warn("%s: provider %s is switched off there, and left out", path, value.Shorten(p.Name))
+			case was != nil:
+				l.fail(upstreamKey(p.Name, UrlKey), from, "is set already, in "+l.cfg.sources[upstreamKey(p.Name, UrlKey)].String(), "rename the provider, or remove one of the two")
+			default:
+				l.assign([]string{UpstreamsKey, p.Name, UrlKey}, value.Literal{Kind: value.QuotedLiteral, Text: "grpc://" + p.Address}, from)
+				if u := l.cfg.Upstream(p.Name); u != nil {
+					u.Metadata = p.Sorted()
+				}
+			}
+		}
+	}
+}
+
 // schemaKey names the schema of a file for editors. It is no setting.
 const schemaKey = "$schema"
 
@@ -301,9 +326,12 @@ func (c *Config) Same(other *Config) bool {
 // Files returns the files that the configuration was read from, sorted: a change of one is a reason to read it again.
 // Files of TLS and of an issuer's keys are not among them: their users watch them.
 func (c *Config) Files() []string {
-	all := slices.Concat([]string{c.Loaded.File, c.Security.Auth.KeysFile, c.Tracing.CAFile}, c.Loaded.Import, c.secretFiles)
+	all := slices.Concat([]string{c.Loaded.File, c.Security.Auth.KeysFile, c.Tracing.CAFile}, c.Loaded.Import, c.Loaded.Providers, c.secretFiles)
 	for _, u := range c.Upstreams {
 		all = append(all, u.EnvFile, u.CAFile)
+	}
+	for _, s := range c.Events.Sinks {
+		all = append(all, s.CAFile)
 	}
 	all = slices.DeleteFunc(all, func(path string) bool { return path == "" })
 	for i, path := range all {

@@ -78,7 +78,11 @@ func (c *Config) printedParts(t *table, key string) (all []printed) {
 		}
 		for _, p := range parts {
 			part := t.cell(key, name) + "." + p.key
-			if from, set := c.sources[part]; set {
+			if p.open != nil {
+				all = append(all, c.printedRows([]setting{p}, t.cell(key, name)+".")...)
+			} else if from, set := c.sources[part]; set && p.secret {
+				all = append(all, newPrinted(part, "", from, true))
+			} else if set {
 				all = append(all, newPrinted(part, p.field.Text(), from, false))
 			}
 		}

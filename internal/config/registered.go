@@ -87,6 +87,7 @@ func (c *Config) Alone(r Registered) (*Config, error) {
 	}
 	next.base = nil
 	next.Aggregator.Keys, next.Aggregator.ViewerScope, next.Aggregator.OperatorScope = nil, "", ""
+	next.Events = EventsConfig{}
 	next.Audit.Enabled, next.Security.APIKeysEnabled, next.Security.Auth = false, false, AuthConfig{}
 	next.Catalogue.Definitions, next.Catalogue.ApproveFirst = Follow, false // what it lists now is what is asked for
 	next.TLS, next.Tracing, next.PolicyHook, next.RateLimit = TLSConfig{ClientAuth: ClientAuthNone}, TracingConfig{}, PolicyHookConfig{}, RateLimitConfig{Mode: field.Off}

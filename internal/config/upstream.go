@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +54,8 @@ type GRPCConfig struct {
 	// Keepalive is how long a connection with calls may be silent before it is asked for a sign of life, and KeepaliveTimeout how long that
 	// may take. 10 s to 24 h, default 5 min; 1 s to 5 min, default 20 s.
 	Keepalive, KeepaliveTimeout time.Duration
+	// Metadata is what a providers.yaml says of the provider, as NAME=TEXT, sorted; it is in the log. It has no key of its own.
+	Metadata []string
 }
 
 // GRPC returns the address of a gRPC service in the syntax of gRPC, and whether it is reached by TLS. ok is false for every other upstream.
@@ -270,6 +274,45 @@ func (u *Upstream) Place() string {
 		return u.Command[0]
 	}
 	return value.RedactURL(u.URL)
+}
+
+// grpcKind is the kind of an upstream whose url is that of a gRPC service, see [Upstream.GRPC].
+const grpcKind = "grpc:// or grpcs:// url"
+
+// upstreamProblem is what is wrong with a key of an upstream.
+type upstreamProblem struct{ key, what, fix string }
+
+// grpcProblems returns what is wrong with the settings of a gRPC service, and the kinds of keys that it may have besides; nothing for any other server.
+func (u *Upstream) grpcProblems() (all []upstreamProblem, kinds []string) {
+	fail := func(key, what, fix string) { all = append(all, upstreamProblem{key, what, fix}) }
+	_, secure, ok := u.GRPC()
+	if !ok {
+		return nil, nil
+	}
+	if u.Transport != Auto {
+		fail("transport", u.Transport+" needs an http or https url", "write auto, or remove it")
+	}
+	if len(u.Allowed().Modern()) == 0 {
+		fail("era", "excludes every modern revision, but gRPC services are spoken to as modern servers", "write auto or modern, or remove it")
+	}
+	if u.Proxy != "" && u.Proxy != field.Off {
+		fail("proxy", "cannot be set for a gRPC service", `set HTTPS_PROXY, which gRPC uses, or write "off"`)
+	}
+	if (u.CertFile == "") != (u.KeyFile == "") {
+		fail("grpc.cert_file", "and grpc.key_file need each other", "set both")
+	}
+	if u.CertFile != "" && !secure || u.CAFile != "" && !secure {
+		fail(UrlKey, "is not reached by TLS, which ca_file and grpc.cert_file are for", "write grpcs://HOST:PORT")
+	}
+	if u.Descriptors != "" && len(u.Methods) == 0 {
+		fail("grpc.descriptors", "says nothing about a provider of mcp.provider.v1", `write which methods are tools: grpc.methods = ["PACKAGE.SERVICE/*"]`)
+	}
+	for key, path := range map[string]string{"grpc.cert_file": u.CertFile, "grpc.key_file": u.KeyFile, "grpc.descriptors": u.Descriptors} {
+		if info, err := os.Stat(path); path != "" && (err != nil || info.IsDir()) {
+			fail(key, fmt.Sprintf("%q cannot be read", value.Shorten(path)), "name a file that is there")
+		}
+	}
+	return all, []string{grpcKind}
 }
 
 // Bounds on a probe if probe_timeout is 0. A child must be started first, perhaps by a package runner that downloads

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -99,38 +97,6 @@ func checkGRPCMethod(item string) error {
 		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is no pattern of methods", Fix: `write PACKAGE.SERVICE/METHOD, with * for any text, such as "routeguide.RouteGuide/*"`}
 	}
 	return nil
-}
-
-// grpcKind is the kind of an upstream whose url is that of a gRPC service, see [Upstream.GRPC].
-const grpcKind = "grpc:// or grpcs:// url"
-
-// checkGRPC checks a gRPC service.
-func (c upstreamCheck) checkGRPC() {
-	u := c.u
-	_, secure, _ := u.GRPC()
-	if u.Transport != Auto {
-		c.fail("transport", u.Transport+" needs an http or https url", "write auto, or remove it")
-	}
-	if len(u.Allowed().Modern()) == 0 {
-		c.fail("era", "excludes every modern revision, but gRPC services are spoken to as modern servers", "write auto or modern, or remove it")
-	}
-	if u.Proxy != "" && u.Proxy != field.Off {
-		c.fail("proxy", "cannot be set for a gRPC service", `set HTTPS_PROXY, which gRPC uses, or write "off"`)
-	}
-	if (u.CertFile == "") != (u.KeyFile == "") {
-		c.fail("grpc.cert_file", "and grpc.key_file need each other", "set both")
-	}
-	if u.CertFile != "" && !secure || u.CAFile != "" && !secure {
-		c.fail(UrlKey, "is not reached by TLS, which ca_file and grpc.cert_file are for", "write grpcs://HOST:PORT")
-	}
-	if u.Descriptors != "" && len(u.Methods) == 0 {
-		c.fail("grpc.descriptors", "says nothing about a provider of mcp.provider.v1", `write which methods are tools: grpc.methods = ["PACKAGE.SERVICE/*"]`)
-	}
-	for key, path := range map[string]string{"grpc.cert_file": u.CertFile, "grpc.key_file": u.KeyFile, "grpc.descriptors": u.Descriptors} {
-		if info, err := os.Stat(path); path != "" && (err != nil || info.IsDir()) {
-			c.fail(key, fmt.Sprintf("%q cannot be read", value.Shorten(path)), "name a file that is there")
-		}
-	}
 }
 
 // accountName is a name that Linux systems allow for a user or a group, or a number.

@@ -113,6 +113,9 @@ hashes = ["sha256:00000000000000000000000000000000000000000000000000000000000000
 [dependencies.d]
 host = "127.0.0.1"
 port = 1
+[events.sinks.hook]
+url = "http://127.0.0.1:1"
+timeout = "100ms"
 [upstreams.remote]
 url = "http://127.0.0.1:1/mcp"
 fallback = "child"

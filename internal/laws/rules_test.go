@@ -35,6 +35,7 @@ var ruleTables = []ruleTable{
 	{file: "adapters/merge/RULES.md"},
 	{file: "adapters/aggregator/RULES.md"},
 	{file: "adapters/classification/RULES.md"},
+	{file: "adapters/grpc/RULES.md"},
 }
 
 // ruleRow is one row of a table.

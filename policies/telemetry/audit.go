@@ -79,30 +79,12 @@ func (a *audited) Close() error {
 }
 
 // answered writes the line of a request that has a response.
-func (a *audited) answered(m *wire.Message) {
-	if m.Kind == wire.Failure {
-		a.write(ending{outcome: "server_error", code: m.ErrorCode, why: m.Text(m.ErrorText), size: m.Size()})
-		return
-	}
-	end := ending{ok: true, outcome: "ok", size: m.Size()}
-	if a.msg.Is(toolsCall) && m.ToolFailed() {
-		end.outcome = "tool_error"
-	} else if m.ResultType.Is(m.Raw, "input_required") {
-		end.outcome = "input_required"
-	}
-	a.write(end)
-}
+func (a *audited) answered(m *wire.Message) { a.write(answered(&a.msg, m)) }
 
 func (a *audited) failed(err error) {
-	if a.done {
-		return
+	if !a.done {
+		a.write(failed(a.ex, err))
 	}
-	e := proxy.AsError(err)
-	policy := cmp.Or(a.ex.RefusedBy, refusals[e.Name])
-	if a.ex.Refusal != nil {
-		policy = cmp.Or(policy, "protocol")
-	}
-	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: policy})
 }
 
 // ending is the outcome of a request.
@@ -113,6 +95,63 @@ type ending struct {
 	why     []byte
 	size    int    // of the response
 	policy  string // policy that has denied it; empty: none has
+}
+
+// Outcomes of a request that is answered.
+const (
+	outcomeOK    = "ok"
+	needsAnswers = "input_required" // the client answers questions first
+)
+
+// answered returns the outcome of a request that has a response.
+func answered(request, m *wire.Message) ending {
+	if m.Kind == wire.Failure {
+		return ending{outcome: "server_error", code: m.ErrorCode, why: m.Text(m.ErrorText), size: m.Size()}
+	}
+	end := ending{ok: true, outcome: outcomeOK, size: m.Size()}
+	if request.Is(toolsCall) && m.ToolFailed() {
+		end.outcome = "tool_error"
+	} else if m.ResultType.Is(m.Raw, needsAnswers) {
+		end.outcome = needsAnswers
+	}
+	return end
+}
+
+// failed returns the outcome of a request that has no response.
+func failed(ex *proxy.Exchange, err error) ending {
+	e := proxy.AsError(err)
+	policy := cmp.Or(ex.RefusedBy, refusals[e.Name])
+	if ex.Refusal != nil {
+		policy = cmp.Or(policy, "protocol")
+	}
+	return ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: policy}
+}
+
+// States of an invocation of a tool (seed 002, ToolInvocation). One that is over was in VALIDATING, ROUTING or EXECUTING before.
+const (
+	stateValidating = "VALIDATING"
+	stateRouting    = "ROUTING"
+	stateExecuting  = "EXECUTING"
+	stateCompleted  = "COMPLETED"
+	stateFailed     = "FAILED"
+)
+
+// state returns the state of an invocation: COMPLETED with a result, also with one that reports an error of the tool; EXECUTING while questions are
+// to be answered first; else FAILED, and in which state it failed.
+func (e *ending) state(ex *proxy.Exchange) (state, failedIn string) {
+	switch {
+	case e.outcome == needsAnswers:
+		return stateExecuting, ""
+	case e.ok:
+		return stateCompleted, ""
+	case ex.UpstreamEra != 0:
+		return stateFailed, stateExecuting
+	case e.policy == "router" || e.policy == "health" || e.policy == "" && (ex.Target == "" || e.outcome == proxy.ToolUnknown.Name):
+		return stateFailed, stateRouting
+	case e.policy == "":
+		return stateFailed, stateExecuting
+	}
+	return stateFailed, stateValidating
 }
 
 // refusals maps the rows of the error table by which policies refuse requests to the names of these policies.
@@ -141,6 +180,10 @@ func (a *audited) write(end ending) {
 	b = a.appendWho(b)
 	b = a.appendWhat(b)
 	b = end.append(b)
+	if a.msg.Is(toolsCall) {
+		state, in := end.state(a.ex)
+		b = appendMember(appendMember(b, "state", state), "failedIn", in)
+	}
 	b = now.UTC().AppendFormat(append(a.began.UTC().AppendFormat(append(b, `,"startedAt":"`...), auditTime), `","finishedAt":"`...), auditTime)
 	b = strconv.AppendInt(append(b, `","durationMs":`...), max(now.Sub(a.began).Milliseconds(), 0), 10)
 	b = append(b, "}\n"...)

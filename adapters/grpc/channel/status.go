@@ -51,6 +51,10 @@ func Fault(st *status.Status, sent bool) *proxy.Error {
 	switch {
 	case st.Code() == codes.Unavailable && sent:
 		row = proxy.Lost
+	case st.Code() == codes.Unavailable && len(st.Details()) == 0:
+		e := proxy.Errf(proxy.Unreachable, "the gRPC server cannot be reached%s", said(st.Message()))
+		e.Cause = st.Err()
+		return e
 	case st.Code() == codes.ResourceExhausted && strings.HasPrefix(st.Message(), tooLarge):
 		return proxy.Errf(proxy.ResponseTooLarge, "a message of the gRPC server is larger than limits.response_body allows (%s)", st.Message())
 	}

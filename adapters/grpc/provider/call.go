@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dragoman/adapters/grpc/providerpb"
+	"dragoman/adapters/grpc/reply"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -94,9 +95,14 @@ func (c *call) toolResult(of *tool, before *collected, result *providerpb.CallTo
 			return nil, err
 		}
 	}
-	b.Key("content")
-	b.Raw = append(append(append(b.Raw, '['), before.raw...), ']')
-	if text := result.GetStructuredContent(); text != "" {
+	text := result.GetStructuredContent()
+	if len(before.raw) == 0 && text != "" { // for clients that read text only (2025-06-18 tools, Structured Content)
+		reply.AddText(b, text)
+	} else {
+		b.Key("content")
+		b.Raw = append(append(append(b.Raw, '['), before.raw...), ']')
+	}
+	if text != "" {
 		structured, err := value(text, "structured_content")
 		if err != nil {
 			return nil, err

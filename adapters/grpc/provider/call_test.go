@@ -45,7 +45,7 @@ func TestResults(t *testing.T) {
 		{"failed", []*providerpb.CallToolResponse{done(&providerpb.CallToolResult{IsError: true, Content: []*providerpb.Content{textOf("no")}})},
 			`{"content":[{"type":"text","text":"no"}],"isError":true,` + info},
 		{"structured", []*providerpb.CallToolResponse{done(&providerpb.CallToolResult{StructuredContent: ` {"n":9007199254740993} `, Meta: `{"a":1}`})},
-			`{"content":[],"structuredContent":{"n":9007199254740993},"resultType":"complete","_meta":{"a":1,"io.modelcontextprotocol/serverInfo":{"name":"n","version":"v"}}}`},
+			`{"content":[{"type":"text","text":" {\"n\":9007199254740993} "}],"structuredContent":{"n":9007199254740993},"resultType":"complete","_meta":{"a":1,"io.modelcontextprotocol/serverInfo":{"name":"n","version":"v"}}}`},
 		{"every kind", []*providerpb.CallToolResponse{done(&providerpb.CallToolResult{Content: []*providerpb.Content{
 			{Kind: &providerpb.Content_Image{Image: &providerpb.Blob{Data: []byte{0, 255}, MimeType: "image/png"}}, Annotations: &providerpb.Annotations{Audience: []string{"user"}, Priority: priority, LastModified: "2026-01-01T00:00:00Z"}},
 			{Kind: &providerpb.Content_Audio{Audio: &providerpb.Blob{MimeType: "audio/wav"}}, Meta: `{"m":1}`},
@@ -93,9 +93,9 @@ func TestSchemas(t *testing.T) {
 	}}, asking)
 	for _, c := range []struct{ arguments, structured, want string }{
 		{`"arguments":{"n":"x"},`, "", `{"content":[{"type":"text","text":"the arguments do not match the input schema of the tool: /n: must be integer, is string (type)"}],"isError":true,` + info},
-		{`"arguments":{"n":1},`, `{"n":2}`, `{"content":[],"structuredContent":{"n":2},` + info},
-		{"", `{"n":2}`, `{"content":[],"structuredContent":{"n":2},` + info},
-		{`"arguments":null,`, `{"n":2}`, `{"content":[],"structuredContent":{"n":2},` + info},
+		{`"arguments":{"n":1},`, `{"n":2}`, `{"content":[{"type":"text","text":"{\"n\":2}"}],"structuredContent":{"n":2},` + info},
+		{"", `{"n":2}`, `{"content":[{"type":"text","text":"{\"n\":2}"}],"structuredContent":{"n":2},` + info},
+		{`"arguments":null,`, `{"n":2}`, `{"content":[{"type":"text","text":"{\"n\":2}"}],"structuredContent":{"n":2},` + info},
 		{"", `{"n":"x"}`, `[result_invalid] the provider's result of echo.v1 does not match the output schema of the tool: /n: must be integer, is string (type)`},
 		{"", "", `[result_invalid] the provider's result of echo.v1 has no structured_content, which the output schema of the tool requires`},
 	} {

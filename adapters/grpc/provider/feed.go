@@ -138,7 +138,7 @@ func (u *Upstream) events(ctx context.Context, again bool) error {
 		e := in.(*cloudeventspb.CloudEvent)
 		u.event(e.GetType(), e.GetAttributes()["subject"].GetCeString())
 		if u.opt.Event != nil {
-			if err := u.opt.Event(e); err != nil {
+			if err := u.opt.Event(eventOf(e)); err != nil {
 				u.opt.Note("warn", "an event of the provider is not passed on", err)
 			}
 		}

@@ -188,6 +188,14 @@ func TestEventsTellOfChanges(t *testing.T) {
 {"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
 		t.Error(got)
 	}
+	r.mu.Lock()
+	if got := strings.Join(r.sent, " "); got != "x.y mcp.resources.changed mcp.resource.updated mcp.resource.updated mcp.resource.updated mcp.prompts.changed" {
+		t.Error(got)
+	}
+	r.mu.Unlock()
+	if !strings.Contains(r.noted(), "an event of the provider is not passed on: events: the attribute time is missing") {
+		t.Error(r.noted())
+	}
 	l.emitted <- nil // interrupted
 	if got := next(); got != `tools/list_changed",{}}` {
 		t.Error(got)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"dragoman/adapters/events"
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/providerpb"
 	"dragoman/proxy"
@@ -93,6 +94,7 @@ type rig struct {
 	mu    sync.Mutex
 	notes []string
 	told  []string // of Changed
+	sent  []string // of Event
 }
 
 // asking are bounds that tests do not reach.
@@ -125,6 +127,11 @@ func newRig(t *testing.T, p providerpb.ProviderServer, bounds Asking) *rig {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.told = append(r.told, string(m.Append(nil)))
+	}, Event: func(e *events.Event) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sent = append(r.sent, e.Type)
+		return e.Validate()
 	}})
 	t.Cleanup(func() {
 		r.u.End()

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"dragoman/adapters/events"
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/providerpb"
-	"dragoman/adapters/grpc/providerpb/cloudeventspb"
 	"dragoman/adapters/grpc/reply"
 	"dragoman/adapters/rest/schema"
 	"dragoman/adapters/transport"
@@ -32,7 +32,7 @@ type Options struct {
 	// Note writes a line to the log. It must not block.
 	Note func(level, msg string, err error)
 	// Event takes an event of the provider; nil: nobody does. It must not block. Its error says what is wrong with the event.
-	Event func(e *cloudeventspb.CloudEvent) error
+	Event func(e *events.Event) error
 	// Changed is told of a list or resource that has changed, as an event says, by the notification of that; nil: nobody is. It must not block.
 	Changed func(m *wire.Message)
 }

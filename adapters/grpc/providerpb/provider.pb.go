@@ -1555,7 +1555,7 @@ func (x *Log) GetData() string {
 type CallToolResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Content []*Content             `protobuf:"bytes,1,rep,name=content,proto3" json:"content,omitempty"`
-	// JSON. Required if the tool has an output_schema and is_error is not set.
+	// JSON. Required if the tool has an output_schema and is_error is not set. Without content it is the text, too.
 	StructuredContent string `protobuf:"bytes,2,opt,name=structured_content,json=structuredContent,proto3" json:"structured_content,omitempty"`
 	// The tool was run and failed; content says why.
 	IsError       bool   `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`

@@ -220,7 +220,7 @@ func TestDiscover(t *testing.T) {
 	}
 	r.health.Shutdown()
 	// The client's own watch of the health may know it first.
-	if got := r.ask("server/discover", ""); got != "[upstream_overloaded] the gRPC server says that it does not serve (grpc.health.v1)" && !strings.HasPrefix(got, "[upstream_unreachable] ") {
+	if got := r.ask("server/discover", ""); got != "[upstream_overloaded] the gRPC server says that it does not serve (grpc.health.v1)" && !strings.HasPrefix(got, "[upstream_unreachable] the gRPC server cannot be reached: ") {
 		t.Error(got)
 	}
 	r = newRig(t, &interop{}, true, Options{Methods: []string{"*"}})

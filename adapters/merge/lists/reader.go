@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -386,12 +388,19 @@ func (r *reader) warn(kind catalogue.Kind, before []catalogue.Item) {
 	}
 	count, first := 0, error(nil)
 	var changed []string
+	change := Change{Server: r.name, Kind: kind}
 	for i := range s.Lists[kind].Items {
 		item := &s.Lists[kind].Items[i]
+		old := was[item.Key]
+		delete(was, item.Key)
 		if known[item.Sum] {
 			continue
 		}
-		if fields := definitions.Changed(kind, was[item.Key], item.Raw); was[item.Key] != nil && fields != nil {
+		if old == nil {
+			change.Added = append(change.Added, item.Key)
+		}
+		if fields := definitions.Changed(kind, old, item.Raw); old != nil && fields != nil {
+			change.Changed = append(change.Changed, item.Key)
 			changed = append(changed, wire.Shown(item.Key)+" ("+strings.Join(fields, ", ")+")")
 		}
 		if found := deceptive.Find(item.Raw); found != nil {
@@ -399,6 +408,10 @@ func (r *reader) warn(kind catalogue.Kind, before []catalogue.Item) {
 				first = fmt.Errorf("%s, %s: %s", wire.Shown([]byte(item.Key)), found[0].Place, found[0].What)
 			}
 		}
+	}
+	change.Removed = slices.Sorted(maps.Keys(was))
+	if before != nil && r.of.opt.Changed != nil && len(change.Added)+len(change.Changed)+len(change.Removed) > 0 {
+		r.of.opt.Changed(change)
 	}
 	if changed != nil && !r.server.Load().Quiet {
 		r.of.opt.Note("warn", r.name, "definitions of "+kind.String()+" of a server have changed: "+named(changed), nil)

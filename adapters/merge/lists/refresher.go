@@ -68,6 +68,16 @@ type Options struct {
 	// Grace is how long the lists of a server that is away are shown; 0: 5 minutes. See SetGrace.
 	Grace time.Duration
 	Note  func(level, server, msg string, err error) // receives what an operator should know; nil: nobody
+	// Changed is called when a server's list has changed that was known before; nil: it is not called. It must not wait.
+	Changed func(Change)
+}
+
+// Change is how a list of a server has changed.
+type Change struct {
+	Server string
+	Kind   catalogue.Kind
+	// Added, Changed and Removed are keys of things: names, or URIs. Changed are those whose definitions differ in what a model sees.
+	Added, Changed, Removed []string
 }
 
 // Refresher keeps the catalogue of several servers: it has a session of Dragoman's own at each, reads their lists, and reads them again when a

@@ -45,6 +45,7 @@ const (
 	Repeats                // of requests
 	Upstreams              // connections to servers
 	Processes              // what holds child processes
+	Reports                // what tells others of all these
 	Last                   // what all others use, such as logs
 )
 

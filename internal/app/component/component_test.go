@@ -191,7 +191,7 @@ func TestDiscard(t *testing.T) {
 func TestOrder(t *testing.T) {
 	log := &record{}
 	s := NewRegistry(prometheus.NewRegistry()).NewSet(nil)
-	for _, stage := range []Stage{Last, Processes, Callers, Upstreams, Repeats, Sessions} {
+	for _, stage := range []Stage{Last, Reports, Processes, Callers, Upstreams, Repeats, Sessions} {
 		name := string(rune('a' + int(stage)))
 		must[*part](t)(Get(s, name, nil, log.spec(name, stage)))
 	}
@@ -203,7 +203,7 @@ func TestOrder(t *testing.T) {
 		t.Error(got)
 	}
 	s.Close()
-	if got := log.take(); got != "close a, close b, close c, close d, close e, close f" {
+	if got := log.take(); got != "close a, close b, close c, close d, close e, close f, close g" {
 		t.Error(got)
 	}
 }

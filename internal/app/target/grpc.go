@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/events"
 	"dragoman/adapters/grpc/channel"
 	"dragoman/adapters/grpc/provider"
 	"dragoman/adapters/grpc/services"
@@ -27,6 +28,7 @@ type grpcSettings struct {
 	refuse      func(to netip.AddrPort) error
 	note        func(level, msg string, err error)
 	changed     func(m *wire.Message)
+	events      *events.Emitter
 }
 
 // openChannel returns the connections to a gRPC service.
@@ -41,7 +43,7 @@ func openChannel(up *config.Upstream, by *grpcSettings) (*channel.Channel, error
 // openProvider returns the provider at the end of a channel.
 func openProvider(up *config.Upstream, c *channel.Channel, by *grpcSettings) *provider.Upstream {
 	q := by.questions
-	return provider.New(c, provider.Options{Name: up.Name, MaxResult: by.limits.ResponseBody, Note: by.note, Changed: by.changed,
+	return provider.New(c, provider.Options{Name: up.Name, MaxResult: by.limits.ResponseBody, Note: by.note, Changed: by.changed, Event: by.events.Emit,
 		Asking: provider.Asking{TTL: q.TTL, Settle: q.Settle, Most: q.MaxParked, MostOfPrincipal: q.MaxPerPrincipal, Rounds: q.Rounds}})
 }
 

@@ -130,7 +130,7 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	}
 	settings := []any{string(b.Self), b.Components.Number(catalogueComponent)}
 	b.refreshing, err = component.Get(b.Components, refreshComponent, settings, component.Spec[*lists.Refresher]{Build: func(prometheus.Registerer) (*lists.Refresher, error) {
-		return lists.New(lists.Options{Catalogue: b.catalogue, Info: b.Self, NewID: session.NewID, Note: noteServer(b.Log)}), nil
+		return lists.New(lists.Options{Catalogue: b.catalogue, Info: b.Self, NewID: session.NewID, Note: noteServer(b.Log), Changed: reportDefinitions(b.Events)}), nil
 	}, Stage: component.Callers, Close: (*lists.Refresher).Close})
 	if err != nil {
 		return err

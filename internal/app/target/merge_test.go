@@ -291,13 +291,13 @@ func TestLogState(t *testing.T) {
 		"info": {From: health.Connecting, To: health.Connected}, "warn": {From: health.Connected, To: health.Errored}, "debug": {From: health.Connecting, To: health.Errored, Again: true},
 	} {
 		var out bytes.Buffer
-		logState(zerolog.New(&out))(change)
+		tellState(zerolog.New(&out), "s", nil)(change)
 		if got := out.String(); !strings.Contains(got, `"level":"`+level+`"`) || !strings.Contains(got, `"to":"`+string(change.To)+`"`) {
 			t.Errorf("%+v: %s", change, got)
 		}
 	}
 	var out bytes.Buffer
-	if logState(zerolog.New(&out))(health.Change{From: health.Connected, To: health.Degraded}); !strings.Contains(out.String(), `"level":"warn"`) {
+	if tellState(zerolog.New(&out), "s", nil)(health.Change{From: health.Connected, To: health.Degraded}); !strings.Contains(out.String(), `"level":"warn"`) {
 		t.Errorf("degraded: %s", &out)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/events"
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/stdio/supervisor"
@@ -48,7 +49,7 @@ func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.C
 	name, c := monitorComponent(up.Name), up.Health
 	monitor, err := component.Get(b.Components, name, []any{c, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*health.Monitor]{Build: func(reg prometheus.Registerer) (*health.Monitor, error) {
 		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.CheckConnections, Interval: c.CheckInterval,
-			Timeout: c.CheckTimeout, Starts: processStarts(u.Dialer), Metrics: b.monitoring.metrics, Changed: logState(u.log), Running: u.running,
+			Timeout: c.CheckTimeout, Starts: processStarts(u.Dialer), Metrics: b.monitoring.metrics, Changed: tellState(u.log, up.Name, b.Events), Running: u.running,
 			Recorded: func(r health.Report) { b.Current(up.Name).recorded(&r); b.Touch() },
 			Breaker:  health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:   func(text string) { u.log.Warn().Str("why", text).Msg("the upstream has a warning") }})
@@ -70,10 +71,11 @@ func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.C
 	return monitor, err
 }
 
-// logState returns a function that logs each change of an upstream's state. Further attempts to reach an upstream that
+// tellState returns a function that logs each change of an upstream's state and makes it an event. Further attempts to reach an upstream that
 // is known to be down are logged at debug only.
-func logState(log zerolog.Logger) func(health.Change) {
+func tellState(log zerolog.Logger, name string, to *events.Emitter) func(health.Change) {
 	return func(c health.Change) {
+		reportState(to, name, c)
 		level := zerolog.InfoLevel
 		switch {
 		case c.Again:

@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/definitions"
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/events"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/merge"
 	"dragoman/adapters/merge/find"
@@ -242,6 +243,8 @@ type Builder struct {
 	Refuse func(to netip.AddrPort) error
 	// Via is what requests to servers name Dragoman in their Via field.
 	Via string
+	// Events gets what happens to servers.
+	Events *events.Emitter
 	// Touch is called when the state of a server may have changed. It must not wait, nor call back.
 	Touch func()
 

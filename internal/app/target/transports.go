@@ -82,7 +82,7 @@ func (b *Builder) grpcWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 		return transport.Wires{}, err
 	}
 	by := &grpcSettings{limits: b.Config.Limits, questions: b.Pending.Options(), credentials: u.credentials(), note: u.notes(up),
-		changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }}
+		changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }, events: b.Events}
 	if up.Registration != "" {
 		by.refuse = b.Refuse
 	}
@@ -98,6 +98,9 @@ func (b *Builder) grpcWires(u *Upstream, up *config.Upstream, reg prometheus.Reg
 		return transport.Wires{Modern: of.Dial, Certain: true}, nil
 	}
 	u.provider = openProvider(up, u.channel, by)
+	if len(up.Metadata) > 0 {
+		u.log.Info().Strs("metadata", up.Metadata).Msg("a provider of providers.yaml")
+	}
 	return transport.Wires{Modern: u.provider.Dial, Certain: true}, nil // there is nothing to probe but whether it is there
 }
 

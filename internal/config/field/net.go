@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -327,6 +328,28 @@ func Decision(at *string) Field {
 				return "", &value.Problem{What: "has no path of a resource behind the socket's", Fix: `write "unix:/path/to.sock:/v1/data/…"`}
 			}
 			return text, checkUnix(socket)
+		}}
+}
+
+// Sink returns the field of the address of a receiver of events: an http or https URL, a Unix socket as of [Decision], or addresses of NATS.
+func Sink(at *string) Field {
+	return parsed{at: at, notation: urlNotation(`an http or https URL, "unix:/path/to.sock:/path", or "nats://HOST:4222" or "tls://HOST:4222", several with commas between`, webPattern+"|^unix:.|^(nats|tls)://"),
+		parse: func(v value.Literal) (string, error) {
+			text, ok := v.PlainText()
+			if path, unix := strings.CutPrefix(text, value.UnixScheme); ok && unix {
+				socket, _, _ := strings.Cut(SocketPath(path), ":")
+				return text, checkUnix(socket)
+			}
+			for address := range strings.SplitSeq(text, ",") {
+				u, err := url.Parse(address)
+				if !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || value.HasControl(text) || !slices.Contains([]string{"http", "https", "nats", "tls"}, u.Scheme) {
+					return "", &value.Problem{What: "is no address of a receiver of events, or has credentials", Fix: `write an http or https URL, or "nats://HOST:4222", without credentials`}
+				}
+				if strings.Contains(text, ",") && u.Scheme != "nats" && u.Scheme != "tls" {
+					return "", value.Problemf("has several addresses, which only NATS has")
+				}
+			}
+			return text, nil
 		}}
 }
 

@@ -3,7 +3,6 @@ package source
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,12 +43,7 @@ func Read(path string, chosen func(table []string) bool) ([]Entry, value.ConfigE
 	if err == nil {
 		return entries, nil
 	}
-	var problem *value.ConfigError
-	if !errors.As(err, &problem) {
-		problem = &value.ConfigError{Problem: fmt.Sprintf("cannot be read: %v", value.Reason(err)), Fix: "check the path and the permissions"}
-	}
-	problem.Source.Kind, problem.Source.Name = value.FromFile, path
-	return nil, value.ConfigErrors{problem}
+	return nil, readErrors(path, err)
 }
 
 func read(path string, chosen func(table []string) bool) ([]Entry, error) {
@@ -59,6 +53,15 @@ func read(path string, chosen func(table []string) bool) ([]Entry, error) {
 	if parse == nil {
 		return nil, failed(0, fmt.Sprintf("the extension %q tells no format", filepath.Ext(path)), "name the file .toml, .json, .yaml or .yml")
 	}
+	data, err := contents(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data, chosen)
+}
+
+// contents returns the bytes of a file: UTF-8 text of bounded size, without a byte order mark.
+func contents(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func read(path string, chosen func(table []string) bool) ([]Entry, error) {
 	if at := value.BadByte(data); at >= 0 {
 		return nil, failed(value.LineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
 	}
-	return parse(data, chosen)
+	return data, nil
 }
 
 // lines finds the lines of ascending offsets without counting from the start each time.

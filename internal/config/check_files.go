@@ -12,19 +12,35 @@ import (
 // checkAudit reports an audit.file that cannot exist.
 func (l *loader) checkAudit() {
 	c := &l.cfg.Audit
-	if c.File == "" || !c.Enabled {
-		return
+	if c.File != "" && c.Enabled {
+		l.checkFile(auditFileKey, c.File)
 	}
+}
+
+// checkEvents reports sinks of events, and a file for what they do not take, that cannot be used.
+func (l *loader) checkEvents() {
+	e := &l.cfg.Events
+	if e.DeadLetter != "" && len(e.Sinks) > 0 {
+		l.checkFile(deadKey, e.DeadLetter)
+	}
+	for _, s := range e.Sinks {
+		l.checkRoots(s.CAFile, sinkTable(s)+"ca_file")
+	}
+	l.cfg.checkSinks(l.fail, l.reported)
+}
+
+// checkFile reports a file that is to be appended to and cannot be.
+func (l *loader) checkFile(key, path string) {
 	fail := func(what, fix string) {
-		l.fail(auditFileKey, l.cfg.sources[auditFileKey], fmt.Sprintf("%q is %s", value.Shorten(c.File), what), fix)
+		l.fail(key, l.cfg.sources[key], fmt.Sprintf("%q is %s", value.Shorten(path), what), fix)
 	}
-	if isLink(c.File) {
+	if isLink(path) {
 		fail("a symbolic link, which is not followed", "set it to the file that it leads to")
-	} else if isDirectory(c.File) {
+	} else if isDirectory(path) {
 		fail("a directory", "name a file in it")
-	} else if !isDirectory(filepath.Dir(c.File)) {
+	} else if !isDirectory(filepath.Dir(path)) {
 		fail("in no directory that there is", "create the directory")
-	} else if err := writable(c.File); err != nil {
+	} else if err := writable(path); err != nil {
 		fail(fmt.Sprintf("not writable: %v", value.Reason(err)), "check its owner and its mode")
 	}
 }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package deadletter
+
+const notFollowed = 0
