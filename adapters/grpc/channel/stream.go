@@ -193,6 +193,9 @@ func (s *Stream) fault(err error, sent bool) error {
 	if cause := s.ex.Err(); cause != nil && (st.Code() == codes.Canceled || st.Code() == codes.DeadlineExceeded) {
 		return cause
 	}
+	if st.Code() == codes.DeadlineExceeded && s.ex.Late() { // the call had the deadline of the exchange
+		return proxy.Overdue(s.ex.Limit())
+	}
 	if st.Code() == codes.Unauthenticated && s.authorization != "" {
 		s.c.opt.Credentials.Refused(s.authorization)
 	}

@@ -284,3 +284,16 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("%v %s", err, e.Data)
 	}
 }
+
+// A call that the provider does not answer in time ends with the limit of the request, whoever notices it first.
+func TestLate(t *testing.T) {
+	r := newRig(t, &scripted{list: page(echo()), call: func(_ *providerpb.CallToolRequest, to grpc.ServerStreamingServer[providerpb.CallToolResponse]) error {
+		<-to.Context().Done()
+		return to.Context().Err()
+	}}, asking)
+	ex := r.exchange("tools/call", `"name":"echo.v1",`, meta)
+	ex.GiveUp(20 * time.Millisecond)
+	if got := r.all(ex); got[0] != "[upstream_timeout] no response in 20ms, the most that limits.request_time allows" {
+		t.Error(got)
+	}
+}

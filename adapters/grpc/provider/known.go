@@ -30,7 +30,7 @@ type known struct {
 	prompts   map[string]*prompt
 	resources map[string]bool   // whether reading it may ask
 	all       bool              // resources and asking are all that there are
-	asking    []string          // what the URIs of templates that may ask begin with
+	asking    map[string]bool   // what the URIs of templates that may ask begin with
 	faults    map[string]string // of definitions that were left out, by kind and name
 }
 
@@ -65,9 +65,7 @@ func (k *known) addAsking(template string) {
 	prefix, _, _ := strings.Cut(template, "{")
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.asking) < maxKnown {
-		k.asking = append(k.asking, prefix)
-	}
+	put(&k.asking, prefix, true)
 }
 
 // fault remembers why a definition is left out, nil if it is not, and reports whether that is new.
@@ -126,7 +124,7 @@ func (k *known) resource(uri string) (asks, known bool) {
 	if asks, known = k.resources[uri]; known {
 		return asks, true
 	}
-	for _, prefix := range k.asking {
+	for prefix := range k.asking {
 		if strings.HasPrefix(uri, prefix) {
 			return true, true
 		}

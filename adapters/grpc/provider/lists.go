@@ -37,6 +37,9 @@ func (c *call) discover() error {
 		for _, kind := range kinds { // calls need them
 			c.u.definitions(kind, of)
 		}
+		if of.GetNextPageToken() == "" {
+			c.u.known.complete()
+		}
 		b := wire.NewBuilder(nil)
 		b.Add("supportedVersions", texts([]string{rules.ModernVersion}))
 		b.Key("capabilities")

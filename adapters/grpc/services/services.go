@@ -238,7 +238,7 @@ func listed(names []string) string {
 // unusable returns the error of descriptors that cannot be used.
 func unusable(err error) error {
 	if errors.Is(err, errNone) {
-		return proxy.Errf(proxy.Unreachable, "%w", err)
+		return proxy.Errf(proxy.BadAnswer, "%w", err)
 	}
 	return proxy.Errf(proxy.BadAnswer, "the descriptors of the gRPC server cannot be used: %w", err)
 }

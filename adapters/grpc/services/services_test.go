@@ -175,7 +175,7 @@ func TestReflection(t *testing.T) {
 		}
 	}
 	r := newRig(t, &interop{}, false, Options{Methods: []string{"no.Such/*"}})
-	if got := r.ask("tools/list", ""); got != "[upstream_unreachable] grpc.methods chooses no method of the server; it has the services grpc.health.v1.Health, grpc.reflection.v1.ServerReflection, grpc.reflection.v1alpha.ServerReflection, grpc.testing.TestService" {
+	if got := r.ask("tools/list", ""); got != "[upstream_bad_answer] grpc.methods chooses no method of the server; it has the services grpc.health.v1.Health, grpc.reflection.v1.ServerReflection, grpc.reflection.v1alpha.ServerReflection, grpc.testing.TestService" {
 		t.Error(got)
 	}
 	r = newRig(t, &interop{}, true, Options{Methods: []string{"*"}})

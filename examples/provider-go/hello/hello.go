@@ -74,7 +74,7 @@ func (p *Provider) ListCapabilities(_ context.Context, request *providerpb.ListC
 func (p *Provider) CallTool(request *providerpb.CallToolRequest, stream grpc.ServerStreamingServer[providerpb.CallToolResponse]) error {
 	switch request.GetName() {
 	case "echo.v1":
-		return answer(stream, &providerpb.CallToolResult{StructuredContent: request.GetArguments()})
+		return answer(stream, &providerpb.CallToolResult{Content: text(argument(request, "message")), StructuredContent: request.GetArguments()})
 	case "count.v1":
 		return p.count(request, stream)
 	case "notify.v1":
@@ -123,6 +123,14 @@ func answer(stream grpc.ServerStreamingServer[providerpb.CallToolResponse], resu
 
 func text(of string) []*providerpb.Content {
 	return []*providerpb.Content{{Kind: &providerpb.Content_Text{Text: of}}}
+}
+
+// argument returns an argument that is a string.
+func argument(request *providerpb.CallToolRequest, name string) string {
+	var arguments map[string]any
+	_ = json.Unmarshal([]byte(request.GetArguments()), &arguments) // Dragoman has checked it against the schema
+	value, _ := arguments[name].(string)
+	return value
 }
 
 // Interact runs greet.v1, which asks the user for a name, and for a title if the greeting is formal.
