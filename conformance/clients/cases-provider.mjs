@@ -8,9 +8,6 @@ const GREETING = 'hello://greeting';
 const SILENCE = 300; // ms without unwanted notices
 const language = w => w.server.replace('provider-', '');
 
-/** The message of an echo: the provider returns structured content only, of which Dragoman makes the text. */
-const echoed = r => JSON.parse(said(r)).message;
-
 /** Greets by a name that no other call uses; returns the greeting. */
 async function greetAnew(client) {
   const word = unique('greeting');
@@ -57,11 +54,11 @@ const requests = [
   { name: 'provider_echo', feature: 'requests/structured content', run: async ({ a }) => {
     const message = 'grüße "quoted" \\ back \t tab \n line \u2028 </script> \u0001 🦊 終';
     const r = await a.call('echo.v1', { message });
-    assert.deepEqual([echoed(r), r.structuredContent, Boolean(r.isError)], [message, { message }, false]);
+    assert.deepEqual([said(r), r.structuredContent, Boolean(r.isError)], [message, { message }, false]);
   } },
   { name: 'provider_echo_200k', feature: 'requests/large bodies', run: async ({ a }) => {
     const message = `${'0123456789'.repeat(20_000)}é`;
-    assert.ok(echoed(await a.call('echo.v1', { message })) === message, 'what came back differs');
+    assert.ok(said(await a.call('echo.v1', { message })) === message, 'what came back differs');
   } },
   { name: 'provider_bad_arguments', feature: 'requests/errors', run: async ({ a }) => {
     for (const [tool, args, path] of [['echo.v1', { message: 7 }, /message/], ['count.v1', { to: 101 }, /\bto\b/], ['notify.v1', { metric: 'load' }, /value/]]) {
@@ -128,11 +125,11 @@ const running = [
     await call;
     assert.ok(Date.now() - begun < 1500, 'the call did not end when it was cancelled');
     await until('the provider says that it was cancelled', () => heard() > before);
-    assert.equal(echoed(await a.call('echo.v1', { message: 'still there' })), 'still there');
+    assert.equal(said(await a.call('echo.v1', { message: 'still there' })), 'still there');
   } },
   { name: 'provider_parallel', feature: 'requests/calls in parallel', run: async ({ a }) => {
     const all = await Promise.all(range(20).map(i => a.call('echo.v1', { message: `number ${i}` })));
-    assert.deepEqual(all.map(echoed), range(20).map(i => `number ${i}`));
+    assert.deepEqual(all.map(said), range(20).map(i => `number ${i}`));
   } },
 ];
 

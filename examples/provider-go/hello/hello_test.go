@@ -93,7 +93,7 @@ func TestTools(t *testing.T) {
 		said, structured      string
 		progress, logs        int
 	}{
-		{"echo", "echo.v1", `{"message":"grüße \"quoted\" 🦊"}`, nil, "", `{"message":"grüße \"quoted\" 🦊"}`, 0, 0},
+		{"echo", "echo.v1", `{"message":"grüße \"quoted\" 🦊"}`, nil, `grüße "quoted" 🦊`, `{"message":"grüße \"quoted\" 🦊"}`, 0, 0},
 		{"all is wanted", "count.v1", `{"to":3}`, all, "counted to 3", "", 3, 3},
 		{"nothing is wanted", "count.v1", `{"to":3,"pause_ms":1}`, nil, "counted to 3", "", 0, 0},
 		{"debug includes info", "count.v1", `{"to":2}`, &providerpb.Wants{Log: providerpb.LogLevel_LOG_LEVEL_DEBUG}, "counted to 2", "", 0, 2},

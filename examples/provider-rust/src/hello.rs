@@ -82,8 +82,8 @@ impl Provider for Hello {
     async fn call_tool(&self, request: Request<CallToolRequest>) -> Result<Response<Self::CallToolStream>, Status> {
         let request = request.into_inner();
         let result = match request.name.as_str() {
-            // Dragoman makes a text of it, for clients that know no structured results
             "echo.v1" => CallToolResult {
+                content: vec![text(arguments::<Echo>(&request)?.message)],
                 structured_content: request.arguments,
                 ..CallToolResult::default()
             },
@@ -200,6 +200,12 @@ impl Provider for Hello {
             }
         })))
     }
+}
+
+/// The arguments of echo.v1.
+#[derive(Deserialize)]
+struct Echo {
+    message: String,
 }
 
 /// The arguments of count.v1.

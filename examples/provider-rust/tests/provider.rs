@@ -141,7 +141,7 @@ async fn echoes() {
     let mut rig = rig().await;
     let arguments = r#"{"message":"grüße \"quoted\" 🦊"}"#;
     let (_, _, result) = call(&mut rig, tool("echo.v1", arguments)).await;
-    assert_eq!((result.content.len(), result.structured_content.as_str()), (0, arguments));
+    assert_eq!((said(&result), result.structured_content.as_str()), ("grüße \"quoted\" 🦊", arguments));
 }
 
 #[tokio::test]
