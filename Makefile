@@ -295,7 +295,7 @@ packed: packages
 	deploy/check/installed.sh --short
 
 clean: ## remove built files and logs; installed packages stay
-	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp
+	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp examples/.build
 
 # The output of `make run`. Tests try it: each command works at every server that has a tool "echo".
 define TRY

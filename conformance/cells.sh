@@ -329,7 +329,7 @@ run_cell() {
   for face in $faces; do
     log=$dir/$face.log begun=$SECONDS
     if [ -n "$problem" ]; then
-      echo "FAIL $problem: $(tail -1 "$dir/dragoman.log" "$dir/fixture.log" 2>/dev/null | tr '\n' ' ')" >"$log"
+      echo "FAIL $problem: $(tail -qn 1 "$dir/dragoman.log" "$dir/fixture.log" 2>/dev/null | tr '\n' ' ')" >"$log"
       record "$cell" "$face" 1 0 "$log"
       continue
     fi

@@ -105,7 +105,11 @@ func TestTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said, structured := r.result.GetContent()[0].GetText(), r.result.GetStructuredContent(); said != test.said || structured != test.structured {
+			said := ""
+			for _, c := range r.result.GetContent() {
+				said += c.GetText()
+			}
+			if structured := r.result.GetStructuredContent(); said != test.said || structured != test.structured {
 				t.Errorf("said %q with %q, want %q with %q", said, structured, test.said, test.structured)
 			}
 			if len(r.progress) != test.progress || !slices.IsSorted(r.progress) || len(r.logs) != test.logs {
@@ -238,6 +242,17 @@ func TestGreet(t *testing.T) {
 	}
 }
 
+func TestPrompt(t *testing.T) {
+	ctx, _, c, _ := rig(t)
+	r, err := c.GetPrompt(ctx, &providerpb.GetPromptRequest{Name: "hello-plan", Arguments: map[string]string{"name": "Zoë"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := r.GetMessages()[0].GetContent().GetText(); said != "Greet Zoë, and propose a plan for the day." {
+		t.Errorf("said %q", said)
+	}
+}
+
 func TestComplete(t *testing.T) {
 	ctx, _, c, _ := rig(t)
 	for _, test := range []struct {
@@ -275,6 +290,12 @@ func TestWatch(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	ctx, p, c, _ := rig(t)
+	for range keptEvents + 5 { // nobody has to take what came before the stream
+		p.emit(`{"before":true}`)
+	}
+	if len(p.events) != keptEvents {
+		t.Errorf("%d events are kept, want %d", len(p.events), keptEvents)
+	}
 	stream, err := c.Events(ctx, &providerpb.EventsRequest{})
 	if err != nil {
 		t.Fatal(err)
