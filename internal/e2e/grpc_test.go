@@ -1,13 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
 	"dragoman/adapters/grpc/providerpb"
 	"dragoman/examples/provider-go/hello"
@@ -19,6 +22,11 @@ import (
 // startProvider starts the example provider at an address; "" chooses one. stop ends it at once.
 func startProvider(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
+	return serveProvider(t, address, hello.New("hello-go"))
+}
+
+func serveProvider(t *testing.T, address string, of providerpb.ProviderServer) (at string, stop func()) {
+	t.Helper()
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
@@ -27,7 +35,7 @@ func startProvider(t *testing.T, address string) (at string, stop func()) {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	providerpb.RegisterProviderServer(s, hello.New("hello-go"))
+	providerpb.RegisterProviderServer(s, of)
 	reflection.Register(s)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = s.Serve(l) }()
@@ -74,6 +82,30 @@ func TestServiceMethods(t *testing.T) {
 	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"grpc://%s\"\ngrpc.methods = [\"mcp.provider.v1.Provider\"]\n", at), true)
 	for _, w := range r.waysIn() {
 		if got := w.ask("tools/call", `"name":"Provider.ReadResource","arguments":{"uri":"hello://greeting"}`); !strings.Contains(got, "Hello, MCP") {
+			t.Errorf("%s: %s", w.name, got)
+		}
+	}
+}
+
+// refusing is a provider whose only tool cannot be called now.
+type refusing struct {
+	providerpb.UnimplementedProviderServer
+}
+
+func (refusing) ListCapabilities(context.Context, *providerpb.ListCapabilitiesRequest) (*providerpb.ListCapabilitiesResponse, error) {
+	return &providerpb.ListCapabilitiesResponse{Tools: []*providerpb.Tool{{Name: "echo.v1", Description: "d", InputSchema: `{"type":"object"}`}}}, nil
+}
+
+func (refusing) CallTool(*providerpb.CallToolRequest, grpc.ServerStreamingServer[providerpb.CallToolResponse]) error {
+	return status.Error(codes.FailedPrecondition, "not yet")
+}
+
+// A status is a row of the error table for every kind of client.
+func TestStatusOfProvider(t *testing.T) {
+	at, _ := serveProvider(t, "", refusing{})
+	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"grpc://%s\"\n", at), true)
+	for _, w := range r.waysIn() {
+		if got := w.ask("tools/call", `"name":"echo.v1","arguments":{}`); !strings.Contains(got, `"code":"upstream_grpc_status"`) || !strings.Contains(got, "FAILED_PRECONDITION: not yet") {
 			t.Errorf("%s: %s", w.name, got)
 		}
 	}
