@@ -123,7 +123,7 @@ func parsed(t *testing.T, raw []byte) *events.Event {
 	return e
 }
 
-// What is written is what the SDK of CloudEvents reads and holds valid, in both modes.
+// The SDK of CloudEvents reads what is written, in both modes, and holds it valid.
 func TestTheSDKReadsIt(t *testing.T) {
 	e := parsed(t, with(t, map[string]any{"subject": "a \"ü\" %20", "correlationid": "c 1", "dataschema": "https://example.com/s.json", "time": "2025-10-18T12:00:00.5+02:00"}))
 	var got sdk.Event

@@ -37,7 +37,7 @@ var (
 // loadSources is how many sources the events of TestLoad have.
 const loadSources = 100
 
-// ledger is what a receiver has got: by source the numbers, and the last of them.
+// ledger records what a receiver has got: the numbers of each source, and the last of them.
 type ledger struct {
 	mu     sync.Mutex
 	seen   [loadSources]map[int]bool

@@ -149,7 +149,7 @@ func (s *Sink) message(e *events.Event) *nats.Msg {
 	return m
 }
 
-// subject returns the subject for events of a type. What a subject may not have becomes an underscore.
+// subject returns the subject for events of a type. An underscore replaces each character that a subject may not have.
 func (s *Sink) subject(typ string) string {
 	tokens := strings.Split(typ, ".")
 	for i, token := range tokens {

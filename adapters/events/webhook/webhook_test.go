@@ -226,7 +226,7 @@ func TestBrokenReceivers(t *testing.T) {
 	}
 }
 
-// The key of a secret in Base64 is what was encoded.
+// Secret decodes the Base64 of a key.
 func TestSecretInBase64(t *testing.T) {
 	key := strings.Repeat("\x00\xff", 16)
 	if got, err := Secret(secretPrefix + base64.StdEncoding.EncodeToString([]byte(key))); err != nil || string(got) != key {

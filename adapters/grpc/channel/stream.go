@@ -35,7 +35,7 @@ type Stream struct {
 	once    sync.Once
 }
 
-// arrival is what a server has sent: a message, or the end.
+// arrival holds what a server has sent: a message, or the end of the call.
 type arrival struct {
 	m    proto.Message
 	err  error

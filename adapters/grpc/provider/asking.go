@@ -78,7 +78,7 @@ func (c *call) interact(request *providerpb.InteractRequest, of *tool) error {
 	return nil
 }
 
-// subject is what the request names.
+// subject returns the name or URI in the request.
 func (c *call) subject() string {
 	if c.m.Is("resources/read") {
 		return string(c.m.Text(c.m.URI))
