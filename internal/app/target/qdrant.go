@@ -7,8 +7,8 @@ import (
 	"dragoman/adapters/search/vectors/qdrant"
 )
 
-// hasQdrant reports whether the build has the client of Qdrant. The standard build has not: with it the binary is a quarter larger, a start takes a
-// quarter longer, and an idle process has a fifth more memory, for everybody who uses no Qdrant.
+// hasQdrant reports whether the build has the client of Qdrant. The standard build has not: with it a start takes about a millisecond
+// longer for everybody who uses no Qdrant. The compressed binary grows by 0.2 MB, since gRPC is part of every build.
 const hasQdrant = true
 
 func openQdrant(url, key string, space vectors.Space) (vectors.Store, error) {
