@@ -127,11 +127,17 @@ func (e *Emitter) Report(o Own) {
 	}
 	b := wire.NewBuilder(nil)
 	o.Data(b)
-	event := &Event{ID: proxy.NewRequestID(), Source: s.source(o.Server), SpecVersion: SpecVersion, Type: o.Type, Subject: wire.Shown(o.Subject), Time: time.Now().UTC(), Data: b.Done()}
+	event := &Event{ID: proxy.NewRequestID(), Source: s.source(o.Server), SpecVersion: SpecVersion, Type: o.Type, Subject: subject(o.Subject), Time: time.Now().UTC(), Data: b.Done()}
 	if o.Trace != "" && len(o.Trace) <= longestTrace && wire.IsShown(o.Trace) {
 		event.Extensions = map[string]string{"traceparent": o.Trace}
 	}
 	_ = e.Emit(event) // it is counted, and the caller cannot help it
+}
+
+// subject returns a text that a peer chose as the value of an attribute. Escapes can make it longer than one may be.
+func subject(text string) string {
+	shown := wire.Shown(text)
+	return strings.ToValidUTF8(shown[:min(len(shown), maxAttribute)], "")
 }
 
 // longestServer bounds the escaped name of a server in a source, in bytes. Those that there are have shorter ones.

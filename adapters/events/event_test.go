@@ -229,6 +229,8 @@ func FuzzOwn(f *testing.F) {
 	f.Add("files", "read", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	f.Add("evil name/\x00\xff", "\u202e\x00\xff", strings.Repeat("x", 2000))
 	f.Add("%zz", "", "\n")
+	f.Add("s", strings.Repeat("\x00", 300), "") // wire.Shown makes six bytes of each
+	f.Add("s", strings.Repeat("\xff", 300), "")
 	f.Fuzz(func(t *testing.T, server, subject, trace string) {
 		r := &recorder{}
 		q := newQueue(t, r, nil)
