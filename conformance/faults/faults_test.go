@@ -147,7 +147,7 @@ func (c *trial) call(tool string, load int) (outcome, int) {
 		c.anew++
 	}
 	tag := fmt.Sprintf("t%d", c.calls.Add(1))
-	o := c.client.call(tool, tag, load)
+	o := c.client.call(c.server.tool(tool), tag, load)
 	c.unbroken(tag, o)
 	c.over = o.Over || o.Code == "upstream_session_lost"
 	if c.over && !c.stateful() {
