@@ -275,6 +275,38 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
+// A call does not wait for longer than connecting may take where connections are made and break at once.
+func TestConnectionsThatBreak(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(conn, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
+			_, _ = conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}) // SETTINGS
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); group.Wait() })
+	const most = 300 * time.Millisecond
+	c := open(t, Options{Target: "dns:///" + l.Addr().String(), ConnectTimeout: most})
+	for range 5 {
+		began := time.Now()
+		if _, err := ask(c); row(err) != proxy.Unreachable.Name && row(err) != proxy.Lost.Name {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(began); took > 10*most {
+			t.Errorf("a call took %s", took)
+		}
+	}
+}
+
 // Every address of a name is used; one whose server does not serve is left out; and the addresses may change.
 func TestAddresses(t *testing.T) {
 	dns.SetMinResolutionInterval(10 * time.Millisecond)
