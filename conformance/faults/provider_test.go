@@ -30,7 +30,7 @@ type provider struct {
 type work struct {
 	Tag   string
 	Times int // messages before the result: progress if it is wanted, else content
-	Pause int // in ms, before each of them and before the result
+	Pause int // in ms, before each of them and before the result; negative: none, also where a tool has one
 	Pad   int // bytes in each
 	Size  int // of the result; 0: what the provider says
 }
@@ -93,7 +93,7 @@ func (p *provider) CallTool(q *providerpb.CallToolRequest, to grpc.ServerStreami
 
 // pause waits a number of ms, unless the call ends before.
 func (p *provider) pause(ctx context.Context, ms int) error {
-	if ms == 0 {
+	if ms <= 0 {
 		return nil
 	}
 	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
