@@ -42,6 +42,7 @@ type running struct {
 	began     time.Time
 	ended     time.Time
 	responses int
+	leave     context.CancelFunc
 }
 
 // body returns the request of a call.
@@ -61,9 +62,10 @@ func (w work) body(tool string, load int, progress bool) string {
 func (c *caller) begin(tool string, w work, load int, progress bool) *running {
 	w.Tag = fmt.Sprintf("t%d", c.n.Add(1))
 	r := &running{t: c.t, tag: w.Tag, moved: make(chan struct{}, 1), done: make(chan struct{}), began: time.Now()}
-	go func() { // ends with the answer, for which it waits no longer than patient
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*patient)
+	r.leave = cancel
+	go func() { // ends with the answer, or with ctx
 		defer close(r.done)
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*patient)
 		defer cancel()
 		if err := c.read(ctx, r, tool, w.body(tool, load, progress)); err != nil {
 			r.outcome = broken(err)
@@ -165,6 +167,14 @@ func (r *running) answered() string {
 		r.t.Errorf("%s after %s: %s: %s", r.tag, o.took, o.Code, o.Message)
 	}
 	return r.text
+}
+
+// leaves ends a call that runs at a provider, which gets to know it.
+func (c *caller) leaves(r *running, at *process) {
+	c.t.Helper()
+	r.leave()
+	<-r.done
+	eventually(c.t, "the provider's call is cancelled", func() bool { return at.noted("cancelled", r.tag) == 1 })
 }
 
 // load is callers that make one call after the other until they are stopped.
