@@ -55,7 +55,7 @@ func providerCases() []providerCase {
 		{"stopped", "SIGTERM, upon which it says GOAWAY and lets calls end; another process serves at the address; 8 callers", "answered, each ran once", stopped(false)},
 		{"drained", "the same, and its health service says before that it does not serve", "answered, each ran once", stopped(true)},
 		{"stalled", "SIGSTOP, upon which it reads nothing; 16 calls with 1 MiB of arguments", "time-out after 4 s; other servers answer", stalled},
-		{"slow clients", "16 clients read nothing of 640 MiB of progress each; 20 ms of latency", "the provider waits; calls beside them are answered on the same connection", slowClients},
+		{"slow clients", "16 clients read nothing of 6 GiB of progress each; 20 ms of latency; `limits.answer_bytes` of 16 MiB", "given up one after the other, and cancelled at the provider; calls beside them are answered on the same connection; memory is bounded", slowClients},
 		{"oversized", "a message of 2 MiB, or content of 1.6 MiB in four, with `limits.response_body` of 1 MiB", "refused; other calls on the connection are answered", oversized},
 		{"half-open", "nothing arrives in either direction; `grpc.keepalive` 10 s, `grpc.keepalive_timeout` 1 s", "lost within 11 s", halfOpen},
 		{"certificates", "the provider's, Dragoman's own, and then their authority are replaced (`ca_file` by a file with both, then with the new one); 4 callers, and a call that outlasts it all", "answered, each ran once", certificates},
