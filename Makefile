@@ -74,8 +74,9 @@ registries: ## servers of the official MCP registry with 10,000 entries, and thi
 	internal/testkit/database/setup.sh
 	@go test -count=1 -v -run 'TestOfficial(Registry|Bundle)$$' ./internal/cli -registry $(CURDIR)/conformance/registry/.bin/registry -registry-source "$$(go -C conformance/registry list -m -f '{{.Dir}}' github.com/modelcontextprotocol/registry)"
 
-events: ## 5,000 events a second to webhooks that fail half of the time and to a NATS that restarts, for a minute
+events: ## 5,000 events a second to webhooks that fail half of the time and to a NATS that restarts, for a minute: the queues alone, and a provider's
 	go test -count=1 -v -run 'TestLoad$$' -timeout 10m ./adapters/events -events-time 60s -events-rate 5000
+	go test -count=1 -v -run 'TestProviderLoad$$' -timeout 10m ./internal/e2e -events-time 60s -events-rate 5000
 
 # Go's test cache does not know the files that the laws read.
 proto: ## generate the Go code of adapters/grpc/proto
