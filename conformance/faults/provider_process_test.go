@@ -153,7 +153,7 @@ func (p *process) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.cmd, p.out, p.wait = exec.Command(os.Args[0]), &buffer{}, sync.Once{} //nolint:gosec // the test itself
+	p.cmd, p.out, p.wait = exec.Command(os.Args[0]), &buffer{}, sync.Once{}
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), asProvider+"="+string(conf)), p.out
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
