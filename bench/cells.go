@@ -52,7 +52,8 @@ type cell struct {
 	what   string // for people
 	target string
 	face   drive.Face
-	lists  bool // it calls tools/list; otherwise the tool
+	lists  bool   // it calls tools/list; otherwise the tool
+	method string // of gRPC, which ghz calls; empty: the face's client calls
 }
 
 // allCells lists the cells in the order in which they are printed.

@@ -19,6 +19,7 @@ const (
 	secStart    = "start"
 	secGrowth   = "growth"
 	secSeveral  = "several"
+	secGRPC     = "grpc"
 	secMemory   = "memory"
 )
 
@@ -33,6 +34,7 @@ func allSections() []section {
 		{secStart, "from the start of the process to its first correct answer"},
 		{secGrowth, "few and many tools, servers, sessions"},
 		{secSeveral, "several servers as one: a long list, a restart, bad servers, 100,000 tools"},
+		{secGRPC, "gRPC servers, beside transcoders and ghz"},
 		{secMemory, "idle sessions, and whether they grow"},
 	}
 }

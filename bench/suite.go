@@ -44,13 +44,17 @@ func (b *suite) interleave(ctx context.Context, t *targets, rows []*row) {
 // measureRow adds one round to a row, or a note that ends it.
 func (b *suite) measureRow(ctx context.Context, t *targets, row *row) {
 	under, err := t.get(ctx, row.cell.target)
+	var got round
+	switch {
+	case err != nil:
+	case row.cell.method != "":
+		got, err = b.ghzOnce(ctx, &under, row)
+	default:
+		got, err = b.measureOnce(ctx, &under, row)
+	}
 	if errors.Is(err, errAbsent) {
 		row.Note = err.Error()
 		return
-	}
-	var got round
-	if err == nil {
-		got, err = b.measureOnce(ctx, &under, row)
 	}
 	if err != nil {
 		row.fail(err)
