@@ -78,8 +78,9 @@ events: ## 5,000 events a second to webhooks that fail half of the time and to a
 	go test -count=1 -v -run 'TestLoad$$' -timeout 10m ./adapters/events -events-time 60s -events-rate 5000
 
 # Go's test cache does not know the files that the laws read.
-proto: ## generate the Go code of adapters/grpc/proto
+proto: ## generate the Go code of the .proto files
 	go -C deploy/tools run ./protogen ../../adapters/grpc/proto ../..
+	go -C deploy/tools run ./protogen -gateway ../../bench/lab/grpc/proto ../..
 
 laws: ## the tests about the repository: imports, sizes, documents, rules
 	go test -count=1 ./internal/laws
@@ -144,7 +145,7 @@ ratioed: build
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
 	bench/run.sh --limits bench/starts.tsv --sections start --rounds 5
 	@echo "make: trying every other section of make bench; its figures mean nothing" && \
-		bench/run.sh --sections sse,latency,policies,allocations,growth,several --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
+		bench/run.sh --sections sse,latency,policies,allocations,growth,several,grpc --ghz none --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
 		{ cat bench/.tmp/sections.txt; exit 1; }
 
 soak: build ## look for leaks under load and for processes that survive a kill, about seven minutes; ARGS='--duration 1h' or --short

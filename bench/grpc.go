@@ -15,6 +15,7 @@ import (
 
 	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
+	"dragoman/proxy/wire"
 )
 
 // The cells of the section grpc, and the processes that only it has.
@@ -79,6 +80,24 @@ func (b *suite) grpc(ctx context.Context, t *targets) error {
 	return nil
 }
 
+// judgeGRPC judges calls at gRPC servers of one size against the transcoder that takes less CPU time. What ghz reaches without a hop stands beside.
+func (r *report) judgeGRPC(size int) {
+	better := r.row(secGRPC, cellVanguard, size)
+	if other := r.row(secGRPC, cellGateway, size); better == nil || other != nil && other.CPU.Median < better.CPU.Median {
+		better = other
+	}
+	for _, one := range []struct{ name, what, ghz string }{{cellProvider, "a gRPC provider", cellGhzProvider}, {cellService, "a gRPC service", cellGhzService}} {
+		ours := r.row(secGRPC, one.name, size)
+		if better == nil || ours == nil {
+			continue
+		}
+		r.compare(secGRPC, fmt.Sprintf("HTTP to %s, %d bytes, against %s", one.what, size, better.Name), leastGRPC, better, ours, ofCPU)
+		if direct := r.row(secGRPC, one.ghz, size); direct != nil {
+			r.Targets[len(r.Targets)-1].Beside += "; of ghz's without a hop " + ratio(measure.Ratios(ours.values(perSecond), direct.values(perSecond)))
+		}
+	}
+}
+
 // lab starts one of the processes of bench/lab/grpc.
 func (t *targets) lab(ctx context.Context, name string, args ...string) (target, error) {
 	program, err := exec.LookPath(t.settings.grpc)
@@ -138,6 +157,9 @@ func (b *suite) ghzOnce(ctx context.Context, under *target, row *row) (round, er
 	to, err := measure.ReadCPU(under.process.PID())
 	if err != nil {
 		return round{}, err
+	}
+	if row.FirstError == "" {
+		row.FirstError = wire.Visible(r.first())
 	}
 	rss, err := measure.ReadRSS(under.process.PID())
 	return r.round(to.Sub(from).Own, load.Own, rss), err

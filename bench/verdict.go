@@ -81,6 +81,7 @@ const (
 	leastMergedModern = 0.95
 	leastMergedLegacy = 0.90
 	leastMergedCross  = 0.85
+	leastGRPC         = 0.9 // of the speed of the better transcoder
 )
 
 // leastStdio is the target of the stdio cell, which has one hop fewer to pay for at small messages.
@@ -125,6 +126,9 @@ func (r *report) judge() {
 		r.judgeGrowth(of)
 	}
 	r.Targets = append(r.Targets, r.Several...)
+	for _, size := range r.sizesOf(secGRPC) {
+		r.judgeGRPC(size)
+	}
 	r.judgeMemory()
 }
 

@@ -53,7 +53,7 @@ func plainText[T string | []byte](text T, i int) int {
 	var raw []byte
 	switch text := any(text).(type) {
 	case string:
-		raw = unsafe.Slice(unsafe.StringData(text), len(text)) // it is only read
+		raw = unsafe.Slice(unsafe.StringData(text), len(text)) //nolint:gosec // it is only read
 	case []byte:
 		raw = text
 	}

@@ -38,18 +38,18 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err := f.Parse(args[1:]); err != nil {
 		return fmt.Errorf("grpc: %w", err)
 	}
-	var make func() (server, error)
+	var start func() (server, error)
 	switch args[0] {
 	case "server":
-		make = newServer
+		start = newServer
 	case "vanguard":
-		make = func() (server, error) { return newVanguard(*to) }
+		start = func() (server, error) { return newVanguard(*to) }
 	case "gateway":
-		make = func() (server, error) { return newGateway(context.Background(), *to) }
+		start = func() (server, error) { return newGateway(context.Background(), *to) }
 	default:
 		return fmt.Errorf("grpc: there is no role %q", args[0])
 	}
-	s, err := make()
+	s, err := start()
 	if err != nil {
 		return err
 	}

@@ -38,11 +38,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	plugins := []plugin{{"google.golang.org/protobuf/cmd/protoc-gen-go", ""}, {"google.golang.org/grpc/cmd/protoc-gen-go-grpc", ""}}
-	if *gateway {
-		plugins = append(plugins, plugin{"github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway", ",generate_unbound_methods=true"})
-	}
-	if err := run(flag.Arg(0), flag.Arg(1), plugins, *check); err != nil {
+	if err := run(flag.Arg(0), flag.Arg(1), *check, *gateway); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
@@ -51,7 +47,11 @@ func main() {
 // plugin is a plugin of protoc: its package, and what its parameter has besides the module.
 type plugin struct{ path, parameter string }
 
-func run(folder, root string, plugins []plugin, check bool) error {
+func run(folder, root string, check, gateway bool) error {
+	plugins := []plugin{{"google.golang.org/protobuf/cmd/protoc-gen-go", ""}, {"google.golang.org/grpc/cmd/protoc-gen-go-grpc", ""}}
+	if gateway {
+		plugins = append(plugins, plugin{"github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway", ",generate_unbound_methods=true"})
+	}
 	request, err := compile(folder)
 	if err != nil {
 		return err
