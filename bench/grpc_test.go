@@ -4,27 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"dragoman/bench/measure"
 )
-
-// What ghz reports becomes a round.
-func TestGhzReport(t *testing.T) {
-	var r ghzReport
-	text := `{"count":12,"rps":2000.5,"average":1,"slowest":9000000,"errorDistribution":{"rpc error: b":1,"a":1},"statusCodeDistribution":{"OK":10,"Internal":2},
-		"latencyDistribution":[{"percentage":50,"latency":1500},{"percentage":90,"latency":3000000},{"percentage":95,"latency":4},{"percentage":99,"latency":5000000}]}`
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
-	got := r.round(10*time.Millisecond, 20*time.Millisecond, 7)
-	if want := (round{Requests: 10, Errors: 2, PerSecond: 2000.5, P50: 1.5, P90: 3000, P99: 5000, Max: 9000, CPU: 1000, Load: 2000, RSS: 7}); got != want {
-		t.Errorf("%+v\nwant %+v", got, want)
-	}
-	if r.first() != "a; rpc error: b" {
-		t.Error(r.first())
-	}
-}
 
 // ghz sends what the other clients send.
 func TestGhzData(t *testing.T) {

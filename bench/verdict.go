@@ -182,6 +182,24 @@ func (r *report) compare(section, what string, least float64, base, one *row, of
 	r.Targets = append(r.Targets, v)
 }
 
+// judgeGRPC judges calls at gRPC servers of one size against the transcoder that takes less CPU time. What ghz reaches without a hop stands beside.
+func (r *report) judgeGRPC(size int) {
+	better := r.row(secGRPC, cellVanguard, size)
+	if other := r.row(secGRPC, cellGateway, size); better == nil || other != nil && other.CPU.Median < better.CPU.Median {
+		better = other
+	}
+	for _, one := range []struct{ name, what, ghz string }{{cellProvider, "a gRPC provider", cellGhzProvider}, {cellService, "a gRPC service", cellGhzService}} {
+		ours := r.row(secGRPC, one.name, size)
+		if better == nil || ours == nil {
+			continue
+		}
+		r.compare(secGRPC, fmt.Sprintf("HTTP to %s, %d bytes, against %s", one.what, size, better.Name), leastGRPC, better, ours, ofCPU)
+		if direct := r.row(secGRPC, one.ghz, size); direct != nil {
+			r.Targets[len(r.Targets)-1].Beside += "; of ghz's without a hop " + ratio(measure.Ratios(ours.values(perSecond), direct.values(perSecond)))
+		}
+	}
+}
+
 // judgeAdded judges the latency that a hop adds against what the bare proxy adds.
 func (r *report) judgeAdded(name, what string, most float64, of func(*round) float64) {
 	row := func(name string) *row { return r.row(secLatency, name, smallSize) }

@@ -191,7 +191,7 @@ var owners = map[string]struct {
 	"github.com/tailscale/hujson":                {[]string{"internal/imported/clients"}, "files of clients are read and edited in one place"},
 	"modernc.org/sqlite":                         {[]string{"adapters/catalogue/sqlite", "adapters/search/vectors/sqlite"}, "each store of a file is one package"},
 	"github.com/qdrant/go-client":                {[]string{"adapters/search/vectors/qdrant"}, "it links gRPC, and each store of a database is one package"},
-	"google.golang.org/grpc":                     {[]string{"adapters/grpc/channel", "adapters/grpc/providerpb", "adapters/grpc/services", "adapters/search/vectors/qdrant", "examples/provider-go", "examples/provider-go/hello"}, "gRPC is called from one package; a provider is a server of its own"},
+	"google.golang.org/grpc":                     {[]string{"adapters/grpc/channel", "adapters/grpc/providerpb", "adapters/grpc/services", "adapters/search/vectors/qdrant", "bench", "examples/provider-go", "examples/provider-go/hello"}, "gRPC is called from one package; providers, and what is measured beside Dragoman, are programs of their own"},
 	"google.golang.org/protobuf/types/dynamicpb": {[]string{"adapters/grpc/schema"}, "messages of types that are known at run time are handled in one place"},
 	"github.com/nats-io/nats.go":                 {[]string{"adapters/events/jetstream", "adapters/events/natstest"}, "NATS is spoken in one package"},
 	"github.com/nats-io/nats-server":             {[]string{"adapters/events/natstest"}, "it is for tests"},
