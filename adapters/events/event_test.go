@@ -227,6 +227,20 @@ func TestEmitter(t *testing.T) {
 	}
 }
 
+// Size counts every text and an overhead of each extension.
+func TestSize(t *testing.T) {
+	e := &events.Event{}
+	empty := e.Size()
+	e.ID, e.Source, e.Type, e.Subject, e.DataContentType, e.DataSchema, e.Data = "1", "22", "4444", "88888888", strings.Repeat("x", 16), strings.Repeat("x", 32), make([]byte, 64)
+	if got := e.Size() - empty; got != 127 {
+		t.Error(got)
+	}
+	e.Extensions = map[string]string{"abc": "de"}
+	if got := e.Size() - empty; got != 127+3+2+32 {
+		t.Error(got)
+	}
+}
+
 func event(source string, n int) *events.Event {
 	return &events.Event{ID: number(n), Source: "urn:test:" + source, SpecVersion: events.SpecVersion, Type: "test.event", Time: time.Unix(1_800_000_000, 0).UTC(), Data: []byte(`{"n":` + number(n) + `}`)}
 }
