@@ -256,6 +256,19 @@ func TestEndedFeed(t *testing.T) {
 	}
 }
 
+// With events a listen tells of every kind of list that was asked for, and of no other.
+func TestEventsTellOfEachList(t *testing.T) {
+	_, r := newListening(t, providerpb.Feature_FEATURE_EVENTS)
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		next, ex, replies := r.listen(`"` + list + `ListChanged":true`)
+		if got := next(); got != `subscriptions/acknowledged",{"notifications":{"`+list+`ListChanged":true}}}` {
+			t.Error(got)
+		}
+		ex.Cancel(proxy.ErrCancelled)
+		_ = replies.Close()
+	}
+}
+
 // A provider without Watch and events has no listens; wrong subscriptions are the client's fault.
 func TestListenRefused(t *testing.T) {
 	_, r := newListening(t)
