@@ -25,10 +25,10 @@ import (
 
 // outcome is how a call has ended.
 type outcome struct {
-	status, message string // OK, or what gRPC says
-	result          string // JSON; of a stream all messages
-	parts           int    // messages of a stream
-	row             string // the row of Dragoman's error table; "" is a result, also one with isError
+	status, message string     // OK, or what gRPC says
+	result          string     // JSON; of a stream all messages
+	parts           func() int // messages of a stream; of a client: notifications of progress so far
+	row             string     // the row of Dragoman's error table; "" is a result, also one with isError
 }
 
 func (o outcome) String() string {
@@ -90,14 +90,15 @@ func (s *server) direct(t *testing.T, method protoreflect.MethodDescriptor, argu
 		return failed(err)
 	}
 	var messages []string
+	count := func() int { return len(messages) }
 	for {
 		answer := dynamicpb.NewMessage(method.Output())
 		switch err := stream.RecvMsg(answer); {
 		case errors.Is(err, io.EOF):
-			return outcome{status: "OK", result: `{"messages":[` + strings.Join(messages, ",") + `]}`, parts: len(messages)}
+			return outcome{status: "OK", result: `{"messages":[` + strings.Join(messages, ",") + `]}`, parts: count}
 		case err != nil:
 			o = failed(err)
-			o.parts = len(messages)
+			o.parts = count
 			return o
 		}
 		messages = append(messages, json(answer))
@@ -174,6 +175,10 @@ func (w *way) tools(t *testing.T) map[string]*mcp.Tool {
 
 var answered = regexp.MustCompile(`^the gRPC server answered ([A-Z_]+|an unknown status)(?:: ((?s).*))?$`)
 
+// advice is what Dragoman adds to what a service says.
+var advice = regexp.MustCompile(`; (set the credentials in upstreams\.NAME\.headers, or pass the client's on with forward_headers|` +
+	`tools/call of \S+ had been under way for \S+ at the upstream server "[a-z]+", and may have been carried out)$`)
+
 // call calls a tool.
 func (w *way) call(t *testing.T, tool, arguments string) (o outcome) {
 	t.Helper()
@@ -201,7 +206,7 @@ func (w *way) call(t *testing.T, tool, arguments string) (o outcome) {
 	if !equal(decoded(t, text), decoded(t, encoded(t, result.StructuredContent))) {
 		t.Errorf("%s %s: the text differs from the structured content: %.400s, %.400s", w.name, tool, text, encoded(t, result.StructuredContent))
 	}
-	return outcome{status: "OK", result: text, parts: w.progress(token)}
+	return outcome{status: "OK", result: text, parts: func() int { return w.progress(token) }}
 }
 
 func (w *way) progress(token string) int {
@@ -218,12 +223,15 @@ func (w *way) failure(t *testing.T, err error, token string) outcome {
 		t.Fatalf("%s: no error of JSON-RPC: %v", w.name, err)
 	}
 	var data struct{ Code, GRPC string }
-	if err := json.Unmarshal(e.Data, &data); err != nil || data.Code == "" {
+	switch err := json.Unmarshal(e.Data, &data); {
+	case e.Code == -32601 && len(e.Data) == 0: // an error of JSON-RPC itself
+		data.Code = "method_not_found"
+	case err != nil || data.Code == "":
 		t.Errorf("%s: an error without data: %v %s", w.name, e, e.Data)
 	}
-	o := outcome{row: data.Code, message: e.Message, parts: w.progress(token)}
+	o := outcome{row: data.Code, message: e.Message, parts: func() int { return w.progress(token) }}
 	if m := answered.FindStringSubmatch(e.Message); m != nil {
-		o.status, o.message = m[1], m[2]
+		o.status, o.message = m[1], advice.ReplaceAllString(m[2], "")
 	}
 	return o
 }

@@ -64,9 +64,11 @@ func (s *server) connect(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.conn.Close() })
-	set := s.set
+	set, offers := s.set, func(string) bool { return true }
 	if set == nil {
-		set = reflected(t, s.conn)
+		var listed []string
+		set, listed = reflected(t, s.conn)
+		offers = func(service string) bool { return slices.Contains(listed, service) }
 	}
 	files, err := protodesc.NewFiles(set)
 	if err != nil {
@@ -75,8 +77,11 @@ func (s *server) connect(t *testing.T) *server {
 	s.types = dynamicpb.NewTypes(files)
 	files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
-			for j := range f.Services().Get(i).Methods().Len() {
-				s.methods = append(s.methods, f.Services().Get(i).Methods().Get(j))
+			of := f.Services().Get(i)
+			for j := range of.Methods().Len() {
+				if offers(string(of.FullName())) {
+					s.methods = append(s.methods, of.Methods().Get(j))
+				}
 			}
 		}
 		return true
@@ -87,8 +92,8 @@ func (s *server) connect(t *testing.T) *server {
 	return s
 }
 
-// reflected returns the files of all services of a server, as the server itself gives them.
-func reflected(t *testing.T, conn *grpc.ClientConn) *descriptorpb.FileDescriptorSet {
+// reflected returns the services of a server and their files, as the server itself gives them. A file may have further services.
+func reflected(t *testing.T, conn *grpc.ClientConn) (set *descriptorpb.FileDescriptorSet, services []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -106,9 +111,11 @@ func reflected(t *testing.T, conn *grpc.ClientConn) *descriptorpb.FileDescriptor
 		}
 		return answer
 	}
-	set, have := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
+	set = &descriptorpb.FileDescriptorSet{}
+	have := map[string]bool{}
 	list := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	for _, service := range list.GetListServicesResponse().GetService() {
+		services = append(services, service.GetName())
 		answer := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service.GetName()}})
 		for _, raw := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() { // with all that it imports, from grpc-go
 			file := new(descriptorpb.FileDescriptorProto)
@@ -121,7 +128,7 @@ func reflected(t *testing.T, conn *grpc.ClientConn) *descriptorpb.FileDescriptor
 			}
 		}
 	}
-	return set
+	return set, services
 }
 
 // setOf returns files with their imports.

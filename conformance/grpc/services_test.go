@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,11 @@ func TestServices(t *testing.T) {
 				r.try(c)
 			}
 			r.endless()
+			for _, of := range r.tools {
+				if of.definition != nil && of.calls == 0 {
+					t.Errorf("%s was not called", of.name)
+				}
+			}
 			out.add(r)
 		})
 	}
@@ -52,16 +58,19 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// reason is why a method is no tool.
+const reason = "its client streams"
+
 // tool is a method with the tool that it has become; none, if the definition is nil.
 type tool struct {
-	method        protoreflect.MethodDescriptor
-	name          string
-	definition    *mcp.Tool
-	output        *jsonschema.Schema
-	calls, ok     int
-	statuses      map[string]int
-	reason        string // why it is no tool
-	without, seen bool   // an endless stream; it was called
+	method     protoreflect.MethodDescriptor
+	name       string
+	definition *mcp.Tool
+	output     *jsonschema.Schema
+	calls, ok  int
+	statuses   map[string]int
+	reason     string // why it is no tool
+	without    bool   // a stream without end
 }
 
 // rig is a server with the clients in front of it.
@@ -80,7 +89,7 @@ type rig struct {
 // newRig connects clients to a server, and finds the tool of each of its methods.
 func newRig(t *testing.T, d *dragoman, s *server) *rig {
 	t.Helper()
-	r := &rig{t: t, d: d, s: s, named: map[string]*tool{}, kept: map[string]string{}, users: map[string]*way{}}
+	r := &rig{t: t, d: d, s: s, named: map[string]*tool{}, kept: map[string]string{"token of nobody": "nobody.1"}, users: map[string]*way{}}
 	own := d.base + "/servers/" + s.name + "/mcp"
 	r.ways = []*way{newWay(t, "modern", own, modern, ""), newWay(t, "legacy", own, legacy, ""), newWay(t, "merged", d.base+"/mcp", modern, "")}
 	r.ways[2].prefix = s.name + "."
@@ -115,7 +124,7 @@ func (r *rig) listed(of *tool, w *way, definition *mcp.Tool) {
 		line := regexp.MustCompile(`(?m)^.*a method of the gRPC server is left out.*$`)
 		for _, l := range line.FindAllString(r.d.log.String(), -1) {
 			if strings.Contains(l, " "+string(of.method.FullName())+" takes a stream of messages, a tool call is one request; fix: ") {
-				of.reason = "its client streams"
+				of.reason = reason
 			}
 		}
 		if !of.method.IsStreamingClient() || of.reason == "" {
@@ -133,7 +142,7 @@ func (r *rig) listed(of *tool, w *way, definition *mcp.Tool) {
 // generated calls every tool with arguments that are made of its schema only.
 func (r *rig) generated() {
 	for _, of := range r.tools {
-		if of.definition == nil || of.without || unready[of.name] {
+		if of.definition == nil || of.without || unready[of.name] != "" {
 			continue
 		}
 		least, most := arguments(r.t, of.definition.InputSchema)
@@ -167,10 +176,11 @@ func (r *rig) endless() {
 			group.Go(func() {
 				want := r.s.direct(r.t, of.method, least, "", true)
 				got := w.call(r.t, of.name, least)
-				if want.status != "DEADLINE_EXCEEDED" || got.row != "upstream_timeout" {
+				// Directly, the server may notice the end of its time before the client does, and say so as it likes.
+				if want.status == "OK" || got.row != "upstream_timeout" {
 					r.t.Errorf("%s %s: %v, directly %v", w.name, of.name, got, want)
 				}
-				r.progressed(w, of, got, want.parts)
+				r.progressed(w, of, got, want.parts())
 			})
 		}
 		of.count("DEADLINE_EXCEEDED")
@@ -179,9 +189,7 @@ func (r *rig) endless() {
 
 // progressed waits for the progress of a stream.
 func (r *rig) progressed(w *way, of *tool, got outcome, want int) {
-	if got.parts < want { // the SDK hands notifications over on its own
-		r.t.Errorf("%s %s: %d notifications of progress, the stream has %d messages", w.name, of.name, got.parts, want)
-	}
+	eventually(r.t, fmt.Sprintf("%s %s: %d notifications of progress", w.name, of.name, want), func() bool { return got.parts() >= want })
 }
 
 func (of *tool) count(status string) {
@@ -261,8 +269,8 @@ func (r *rig) judge(w *way, of *tool, c trial, got outcome) {
 		return
 	}
 	if got.status != "OK" {
-		if row, ok := rows[got.status]; !ok || row != got.row {
-			r.t.Errorf("%s: %v has the row %q, docs/grpc.md says %q", where, got, got.row, row)
+		if !slices.Contains(rows[got.status], got.row) {
+			r.t.Errorf("%s: %v has the row %q, docs/grpc.md says %q", where, got, got.row, rows[got.status])
 		}
 		return
 	}
@@ -313,8 +321,8 @@ func (r *rig) compare(w *way, of *tool, c trial, got, one, other outcome) {
 		if at := differs(decoded(r.t, one.result), decoded(r.t, other.result), decoded(r.t, got.result), ""); at != "" {
 			r.t.Errorf("%s: %s differs: %.400s, directly %.400s", where, at, got.result, one.result)
 		}
-		if one.parts == other.parts {
-			r.progressed(w, of, got, one.parts)
+		if one.parts != nil && one.parts() == other.parts() {
+			r.progressed(w, of, got, one.parts())
 		}
 	}
 }
@@ -325,22 +333,22 @@ func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(t
 var rows = documented()
 
 // documented reads docs/grpc.md.
-func documented() map[string]string {
+func documented() map[string][]string {
 	raw, err := os.ReadFile("../../docs/grpc.md")
 	if err != nil {
 		return nil
 	}
-	of := map[string]string{}
+	of := map[string][]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| ([A-Z_, ]+) \\| (.*) \\|$").FindAllStringSubmatch(string(raw), -1) {
 		for name := range strings.SplitSeq(m[1], ", ") {
-			row := regexp.MustCompile("`([a-z_]+)`").FindStringSubmatch(m[2])
-			switch {
-			case strings.HasPrefix(m[2], "a result with `isError`"):
-				of[name] = ""
-			case row != nil:
-				if _, have := of[name]; !have {
-					of[name] = row[1]
-				}
+			if strings.HasPrefix(m[2], "a result with `isError`") {
+				of[name] = []string{""}
+			}
+			if of[name] != nil && of[name][0] == "" {
+				continue
+			}
+			for _, row := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[2], -1) {
+				of[name] = append(of[name], row[1])
 			}
 		}
 	}
