@@ -32,6 +32,7 @@ type server struct {
 	address     string
 	set         *descriptorpb.FileDescriptorSet // nil: Dragoman asks the server
 	more        string                          // of its table in the configuration
+	made        int                             // calls of each method with requests that are made of its type
 
 	conn    *grpc.ClientConn
 	types   *dynamicpb.Types
@@ -165,12 +166,13 @@ func program(t *testing.T, name string) string {
 func startServers(t *testing.T) []*server {
 	t.Helper()
 	all := []*server{
-		{name: "routes", title: "grpc-go's route guide, by a descriptor set", set: setOf(routeguide.File_examples_route_guide_routeguide_route_guide_proto)},
-		{name: "otlp", title: "the OTLP receiver of OpenTelemetry's Collector, by a descriptor set", set: setOf(logspb.File_opentelemetry_proto_collector_logs_v1_logs_service_proto,
+		{name: "routes", title: "The route guide of grpc-go, by a descriptor set", set: setOf(routeguide.File_examples_route_guide_routeguide_route_guide_proto)},
+		{name: "otlp", title: "The OTLP receiver of OpenTelemetry's Collector, by a descriptor set", set: setOf(logspb.File_opentelemetry_proto_collector_logs_v1_logs_service_proto,
 			metricspb.File_opentelemetry_proto_collector_metrics_v1_metrics_service_proto, tracepb.File_opentelemetry_proto_collector_trace_v1_trace_service_proto)},
-		{name: "reflected", title: "grpc-go's interoperability tests, load reports, health and channelz, by reflection"},
+		{name: "reflected", title: "The interoperability tests, load reports, health and channelz of grpc-go, by reflection"},
+		{name: "qdrant", title: "Qdrant's published definitions, by reflection; the answers are made", made: 10},
 	}
-	for i, name := range []string{"route_guide", "otlp", "reflected"} {
+	for i, name := range []string{"route_guide", "otlp", "reflected", "definitions"} {
 		address, port := free(t)
 		args := []string{address}
 		if name == "route_guide" {
@@ -216,5 +218,5 @@ func startEtcd(t *testing.T) *server {
 	for _, file := range files {
 		all = append(all, file)
 	}
-	return &server{name: "etcd", title: "etcd 3.4.23 of Debian, by a descriptor set", address: client, set: setOf(all...), more: "forward_headers = { Token = \"Token\" }\n"}
+	return &server{name: "etcd", title: "Debian's etcd 3.4.23, by a descriptor set", address: client, set: setOf(all...), more: "forward_headers = { Token = \"Token\" }\n"}
 }

@@ -22,5 +22,5 @@ fetch_etcd() {
 if [ ! -f .bin/debian/.ready ]; then
   fetch_etcd || { [ -z "${CI:-}" ] || exit 2; echo "grpc/setup.sh: etcd is left out" >&2; }
 fi
-CGO_ENABLED=0 go build -o .bin/ ./reflected ./otlp
+CGO_ENABLED=0 go build -o .bin/ ./reflected ./otlp ./definitions
 CGO_ENABLED=0 go build -o .bin/route_guide google.golang.org/grpc/examples/route_guide/server
