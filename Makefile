@@ -5,7 +5,7 @@
 #   FUZZ            a regular expression of the names of targets
 #   VERSION         version of `make image` and `make release`: v1.2.3
 #   TAGS            parts that a standard build leaves out: qdrant
-#   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
+#   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make services`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -57,10 +57,10 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about half an hour)
-	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed packed+registries soaked
+	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served+services made+besides alerts+rolled policed counted ratioed packed+registries soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
-LABS := bench/lab conformance/beside deploy/pages deploy/tools
+LABS := bench/lab conformance/beside conformance/grpc deploy/pages deploy/tools
 
 browser: ## pages of other origins in a real Chromium, which is not installed for it
 	@go test -count=1 -v -run 'TestChromium$$' ./internal/e2e -browser
@@ -198,6 +198,10 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, which must 
 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
+
+services: build ## every method of real gRPC services, etcd among them, called as tools (fifteen seconds); ARGS=-update writes conformance/grpc/RESULTS.md
+	conformance/grpc/setup.sh
+	cd conformance/grpc && go test -count=1 -timeout 5m -run 'TestServices$$' . -dragoman $(CURDIR)/dragoman $(ARGS)
 
 makers: build ## clients and servers of other makers; writes conformance/makers/RESULTS.md (ten minutes)
 	conformance/makers/setup.sh

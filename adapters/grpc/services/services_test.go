@@ -162,6 +162,8 @@ func TestReflection(t *testing.T) {
 		{[]string{"grpc.testing.TestService"}, "TestService.CacheableUnaryCall TestService.EmptyCall TestService.StreamingOutputCall TestService.UnaryCall TestService.UnimplementedCall"},
 		{[]string{"grpc.testing.TestService/Empty*", "grpc.health.*/Check"}, "Health.Check TestService.EmptyCall"},
 		{[]string{"*/Unary*"}, "TestService.UnaryCall"},
+		// The file of TestService has five services that this server does not offer.
+		{[]string{"*.TestService/EmptyCall", "*.HookService/*", "*.UnimplementedService/*"}, "TestService.EmptyCall"},
 	} {
 		r := newRig(t, &interop{}, false, Options{Methods: c.methods})
 		list := r.ask("tools/list", "")
