@@ -43,7 +43,9 @@ const (
 	checkTimeout = time.Second
 )
 
-const configuration = `listen = "127.0.0.1:0"
+// head is the configuration of listeners, log and limits, and configuration that of a server at a URL.
+const (
+	head = `listen = "127.0.0.1:0"
 tool_timeout = 4
 drain_timeout = "1s"
 [admin]
@@ -53,12 +55,14 @@ level = "debug"
 format = "json"
 [limits]
 request_time = "12s"
-[upstreams.default]
+`
+	configuration = head + `[upstreams.default]
 url = %q
 connect_timeout = "1s"
 health_check_interval = "10s"
 health_check_timeout = "1s"
 `
+)
 
 // dragoman is a running Dragoman.
 type dragoman struct {
@@ -92,11 +96,17 @@ func (b *buffer) String() string {
 // start starts Dragoman in front of the URL: serve or stdio.
 func start(t *testing.T, command, url string) *dragoman {
 	t.Helper()
+	return startWith(t, command, fmt.Sprintf(configuration, url))
+}
+
+// startWith starts Dragoman with a configuration and further arguments.
+func startWith(t *testing.T, command, config string, args ...string) *dragoman {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "faults.toml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, configuration, url), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := &dragoman{t: t, log: &buffer{}, exited: make(chan error, 1), cmd: exec.Command(binary(t), command, "--config", file)}
+	d := &dragoman{t: t, log: &buffer{}, exited: make(chan error, 1), cmd: exec.Command(binary(t), append([]string{command, "--config", file}, args...)...)}
 	d.cmd.Stderr = d.log
 	var err error
 	if command == "stdio" {
@@ -123,7 +133,7 @@ func start(t *testing.T, command, url string) *dragoman {
 	return d
 }
 
-var listening = regexp.MustCompile(`"mcp":"(http://[^"/]*)/mcp".*"admin":"([^"]*)"`)
+var listening = regexp.MustCompile(`"listen":"(http://[^"/]*)".*"admin":"([^"]*)"`)
 
 func (d *dragoman) listening() {
 	d.t.Helper()
@@ -201,6 +211,21 @@ var stateLine = regexp.MustCompile(`"from":"[A-Z]*","to":"([A-Z]*)"[^\n]*"messag
 type usage struct{ goroutines, files, running, inFlight, leases int }
 
 var sample = regexp.MustCompile(`(?m)^([a-z_]+)(\{[^}]*\})? ([0-9.e+]+)$`)
+
+// metric returns the sum of a metric over its labels.
+func (d *dragoman) metric(name string) (sum float64) {
+	d.t.Helper()
+	for _, m := range sample.FindAllStringSubmatch(string(d.get(d.admin+"/metrics")), -1) {
+		if m[1] == name {
+			v, _ := strconv.ParseFloat(m[3], 64)
+			sum += v
+		}
+	}
+	return sum
+}
+
+// resident returns the bytes of memory of the process.
+func (d *dragoman) resident() int { return int(d.metric("process_resident_memory_bytes")) }
 
 func (d *dragoman) usage() (u usage) {
 	d.t.Helper()

@@ -15,6 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProvider) != "" {
+		providerMain()
+		return
+	}
 	zerolog.SetGlobalLevel(zerolog.Disabled) // Toxiproxy logs each interruption
 	os.Exit(m.Run())
 }
@@ -96,7 +100,7 @@ func (n *network) heal(t *testing.T) {
 // TestFaults combines every fault with every kind of client and server. With -short it runs a part of the combinations, in which every
 // fault occurs with every kind. FAULTS_RESULTS names the file for the table.
 func TestFaults(t *testing.T) {
-	out := newTable()
+	out, beside := newTable(), providers{}
 	t.Run("cases", func(t *testing.T) {
 		for k, f := range faults() {
 			for i, serverKind := range serverKinds {
@@ -112,8 +116,9 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
+	t.Run("providers", beside.run) // after the others, which would delay what it measures
 	if file := os.Getenv("FAULTS_RESULTS"); file != "" && !t.Failed() && !testing.Short() {
-		if err := os.WriteFile(file, []byte(out.markdown()), 0o644); err != nil { //nolint:gosec // it is to be read
+		if err := os.WriteFile(file, []byte(out.markdown()+beside.markdown()), 0o644); err != nil { //nolint:gosec // it is to be read
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +152,7 @@ func (c *trial) call(tool string, load int) (outcome, int) {
 		c.anew++
 	}
 	tag := fmt.Sprintf("t%d", c.calls.Add(1))
-	o := c.client.call(tool, tag, load)
+	o := c.client.call(c.server.tool(tool), tag, load)
 	c.unbroken(tag, o)
 	c.over = o.Over || o.Code == "upstream_session_lost"
 	if c.over && !c.stateful() {

@@ -29,6 +29,9 @@ type gate struct {
 	open     map[*net.TCPConn]*net.TCPConn // by the accepted connection, the dialled one
 	ending   ending
 	cutAsked bool // the sending side towards `to` is closed after the next bytes
+	passed   int  // bytes towards `from`
+	accepted int  // connections
+	closedAt time.Time
 }
 
 // newGate opens a gate, which is closed with the test.
@@ -75,6 +78,7 @@ func (g *gate) refuse() {
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.closedAt = time.Now()
 	for from, to := range g.open {
 		reset(from)
 		_ = to.Close()
@@ -88,8 +92,35 @@ func (g *gate) set(e ending, cutAsked bool) {
 	g.ending, g.cutAsked = e, cutAsked
 }
 
+// aim makes new connections go to another address.
+func (g *gate) aim(to string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.to = to
+}
+
+// seen returns how many connections came, how many bytes went back to where they came from, and when one of them was closed or reset last
+// because its other side was.
+func (g *gate) seen() (connections, bytes int, closed time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.accepted, g.passed, g.closedAt
+}
+
+// Write counts bytes towards `from`.
+func (g *gate) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.passed += len(b)
+	return len(b), nil
+}
+
 func (g *gate) pass(from *net.TCPConn) {
-	conn, err := net.DialTimeout("tcp", g.to, time.Second)
+	g.mu.Lock()
+	at := g.to
+	g.accepted++
+	g.mu.Unlock()
+	conn, err := net.DialTimeout("tcp", at, time.Second)
 	if err != nil {
 		_ = from.Close()
 		return
@@ -103,9 +134,10 @@ func (g *gate) pass(from *net.TCPConn) {
 		defer close(asked)
 		g.ask(from, to)
 	}()
-	_, _ = io.Copy(from, to)
+	_, _ = io.Copy(from, io.TeeReader(to, g))
 	g.mu.Lock()
 	end := g.ending
+	g.closedAt = time.Now()
 	g.mu.Unlock()
 	switch end {
 	case resets:

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// serverKinds are the upstreams: two eras over HTTP, HTTP+SSE, and lines on a TCP socket in both eras.
-var serverKinds = []string{"modern", "legacy", "sse", "modern-lines", "legacy-lines"}
+// serverKinds are the upstreams: two eras over HTTP, HTTP+SSE, lines on a TCP socket in both eras, and a gRPC provider.
+var serverKinds = []string{"modern", "legacy", "sse", "modern-lines", "legacy-lines", "grpc"}
 
 const (
 	bigSize   = 200_000 // of the text that the tool big answers with
@@ -42,7 +42,11 @@ type server struct {
 // newServer starts a server, which ends with the test.
 func newServer(t *testing.T, kind string) *server {
 	t.Helper()
-	s := &server{kind: kind, legacy: !strings.HasPrefix(kind, "modern"), runs: map[string]int{}, channels: map[string]chan string{}}
+	s := &server{kind: kind, legacy: !strings.HasPrefix(kind, "modern") && kind != "grpc", runs: map[string]int{}, channels: map[string]chan string{}}
+	if kind == "grpc" {
+		s.serveProvider(t)
+		return s
+	}
 	if !strings.HasSuffix(kind, "-lines") {
 		srv := httptest.NewServer(s)
 		s.addr = srv.Listener.Addr().String()
@@ -75,6 +79,8 @@ func (s *server) url(addr string) string {
 		return "http://" + addr + "/sse"
 	case "modern", "legacy":
 		return "http://" + addr + "/mcp"
+	case "grpc":
+		return "grpc://" + addr
 	}
 	return "tcp://" + addr
 }
@@ -131,9 +137,7 @@ func (s *server) answer(raw []byte, say func(string)) {
 }
 
 func (s *server) call(m *message, say, result func(string)) {
-	s.mu.Lock()
-	s.runs[m.Params.Arguments.Tag]++
-	s.mu.Unlock()
+	s.run(m.Params.Arguments.Tag)
 	text := m.Params.Arguments.Tag
 	switch m.Params.Name {
 	case "big":

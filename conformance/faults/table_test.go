@@ -76,7 +76,7 @@ func (r result) cell() string {
 	return text
 }
 
-const head = `# What clients see when the network to the server is bad
+const preface = `# What clients see when the network to the server is bad
 
 Written by ` + "`make faults`" + ` in its long form, with a time-out (` + "`tool_timeout`" + `) of 4 s.
 
@@ -95,7 +95,7 @@ with connections (` + "`sse`, `legacy-lines`" + `) may lead to that.
 
 func (b *table) markdown() string {
 	var out strings.Builder
-	out.WriteString(head)
+	out.WriteString(preface)
 	messages := map[string]bool{}
 	for _, server := range serverKinds {
 		fmt.Fprintf(&out, "\n## Server: %s\n\n| fault | %s |\n|---|%s\n", server, strings.Join(clientKinds, " | "), strings.Repeat("---|", len(clientKinds)))

@@ -269,6 +269,7 @@ type Hints struct {
 	last   [2]uint64 // sums of the two pages read last: most lists repeat
 	nextAt int
 	asked  time.Time
+	asking chan struct{} // closed when the listing that runs is over; nil: none runs
 }
 
 // NewHints returns an empty memory. list lists the upstream's tools on behalf of an exchange and calls see for each
@@ -300,24 +301,36 @@ func (h *Hints) Learn(m *wire.Message) {
 }
 
 // Harmless reports whether the annotations of the tool that an exchange calls allow it to run twice. It may list the
-// tools first, for hintsTime at most.
+// tools first, or wait until another exchange has, for hintsTime at most.
 func (h *Hints) Harmless(ex *proxy.Exchange) bool {
 	name := string(ex.Msg.Text(ex.Msg.Name))
 	h.mu.Lock()
 	harmless, known := h.tools.Get(name)
-	ask := !known && len(name) <= hintName && (h.asked.IsZero() || time.Since(h.asked) >= hintsPause)
+	asking := h.asking
+	ask := asking == nil && !known && len(name) <= hintName && (h.asked.IsZero() || time.Since(h.asked) >= hintsPause)
 	if ask {
-		h.asked = time.Now()
+		h.asked, h.asking = time.Now(), make(chan struct{})
 	}
 	h.mu.Unlock()
-	if !ask {
+	if known || !ask && asking == nil {
 		return harmless
 	}
 	ctx, done := context.WithTimeout(ex, hintsTime)
 	defer done()
-	h.list(ctx, ex, h.Learn)
+	if ask {
+		h.list(ctx, ex, h.Learn)
+	} else { // of the calls that a server loses with a connection, the first one asks
+		select {
+		case <-asking:
+		case <-ctx.Done():
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if ask {
+		close(h.asking)
+		h.asking = nil
+	}
 	harmless, _ = h.tools.Get(name)
 	return harmless
 }

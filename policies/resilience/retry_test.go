@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,31 @@ func TestHints(t *testing.T) {
 		h.Learn(&m)
 		if h.Harmless(policytest.Request(t, policytest.CallOf("look"))) {
 			t.Error("the old annotation was kept")
+		}
+	})
+}
+
+// Calls that are lost together wait for one listing, and all learn from it.
+func TestHintsAskedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		h := NewHints(func(_ context.Context, _ *proxy.Exchange, see func(m *wire.Message)) {
+			asked++
+			time.Sleep(time.Second) // in the bubble
+			m := policytest.Scan(t, annotated)
+			see(&m)
+		})
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				if !h.Harmless(policytest.Request(t, policytest.CallOf("look"))) {
+					t.Error("a call did not wait for what its tool allows")
+				}
+			})
+		}
+		group.Wait()
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
 		}
 	})
 }

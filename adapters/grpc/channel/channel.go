@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health" // the client's side: round_robin leaves out addresses that do not serve
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver/dns"
 
 	"dragoman/adapters/httpd/httpclient"
 )
@@ -68,6 +70,17 @@ type Channel struct {
 // The pauses between attempts to connect. gRPC's own grow to two minutes, which a server that is back would have to wait.
 var reconnects = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
+// What a server may send ahead of its readers, in bytes: for a call, and for all calls of a connection, where what waits for the reader of a call does not
+// count. gRPC's own windows grow with bandwidth and latency up to 16 MiB for a call, so that the clients that read nothing would fill the memory.
+const (
+	callWindow       = 1 << 20
+	connectionWindow = 16 << 20
+)
+
+// resolveAgain lets a name be resolved again a second after the last time, when a connection has failed. gRPC's own 30 s would be an outage of 30 s for the
+// calls to a server whose addresses have all changed. It is a setting of the whole process, for which gRPC wants to be told before it resolves any name.
+var resolveAgain = sync.OnceFunc(func() { dns.SetMinResolutionInterval(time.Second) })
+
 // Every address of a name is used in turn, but for those whose server says that it does not serve (grpc.health.v1).
 const balancing = `{"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}}`
 
@@ -76,6 +89,7 @@ func New(opt Options) (*Channel, error) {
 	opt.ConnectTimeout = cmp.Or(opt.ConnectTimeout, 10*time.Second)
 	opt.KeepaliveTime, opt.KeepaliveTimeout = cmp.Or(opt.KeepaliveTime, 5*time.Minute), cmp.Or(opt.KeepaliveTimeout, 20*time.Second)
 	opt.MaxMessage, opt.MaxMetadata = cmp.Or(opt.MaxMessage, 16<<20), cmp.Or(opt.MaxMetadata, 16<<10)
+	resolveAgain()
 	security := insecure.NewCredentials()
 	if opt.TLS {
 		conf, err := opt.tls()
@@ -88,6 +102,7 @@ func New(opt Options) (*Channel, error) {
 		grpc.WithTransportCredentials(security), grpc.WithUserAgent(opt.UserAgent), grpc.WithDefaultServiceConfig(balancing), grpc.WithDisableServiceConfig(),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnects, MinConnectTimeout: opt.ConnectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: opt.KeepaliveTime, Timeout: opt.KeepaliveTimeout}),
+		grpc.WithStaticStreamWindowSize(callWindow), grpc.WithStaticConnWindowSize(connectionWindow),
 		grpc.WithMaxHeaderListSize(uint32(min(opt.MaxMetadata, 1<<30))), //nolint:gosec // it fits
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(opt.MaxMessage), grpc.MaxCallSendMsgSize(1<<30)),
 	}

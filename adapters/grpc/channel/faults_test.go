@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/grpc/resolver/dns"
 
 	"dragoman/internal/testkit"
 	"dragoman/proxy"
@@ -40,6 +39,9 @@ func next(s *Stream) (*testgrpc.StreamingOutputCallResponse, error) {
 	return m.(*testgrpc.StreamingOutputCallResponse), nil
 }
 
+// brokeOff is what an error says that is about the connection, and not by the server.
+const brokeOff = "the connection to the gRPC server broke"
+
 // A call at a server that dies has begun, and is lost: it must not be repeated. One at a server that is away has not, and may be. The next call at
 // a server that is back succeeds.
 func TestServerDies(t *testing.T) {
@@ -56,7 +58,7 @@ func TestServerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Stop()
-	if _, err := next(call); row(err) != proxy.Lost.Name {
+	if _, err := next(call); row(err) != proxy.Lost.Name || !strings.Contains(err.Error(), brokeOff) {
 		t.Errorf("in mid stream: %v", err)
 	}
 	if _, err := next(call); row(err) != proxy.Lost.Name {
@@ -270,14 +272,45 @@ func TestHalfOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.shut.Store(true)
-	if _, err := call.Next(time.Now().Add(time.Minute)); row(err) != proxy.Lost.Name || !strings.Contains(err.Error(), "keepalive") {
+	if _, err := call.Next(time.Now().Add(time.Minute)); row(err) != proxy.Lost.Name || !strings.Contains(err.Error(), brokeOff) || !strings.Contains(err.Error(), "keepalive") {
 		t.Error(err)
+	}
+}
+
+// A call does not wait for longer than connecting may take where connections are made and break at once.
+func TestConnectionsThatBreak(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(conn, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
+			_, _ = conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}) // SETTINGS
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); group.Wait() })
+	const most = 300 * time.Millisecond
+	c := open(t, Options{Target: "dns:///" + l.Addr().String(), ConnectTimeout: most})
+	for range 5 {
+		began := time.Now()
+		if _, err := ask(c); row(err) != proxy.Unreachable.Name && row(err) != proxy.Lost.Name {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(began); took > 10*most {
+			t.Errorf("a call took %s", took)
+		}
 	}
 }
 
 // Every address of a name is used; one whose server does not serve is left out; and the addresses may change.
 func TestAddresses(t *testing.T) {
-	dns.SetMinResolutionInterval(10 * time.Millisecond)
 	one, two := health.NewServer(), health.NewServer()
 	at, first := serveHealth(t, "127.0.0.1:0", "one", one)
 	port := at[strings.LastIndexByte(at, ':'):]

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,9 @@ var rows = map[codes.Code]proxy.Fault{
 // tooLarge is how grpc-go begins its own message about a message of the server that is larger than allowed.
 const tooLarge = "grpc: received message larger than max"
 
+// broke are how grpc-go begins its own messages about a connection that has ended under a call.
+var broke = []string{"error reading from server", "closing transport due to", "connection error", "keepalive ping failed", "transport is closing", "the connection is draining"}
+
 // Fault returns the error of the table for a status; sent says that the server may have begun the call, which must not be repeated then.
 func Fault(st *status.Status, sent bool) *proxy.Error {
 	row, known := rows[st.Code()]
@@ -49,6 +53,10 @@ func Fault(st *status.Status, sent bool) *proxy.Error {
 		row = proxy.GRPCStatus
 	}
 	switch {
+	case st.Code() == codes.Unavailable && sent && slices.ContainsFunc(broke, func(words string) bool { return strings.HasPrefix(st.Message(), words) }):
+		e := proxy.Errf(proxy.Lost, "the connection to the gRPC server broke before its response%s", said(st.Message()))
+		e.Cause = st.Err()
+		return e
 	case st.Code() == codes.Unavailable && sent:
 		row = proxy.Lost
 	case st.Code() == codes.Unavailable && len(st.Details()) == 0:

@@ -64,7 +64,7 @@ func (c *Channel) Open(ex *proxy.Exchange, of *Method, first proto.Message, more
 	ctx, cancel := outgoing(md, deadline(ex, of))
 	s := &Stream{c: c, ex: ex, cancel: cancel, authorization: authorization, arrived: make(chan arrival), closed: make(chan struct{})}
 	ex.Attach(s)
-	if s.grpc, err = c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: of.ServerStreams, ClientStreams: of.ClientStreams}, of.Name); err == nil {
+	if s.grpc, err = c.connected(ctx, cancel, of); err == nil {
 		err = s.grpc.SendMsg(first)
 		if err == nil && !more {
 			err = s.grpc.CloseSend()
@@ -83,6 +83,21 @@ func (c *Channel) Open(ex *proxy.Exchange, of *Method, first proto.Message, more
 	ex.Detach(s)
 	cancel()
 	return nil, err
+}
+
+// afterConnect is how long after ConnectTimeout a call without a connection fails. gRPC knows better why an attempt to connect has failed, and says it
+// before.
+const afterConnect = 500 * time.Millisecond
+
+// connected begins a call as soon as there is a connection for it. gRPC fails a call without one when connecting fails, but lets it wait for as long as
+// connections are made and break at once.
+func (c *Channel) connected(ctx context.Context, cancel context.CancelFunc, of *Method) (grpc.ClientStream, error) {
+	late := time.AfterFunc(c.opt.ConnectTimeout+afterConnect, cancel)
+	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: of.ServerStreams, ClientStreams: of.ClientStreams}, of.Name)
+	if !late.Stop() && (err == nil || status.Code(err) == codes.Canceled) {
+		return nil, status.Errorf(codes.Unavailable, "no connection has lasted for connect_timeout (%s); fix: see the server's log, and that the url is one of a gRPC server", c.opt.ConnectTimeout)
+	}
+	return s, err
 }
 
 // deadline returns when a call of an exchange has to be answered; zero: it may last, or go on in another exchange.
