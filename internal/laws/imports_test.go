@@ -66,6 +66,7 @@ var layers = map[string]int{
 	"adapters/events":                  2,
 	"adapters/events/deadletter":       3,
 	"adapters/events/jetstream":        3,
+	"adapters/events/loadtest":         3, // of tests
 	"adapters/events/natstest":         3, // of tests
 	"adapters/events/webhook":          3,
 	"adapters/service":                 3,

@@ -2,6 +2,7 @@
 package natstest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -71,4 +72,36 @@ func (s *Server) Stream(t testing.TB, subjects ...string) jetstream.Stream {
 		t.Fatal(err)
 	}
 	return stream
+}
+
+// Read passes all messages of a stream on, in their order.
+func Read(t testing.TB, s jetstream.Stream, take func(data []byte)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var info *jetstream.StreamInfo
+	testkit.Eventually(t, "the stream is there", func() (is bool) {
+		var err error
+		info, err = s.Info(ctx)
+		return err == nil
+	})
+	if info.State.Msgs == 0 {
+		return
+	}
+	c, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	for range info.State.Msgs {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(m.Data())
+	}
 }
