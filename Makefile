@@ -5,7 +5,7 @@
 #   FUZZ            a regular expression of the names of targets
 #   VERSION         version of `make image` and `make release`: v1.2.3
 #   TAGS            parts that a standard build leaves out: qdrant
-#   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
+#   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make services`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -57,10 +57,10 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about half an hour)
-	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served made+besides alerts+rolled policed counted ratioed packed+registries soaked
+	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served+services made+besides alerts+rolled policed counted ratioed packed+registries soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
-LABS := bench/lab conformance/beside deploy/pages deploy/tools
+LABS := bench/lab conformance/beside conformance/grpc deploy/pages deploy/tools
 
 browser: ## pages of other origins in a real Chromium, which is not installed for it
 	@go test -count=1 -v -run 'TestChromium$$' ./internal/e2e -browser
@@ -79,8 +79,9 @@ events: ## 5,000 events a second to webhooks that fail half of the time and to a
 	go test -count=1 -v -run 'TestProviderLoad$$' -timeout 10m ./internal/e2e -events-time 60s -events-rate 5000
 
 # Go's test cache does not know the files that the laws read.
-proto: ## generate the Go code of adapters/grpc/proto
+proto: ## generate the Go code of the .proto files
 	go -C deploy/tools run ./protogen ../../adapters/grpc/proto ../..
+	go -C deploy/tools run ./protogen -gateway ../../bench/lab/grpc/proto ../..
 
 laws: ## the tests about the repository: imports, sizes, documents, rules
 	go test -count=1 ./internal/laws
@@ -145,7 +146,7 @@ ratioed: build
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
 	bench/run.sh --limits bench/starts.tsv --sections start --rounds 5
 	@echo "make: trying every other section of make bench; its figures mean nothing" && \
-		bench/run.sh --sections sse,latency,policies,allocations,growth,several --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
+		bench/run.sh --sections sse,latency,policies,allocations,growth,several,grpc --ghz none --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
 		{ cat bench/.tmp/sections.txt; exit 1; }
 
 soak: build ## look for leaks under load and for processes that survive a kill, about seven minutes; ARGS='--duration 1h' or --short
@@ -198,6 +199,10 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, which must 
 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
+
+services: build ## every method of real gRPC services, etcd among them, called as tools (fifteen seconds); ARGS=-update writes conformance/grpc/RESULTS.md
+	conformance/grpc/setup.sh
+	cd conformance/grpc && go test -count=1 -timeout 5m -run 'TestServices$$' . -dragoman $(CURDIR)/dragoman $(ARGS)
 
 makers: build ## clients and servers of other makers; writes conformance/makers/RESULTS.md (ten minutes)
 	conformance/makers/setup.sh

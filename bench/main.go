@@ -96,6 +96,8 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	minutes := f.Float64("minutes", 10, "memory: how long sessions are held")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; without it its cells are left out")
 	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; without it its cell is left out")
+	f.StringVar(&s.grpc, "grpc", "bench/.tmp/grpc", "grpc: the program of bench/lab/grpc; without it the section has no cells")
+	f.StringVar(&s.ghz, "ghz", "bench/.tmp/ghz", "grpc: the ghz to compare with; without it its cells are left out")
 	f.StringVar(&s.results, "results", "bench/results", "directory for the report (JSON, HTML and Markdown)")
 	f.IntVar(&s.rounds, "rounds", wholeRounds, "how often each cell is measured")
 	f.DurationVar(&s.duration, "duration", 1500*time.Millisecond, "length of one measurement")

@@ -13,7 +13,7 @@ import (
 func measured() map[string]func(*suite, context.Context, *targets) error {
 	return map[string]func(*suite, context.Context, *targets) error{
 		secCalls: (*suite).calls, secSSE: (*suite).streams, secLatency: (*suite).latency, secPolicies: (*suite).policies,
-		secAllocs: (*suite).allocations, secStart: (*suite).starts, secGrowth: (*suite).growth, secSeveral: (*suite).several, secMemory: (*suite).memory,
+		secAllocs: (*suite).allocations, secStart: (*suite).starts, secGrowth: (*suite).growth, secSeveral: (*suite).several, secGRPC: (*suite).grpc, secMemory: (*suite).memory,
 	}
 }
 

@@ -41,6 +41,26 @@ case " $* " in *" --instructions "* | *" --instructions="*)
 	;;
 esac
 
+# The section grpc has programs of its own. A --ghz of the caller is used as it is.
+version=v0.93.0
+case " $* " in
+*grpc*) grpc=yes ;;
+*" --sections "* | *" --cells "* | *" --sizes "* | *" --sse "* | *" --limits "* | *" --instructions "* | *" --summarise "* | *" --help "*) grpc= ;;
+*) grpc=yes ;;
+esac
+if [ "$grpc" ]; then
+	go -C bench/lab build -o "../.tmp/grpc" ./grpc || { rm -f "$tmp/grpc"; echo "bench/lab/grpc cannot be built; its cells are left out" >&2; }
+	case " $* " in *" --ghz "*) ;; *)
+		if [ ! -x "$tmp/ghz-$version" ]; then
+			echo "fetching ghz" >&2
+			GOBIN=$PWD/$tmp go install "github.com/bojand/ghz/cmd/ghz@$version" >&2 && mv "$tmp/ghz" "$tmp/ghz-$version" ||
+				echo "ghz cannot be built; its cells are left out" >&2
+		fi
+		set -- --ghz "$tmp/ghz-$version" "$@"
+		;;
+	esac
+fi
+
 [ -x dragoman ] || CGO_ENABLED=0 go build -trimpath -o dragoman .
 CGO_ENABLED=0 go build -o "$tmp/bench" ./bench
 exec "$tmp/bench" --nginx "${nginx:-nginx}" "$@"

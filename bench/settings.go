@@ -12,6 +12,7 @@ import (
 // settings is the checked command line.
 type settings struct {
 	dragoman, nginx string // programs
+	grpc, ghz       string // programs of the section grpc
 	results         string // directory
 	rounds          int
 	duration        time.Duration

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"dragoman/bench/load/drive"
+	"dragoman/bench/load/ghz"
 	"dragoman/bench/measure"
 	"dragoman/proxy/wire"
 )
@@ -44,13 +48,17 @@ func (b *suite) interleave(ctx context.Context, t *targets, rows []*row) {
 // measureRow adds one round to a row, or a note that ends it.
 func (b *suite) measureRow(ctx context.Context, t *targets, row *row) {
 	under, err := t.get(ctx, row.cell.target)
+	var got round
+	switch {
+	case err != nil:
+	case row.cell.method != "":
+		got, err = b.ghzOnce(ctx, &under, row)
+	default:
+		got, err = b.measureOnce(ctx, &under, row)
+	}
 	if errors.Is(err, errAbsent) {
 		row.Note = err.Error()
 		return
-	}
-	var got round
-	if err == nil {
-		got, err = b.measureOnce(ctx, &under, row)
 	}
 	if err != nil {
 		row.fail(err)
@@ -98,6 +106,55 @@ func (b *suite) measureOnce(ctx context.Context, under *target, row *row) (round
 		row.FirstError = firstOf(result)
 	}
 	return newRound(result, &meter, rss), nil
+}
+
+// ghzOnce measures a round by ghz.
+func (b *suite) ghzOnce(ctx context.Context, under *target, row *row) (round, error) {
+	program, err := exec.LookPath(b.settings.ghz)
+	if err != nil {
+		return round{}, fmt.Errorf("ghz is %w", errAbsent)
+	}
+	run := ghz.Run{Program: program, Addr: under.addr, Method: row.cell.method, Data: filepath.Join(b.dir, fmt.Sprintf("%s-%d.json", row.Name, row.Size)),
+		Connections: row.Connections, Duration: b.warmup}
+	if err := os.WriteFile(run.Data, ghzData(row), 0o600); err != nil {
+		return round{}, fmt.Errorf("bench: %w", err)
+	}
+	if run.Duration > 0 {
+		if _, err := run.Do(ctx); err != nil {
+			return round{}, err
+		}
+	}
+	run.Duration = b.duration
+	from, err := measure.ReadCPU(under.process.PID())
+	if err != nil && runtime.GOOS == "linux" {
+		return round{}, err
+	}
+	got, err := run.Do(ctx)
+	if err != nil {
+		return round{}, err
+	}
+	to, err := measure.ReadCPU(under.process.PID())
+	rss, rerr := measure.ReadRSS(under.process.PID())
+	if err = errors.Join(err, rerr); err != nil && runtime.GOOS == "linux" {
+		return round{}, err
+	}
+	if row.FirstError == "" {
+		row.FirstError = wire.Visible(got.First())
+	}
+	calls := float64(max(got.Right(), 1))
+	return round{Requests: got.Right(), Errors: got.Wrong(), PerSecond: got.Rate, P50: measure.Micro(got.At(50)), P90: measure.Micro(got.At(90)), P99: measure.Micro(got.At(99)),
+		Max: got.Slowest / 1000, CPU: measure.Micro(to.Sub(from).Own) / calls, Load: measure.Micro(got.CPU) / calls, RSS: float64(rss)}, nil
+}
+
+// ghzData returns the request of a row as JSON: what the other cells' clients send, with one number.
+func ghzData(row *row) []byte {
+	call := drive.EchoCall(drive.Plain, row.Size, row.Size, false)
+	arguments := strings.ReplaceAll(call.Params, drive.Number, strings.Repeat("0", 10))
+	if row.cell.method == sayMethod {
+		return []byte(arguments)
+	}
+	data, _ := json.Marshal(map[string]string{"name": providerTool, "arguments": arguments}) // texts cannot fail
+	return data
 }
 
 // firstOf gives an example of each kind of wrong answer; empty if there was none.

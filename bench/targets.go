@@ -33,6 +33,7 @@ type target struct {
 	paths   []string         // nil: path
 	admin   string           // its admin listener; empty: it has none
 	tool    string           // its name of the tool; empty: the server's
+	object  bool             // it answers with a JSON object that has the text as its member text
 }
 
 // targets starts processes on demand and stops all of them at the end. It is for one goroutine, locked to its thread (see measure.Start).
@@ -255,6 +256,9 @@ func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
 	call := drive.EchoCall(f, size-max(0, len(t.tool)-len("echo")), size, sse)
 	if t.tool != "" {
 		call = at(call, t.tool)
+	}
+	if t.object {
+		call.Text = `{"text":"` + call.Text + `"}`
 	}
 	return drive.Plan{
 		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,

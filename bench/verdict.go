@@ -81,6 +81,7 @@ const (
 	leastMergedModern = 0.95
 	leastMergedLegacy = 0.90
 	leastMergedCross  = 0.85
+	leastGRPC         = 0.9 // of the speed of the better transcoder
 )
 
 // leastStdio is the target of the stdio cell, which has one hop fewer to pay for at small messages.
@@ -125,6 +126,9 @@ func (r *report) judge() {
 		r.judgeGrowth(of)
 	}
 	r.Targets = append(r.Targets, r.Several...)
+	for _, size := range r.sizesOf(secGRPC) {
+		r.judgeGRPC(size)
+	}
 	r.judgeMemory()
 }
 
@@ -176,6 +180,24 @@ func (r *report) compare(section, what string, least float64, base, one *row, of
 		v.Beside += fmt.Sprintf("; %.0f MiB in memory, the other %.0f", one.RSS.Median/(1<<20), base.RSS.Median/(1<<20))
 	}
 	r.Targets = append(r.Targets, v)
+}
+
+// judgeGRPC judges calls at gRPC servers of one size against the transcoder that takes less CPU time. What ghz reaches without a hop stands beside.
+func (r *report) judgeGRPC(size int) {
+	better := r.row(secGRPC, cellVanguard, size)
+	if other := r.row(secGRPC, cellGateway, size); better == nil || other != nil && other.CPU.Median < better.CPU.Median {
+		better = other
+	}
+	for _, one := range []struct{ name, what, ghz string }{{cellProvider, "a gRPC provider", cellGhzProvider}, {cellService, "a gRPC service", cellGhzService}} {
+		ours := r.row(secGRPC, one.name, size)
+		if better == nil || ours == nil {
+			continue
+		}
+		r.compare(secGRPC, fmt.Sprintf("HTTP to %s, %d bytes, against %s", one.what, size, better.Name), leastGRPC, better, ours, ofCPU)
+		if direct := r.row(secGRPC, one.ghz, size); direct != nil {
+			r.Targets[len(r.Targets)-1].Beside += "; of ghz's without a hop " + ratio(measure.Ratios(ours.values(perSecond), direct.values(perSecond)))
+		}
+	}
 }
 
 // judgeAdded judges the latency that a hop adds against what the bare proxy adds.

@@ -22,7 +22,7 @@ const (
 )
 
 // Transports are the transports of registered servers.
-var Transports = []string{"STDIO", "SSE", "HTTP"}
+var Transports = []string{"STDIO", "SSE", "HTTP", "GRPC"}
 
 var serverName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 

@@ -106,7 +106,7 @@ const (
 type Server struct {
 	ID         string // given when it was registered, or by ConfiguredID
 	Name       string
-	Transport  string // STDIO, SSE or HTTP
+	Transport  string // STDIO, SSE, HTTP or GRPC
 	Origin     []byte // see SetOrigin
 	Registered time.Time
 	Description
@@ -249,7 +249,7 @@ func (c *Catalogue) Renew() {
 // Kept is a server that stays, or is added.
 type Kept struct {
 	ID        string // empty: the one that it has, or ConfiguredID
-	Transport string // STDIO, SSE or HTTP
+	Transport string // STDIO, SSE, HTTP or GRPC
 }
 
 // Keep removes all servers but those of the given names, with what they own, and adds those that are missing. A server of another ID than

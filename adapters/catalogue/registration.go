@@ -17,7 +17,7 @@ type Registration struct {
 	ID          string // of the [Server] as well
 	Name        string
 	Description string
-	Transport   string // STDIO, SSE or HTTP
+	Transport   string // STDIO, SSE, HTTP or GRPC
 	Connection  []byte // connection_config as it was registered, a JSON object; secrets in it are references, or sealed
 	HealthURL   string // empty: health is checked by the protocol
 	Wanted      bool   // it should be connected

@@ -53,37 +53,44 @@ func TestValidation(t *testing.T) {
 		changes map[string]any
 		refuses string // attribute; empty: it is valid
 	}{
-		"the seed's example":            {nil, ""},
-		"no data":                       {map[string]any{"data": nil}, ""},
-		"an extension":                  {map[string]any{"correlationid": "c-1", "n": 5, "b": true}, ""},
-		"subject":                       {map[string]any{"subject": "größe"}, ""},
-		"a time with an offset":         {map[string]any{"time": "2025-10-18T12:00:00.123+02:00"}, ""},
-		"json with a charset":           {map[string]any{"datacontenttype": "application/json; charset=utf-8"}, ""},
-		"json of a vendor":              {map[string]any{"datacontenttype": "application/vnd.x+json"}, ""},
-		"no id":                         {map[string]any{"id": nil}, "id"},
-		"an empty id":                   {map[string]any{"id": ""}, "id"},
-		"an id that is a number":        {map[string]any{"id": 5}, "id"},
-		"a long id":                     {map[string]any{"id": long}, "id"},
-		"an id with a line feed":        {map[string]any{"id": "a\nb"}, "id"},
-		"no source":                     {map[string]any{"source": nil}, "source"},
-		"a source with a space":         {map[string]any{"source": "urn:a b"}, "source"},
-		"a source without a scheme":     {map[string]any{"source": "hello-go"}, "source"},
-		"a source that is a scheme":     {map[string]any{"source": "urn:"}, "source"},
-		"a source with a bad escape":    {map[string]any{"source": "http://h/%zz"}, "source"},
-		"no type":                       {map[string]any{"type": nil}, "type"},
-		"no time":                       {map[string]any{"time": nil}, "time"},
-		"a time of another notation":    {map[string]any{"time": "18.10.2025"}, "time"},
-		"a time without a zone":         {map[string]any{"time": "2025-10-18T12:00:00"}, "time"},
-		"a time that is a number":       {map[string]any{"time": 1760788800}, "time"},
-		"no specversion":                {map[string]any{"specversion": nil}, "specversion"},
-		"an old specversion":            {map[string]any{"specversion": "0.3"}, "specversion"},
-		"data in base64":                {map[string]any{"data_base64": "AAAA", "data": nil}, "data_base64"},
-		"data of another type":          {map[string]any{"datacontenttype": "text/plain"}, "datacontenttype"},
-		"a schema that is no URI":       {map[string]any{"dataschema": "schema.json"}, "dataschema"},
-		"an extension with a capital":   {map[string]any{"correlationId": "c"}, "correlationId"},
-		"an extension that is a list":   {map[string]any{"list": []int{1}}, "list"},
-		"an extension of control chars": {map[string]any{"ext": "\u0085"}, "ext"},
-		"data that is too large":        {map[string]any{"data": strings.Repeat("x", events.MaxSize)}, "data"},
+		"the seed's example":             {nil, ""},
+		"no data":                        {map[string]any{"data": nil}, ""},
+		"an extension":                   {map[string]any{"correlationid": "c-1", "n": 5, "b": true}, ""},
+		"subject":                        {map[string]any{"subject": "größe"}, ""},
+		"a time with an offset":          {map[string]any{"time": "2025-10-18T12:00:00.123+02:00"}, ""},
+		"json with a charset":            {map[string]any{"datacontenttype": "application/json; charset=utf-8"}, ""},
+		"json of a vendor":               {map[string]any{"datacontenttype": "application/vnd.x+json"}, ""},
+		"no id":                          {map[string]any{"id": nil}, "id"},
+		"an empty id":                    {map[string]any{"id": ""}, "id"},
+		"an id that is a number":         {map[string]any{"id": 5}, "id"},
+		"a long id":                      {map[string]any{"id": long}, "id"},
+		"an id with a line feed":         {map[string]any{"id": "a\nb"}, "id"},
+		"no source":                      {map[string]any{"source": nil}, "source"},
+		"a source with a space":          {map[string]any{"source": "urn:a b"}, "source"},
+		"a source without a scheme":      {map[string]any{"source": "hello-go"}, "source"},
+		"a source that is a scheme":      {map[string]any{"source": "urn:"}, "source"},
+		"a source with a bad escape":     {map[string]any{"source": "http://h/%zz"}, "source"},
+		"no type":                        {map[string]any{"type": nil}, "type"},
+		"no time":                        {map[string]any{"time": nil}, "time"},
+		"a time of another notation":     {map[string]any{"time": "18.10.2025"}, "time"},
+		"a time without a zone":          {map[string]any{"time": "2025-10-18T12:00:00"}, "time"},
+		"a time that is a number":        {map[string]any{"time": 1760788800}, "time"},
+		"no specversion":                 {map[string]any{"specversion": nil}, "specversion"},
+		"an old specversion":             {map[string]any{"specversion": "0.3"}, "specversion"},
+		"data in base64":                 {map[string]any{"data_base64": "AAAA", "data": nil}, "data_base64"},
+		"data of another type":           {map[string]any{"datacontenttype": "text/plain"}, "datacontenttype"},
+		"a schema that is no URI":        {map[string]any{"dataschema": "schema.json"}, "dataschema"},
+		"an extension with a capital":    {map[string]any{"correlationId": "c"}, "correlationId"},
+		"an extension that is a list":    {map[string]any{"list": []int{1}}, "list"},
+		"an extension of control chars":  {map[string]any{"ext": "\u0085"}, "ext"},
+		"an extension of a noncharacter": {map[string]any{"ext": "\ufffe"}, "ext"},
+		"the longest name":               {map[string]any{strings.Repeat("a", 64): "c"}, ""},
+		"too long a name":                {map[string]any{strings.Repeat("a", 65): "c"}, strings.Repeat("a", 65)},
+		"the longest id":                 {map[string]any{"id": long[:1024]}, ""},
+		"the last year":                  {map[string]any{"time": "9999-12-31T23:59:59Z"}, ""},
+		"the first year":                 {map[string]any{"time": "0001-01-01T00:00:01Z"}, ""},
+		"a year that UTC makes the next": {map[string]any{"time": "9999-12-31T23:59:59-01:00"}, "time"},
+		"data that is too large":         {map[string]any{"data": strings.Repeat("x", events.MaxSize)}, "data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := events.Parse(with(t, x.changes))
@@ -217,6 +224,20 @@ func TestEmitter(t *testing.T) {
 	}
 	if accepted, invalid, refused := e.Stats(); accepted != 2 || invalid != 1 || refused != 0 {
 		t.Errorf("%d accepted, %d invalid, %d refused", accepted, invalid, refused)
+	}
+}
+
+// Size counts every text and an overhead of each extension.
+func TestSize(t *testing.T) {
+	e := &events.Event{}
+	empty := e.Size()
+	e.ID, e.Source, e.Type, e.Subject, e.DataContentType, e.DataSchema, e.Data = "1", "22", "4444", "88888888", strings.Repeat("x", 16), strings.Repeat("x", 32), make([]byte, 64)
+	if got := e.Size() - empty; got != 127 {
+		t.Error(got)
+	}
+	e.Extensions = map[string]string{"abc": "de"}
+	if got := e.Size() - empty; got != 127+3+2+32 {
+		t.Error(got)
 	}
 }
 

@@ -235,6 +235,39 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// A batch has at most 1 MiB, in which exactly four events of a quarter fit.
+func TestBatchBytes(t *testing.T) {
+	for more, want := range map[int]string{0: "[1 4 2]", 1: "[1 3 3]"} {
+		synctest.Test(t, func(t *testing.T) {
+			var sizes []int
+			hold := make(chan struct{})
+			r := &recorder{fail: func(_ context.Context, attempt int, all []*events.Event) error {
+				if attempt == 1 {
+					<-hold
+				}
+				sizes = append(sizes, len(all))
+				return nil
+			}}
+			q := newQueue(t, r, func(o *events.QueueOptions) { o.Batch, o.Timeout, o.Bytes = 100, time.Hour, 1<<30 })
+			for n := range 7 {
+				e := event("a", 0)
+				e.Data = append(append([]byte{'"'}, make([]byte, 256<<10-e.Size()+len(e.Data)-2)...), '"')
+				if n == 1 {
+					e.Data = append(e.Data, make([]byte, more)...)
+				}
+				if q.Put(e); n == 0 {
+					synctest.Wait() // the first goes alone
+				}
+			}
+			close(hold)
+			synctest.Wait()
+			if fmt.Sprint(sizes) != want {
+				t.Errorf("attempts of %v events, want %s", sizes, want)
+			}
+		})
+	}
+}
+
 // What is queued at the end is delivered if that takes no longer than 3 s, and else becomes dead letters.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

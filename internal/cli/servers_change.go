@@ -19,7 +19,7 @@ import (
 type given struct {
 	url, description, healthURL string
 	sse                         bool
-	headers, env                []string
+	headers, env, methods       []string
 	disable, enable             []string
 }
 
@@ -35,12 +35,13 @@ func (g *given) connection(c *cobra.Command) {
 	f.BoolVar(&g.sse, "sse", false, "the server speaks HTTP+SSE (2024-11-05) at that URL")
 	f.StringArrayVar(&g.headers, "header", nil, "header of each request, `'NAME: VALUE'`, or @FILE with such lines; repeatable")
 	f.StringArrayVar(&g.env, "env", nil, "variable of the command, `NAME=VALUE`; repeatable")
+	f.StringArrayVar(&g.methods, "grpc-method", nil, "methods of a gRPC service that are tools, `PATTERN` such as 'routeguide.RouteGuide/*'; repeatable")
 	f.StringVar(&g.healthURL, "health-url", "", "`URL` that answers 200 while the server is well")
 }
 
 // read returns what was given: the flags that were written, and the words after --.
 func (g *given) read(c *cobra.Command, command []string) (*servers.Given, error) {
-	of := &servers.Given{Command: command, Disable: g.disable, Enable: g.enable}
+	of := &servers.Given{Command: command, Methods: g.methods, Disable: g.disable, Enable: g.enable}
 	for name, to := range map[string]struct {
 		at   **string
 		from *string
@@ -157,6 +158,7 @@ is given, connected in time; 1 if it is refused or not connected, 2 for wrong us
 const addExample = `  dragoman servers add github --url https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
   dragoman servers add files --env LOG=env:FILES_LOG -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv
   dragoman servers add old --sse --url https://example.com/sse --no-connect
+  dragoman servers add routes --url grpcs://example.com:443 --grpc-method 'routeguide.RouteGuide/*'
   dragoman servers add io.github.me/weather@1.2.0 --registry https://registry.example.com --var API_KEY=env:WEATHER_KEY
   dragoman servers add notes --bundle notes.mcpb --var directory=/srv/notes
   dragoman servers add --import ~/.cursor/mcp.json`

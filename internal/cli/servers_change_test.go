@@ -81,6 +81,15 @@ func TestServersCommand(t *testing.T) {
 	if out := s.want(ExitOK, "", "show", "one"); !strings.Contains(out, self+" demo\n") || !strings.Contains(out, "LEVEL=env:AGG_TOKEN\n") {
 		t.Errorf("shown\n%s", out)
 	}
+	s.want(ExitOK, "two is registered;", "add", "two", "--no-connect", "--url", "grpcs://127.0.0.1:9", "--grpc-method", "a.B/*")
+	s.want(ExitOK, "two is changed", "edit", "two", "--header", "X-Ref: env:AGG_TOKEN")
+	if out := s.want(ExitOK, "", "show", "two"); !strings.Contains(out, "grpcs://127.0.0.1:9\ngrpc-method  a.B/*\n") || !strings.Contains(out, "X-Ref: env:AGG_TOKEN") {
+		t.Errorf("shown\n%s", out)
+	}
+	s.want(ExitFailed, "--grpc-method: entry 1", "edit", "two", "--grpc-method", "a b")
+	s.want(ExitUsage, "--sse only concerns", "edit", "two", "--sse")
+	s.want(ExitUsage, "--grpc-method only concerns", "edit", "two", "--url", "http://127.0.0.1:9/mcp", "--grpc-method", "a")
+	s.want(ExitOK, "two is changed", "edit", "two", "--url", "http://127.0.0.1:9/mcp")
 	s.want(ExitUsage, "--header and --sse only concern a server with a --url", "edit", "one", "--header", "A: b")
 	s.want(ExitOK, "one is changed", "edit", "one", "--url", "http://127.0.0.1:9/mcp")
 	s.want(ExitUsage, "--env only concerns a server with a COMMAND", "edit", "one", "--env", "A=b")

@@ -100,7 +100,7 @@ func (a *arriving) wanted(c *cobra.Command, args []string) (bool, error) {
 	if !far && a.url == "" && a.file == "" {
 		return false, nil
 	}
-	for _, one := range []string{"url", "sse", "header", "env"} {
+	for _, one := range []string{"url", "sse", "header", "env", "grpc-method"} {
 		if c.Flags().Changed(one) {
 			return true, usagef("--%s is what the registry or the bundle says; fix: leave it out, and change the server with `dragoman servers edit` later", one)
 		}
@@ -372,7 +372,7 @@ type importing struct {
 
 // imports registers servers of a client's file, one after the other. One that is refused is told, and the others are registered.
 func (s *serversFlags) imports(c *cobra.Command, file string, names []string, how *importing) error {
-	for _, one := range []string{"url", "sse", "header", "env", "description", "registry", "bundle", "var", "package", "as", "sha256", "bundles", "json"} {
+	for _, one := range []string{"url", "sse", "header", "env", "grpc-method", "description", "registry", "bundle", "var", "package", "as", "sha256", "bundles", "json"} {
 		if c.Flags().Changed(one) {
 			return usagef("--%s does not go with --import; fix: leave it out", one)
 		}

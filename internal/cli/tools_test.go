@@ -21,8 +21,9 @@ func startTools(t *testing.T) *served {
 func TestToolsAreFound(t *testing.T) {
 	s := startTools(t)
 	testkit.Eventually(t, "the tools are found", func() bool {
-		_, out, _ := s.run("search", "cut", "a", "hedge")
-		return strings.Contains(out, "two.cut_hedge  CONNECTED")
+		_, hedge, _ := s.run("search", "cut", "a", "hedge")
+		_, lawn, _ := s.run("search", "lawn")
+		return strings.Contains(hedge, "two.cut_hedge  CONNECTED") && strings.Contains(lawn, "one.mow_lawn  CONNECTED")
 	})
 	s.want(ExitOK, "TOOL", "search", "mow the lawn")
 	if out := s.want(ExitOK, "one.mow_lawn", "search", "mow the lawn", "--server", "one"); strings.Contains(out, "two.") || strings.Contains(out, "\x1b") || strings.Contains(out, "More") {

@@ -36,6 +36,7 @@ func TestRegistered(t *testing.T) {
 		{ID: "3", Name: "z", Transport: "SSE", Connection: []byte(`{"url":"https://z.example/sse"}`), Disabled: []string{"t", "b*"}},
 		{ID: "1", Name: "a", Transport: "HTTP", Wanted: true, HealthURL: "https://a.example/health",
 			Connection: []byte(`{"base_url":"https://a.example/mcp","headers":{"Authorization":"Bearer ${GIT_TOKEN}, ${ONE}","X-A":"env:GIT_TRICK","X-B":"file:` + file + `"}}`)},
+		{ID: "4", Name: "g", Transport: "GRPC", Connection: []byte(`{"url":"grpcs://g.example:443","headers":{"Authorization":"${ONE}"},"methods":["a.B/*","c.D/E"]}`)},
 		{ID: "2", Name: "c", Transport: "STDIO", Wanted: true, Connection: []byte(`{"command":"npx","args":["-y","p@1.2.3"],"env":{"KEY":"${ONE}","PORT":"8080"}}`)},
 	})
 	if len(left) > 0 {
@@ -45,10 +46,10 @@ func TestRegistered(t *testing.T) {
 	for _, u := range next.Upstreams {
 		names = append(names, u.Name)
 	}
-	if want := []string{"own", "a", "c", "z"}; !slices.Equal(names, want) {
+	if want := []string{"own", "a", "c", "g", "z"}; !slices.Equal(names, want) {
 		t.Fatalf("servers %q, want %q", names, want)
 	}
-	a, child, z := next.Upstreams[1], next.Upstreams[2], next.Upstreams[3]
+	a, child, g, z := next.Upstreams[1], next.Upstreams[2], next.Upstreams[3], next.Upstreams[4]
 	if a.Registration != "1" || a.Disconnected || a.URL != "https://a.example/mcp" || a.Transport != "http" || a.Health.CheckURL != "https://a.example/health" || a.ConnectTimeout == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -59,6 +60,9 @@ func TestRegistered(t *testing.T) {
 	}
 	if !slices.Equal(child.Command, []string{"npx", "-y", "p@1.2.3"}) || !slices.Equal(child.Environ(), []string{"KEY=1", "PORT=8080"}) {
 		t.Errorf("%q, %q", child.Command, child.Environ())
+	}
+	if at, secure, ok := g.GRPC(); at != "dns:///g.example:443" || !secure || !ok || !slices.Equal(g.Methods, []string{"a.B/*", "c.D/E"}) || g.Headers[0].Value.Reveal() != "1" {
+		t.Errorf("%+v", g)
 	}
 	if !z.Disconnected || z.Transport != "sse" || len(z.Tools) != 2 || z.Tools[0].Enabled || z.Tools[1].Name != "b*" || z.Tools[1].Enabled {
 		t.Errorf("%+v", z)
@@ -99,6 +103,10 @@ func TestRegisteredWrongly(t *testing.T) {
 		"secrets": {Registered{Name: "x", Transport: "SSE", Connection: []byte(`{"url":"http://x","headers":{"A":"env:OTHER","B":"${OTHER}","C":"file:/etc/passwd","D":"${GIT_NONE}","E":"${}"}}`)},
 			[]string{"connection_config.headers.A: refers to env:OTHER", "connection_config.headers.B: refers to env:OTHER", "connection_config.headers.C: refers to file:/etc/passwd", `connection_config.headers.D: the environment variable "GIT_NONE"`, "connection_config.headers.E: refers to env:"}},
 		"health of a process": {Registered{Name: "x", Transport: "STDIO", HealthURL: "http://x/", Connection: []byte(`{"command":"npx"}`)}, []string{"health_check_url: is for servers with an address"}},
+		"no gRPC service":     {Registered{Name: "x", Transport: "GRPC", Connection: []byte(`{"url":"https://x","base_url":"x","methods":"a"}`)}, []string{"connection_config.url: is no address of a gRPC service; fix: write one such as grpcs://", "connection_config.base_url: is no field of a GRPC connection; fix: write url, headers or methods", "connection_config.methods: must be a list of texts"}},
+		"a gRPC service":      {Registered{Name: "x", Transport: "GRPC", Connection: []byte(`{"url":"grpc://me@x:1","headers":{"A":"x"},"methods":["a.B/C"]}`)}, []string{"connection_config.url: contains user information"}},
+		"a DNS server":        {Registered{Name: "x", Transport: "GRPC", Connection: []byte(`{"url":"dns://169.254.169.254/x:1"}`)}, []string{"connection_config.url: is no address of a gRPC service"}},
+		"no method":           {Registered{Name: "x", Transport: "GRPC", Connection: []byte(`{"url":"grpc://x:1","methods":["a b"]}`)}, []string{`connection_config.methods: entry 1: "a b" is no pattern of methods`}},
 		"no health":           {Registered{Name: "x", Transport: "SSE", HealthURL: "ftp://x/", Connection: []byte(`{"url":"http://x"}`)}, []string{"health_check_url: "}},
 	} {
 		next, left := c.With([]Registered{test.r, {Name: "good", Transport: "SSE", Connection: []byte(`{"url":"https://x"}`)}})

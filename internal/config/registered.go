@@ -22,9 +22,9 @@ type Registered struct {
 	ID string
 	// Name is as in [Upstream].
 	Name string
-	// Transport is STDIO, SSE or HTTP.
+	// Transport is STDIO, SSE, HTTP or GRPC.
 	Transport string
-	// Connection is a JSON object: command, args and env for STDIO, url and headers for SSE, base_url and headers for HTTP.
+	// Connection is a JSON object: command, args and env for STDIO, url and headers for SSE, base_url and headers for HTTP, url, headers and methods for GRPC.
 	// Values of env and headers may be env:NAME or file:/path, and contain ${NAME}, if [AggregatorConfig.Secrets] allows that.
 	Connection []byte
 	// HealthURL is as in [HealthConfig.CheckURL].
@@ -145,6 +145,7 @@ const (
 	transportStdio = "STDIO"
 	transportSSE   = "SSE"
 	transportHTTP  = "HTTP"
+	transportGRPC  = "GRPC" // seed 002
 )
 
 // connection reads the connection of a registration.
@@ -166,6 +167,8 @@ func (c *connection) field(key string) string {
 		return healthField
 	case first == UrlKey && c.r.Transport == transportHTTP:
 		return connectionField + ".base_url"
+	case rest == grpcMethodsKey:
+		return connectionField + "." + methodsField
 	case first == UrlKey, first == CommandKey, first == headersKey, first == envKey:
 		return connectionField + "." + rest
 	}
@@ -191,21 +194,21 @@ func (c *connection) read() {
 		c.command(fields)
 	case transportSSE, transportHTTP:
 		key := map[string]string{transportSSE: "url", transportHTTP: "base_url"}[c.r.Transport]
-		known = []string{key, "headers"}
-		var text string
-		switch {
-		case fields[key] == nil:
-			c.fail(connectionField+"."+key, "is required for "+c.r.Transport, "")
-		case !c.take(fields, key, &text, "text"):
-		case !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://"):
-			c.fail(connectionField+"."+key, "is no http or https URL", "write one such as https://example.com/mcp")
-		default:
-			c.set(value.Literal{Kind: value.QuotedLiteral, Text: text}, UrlKey)
-		}
+		known = []string{key, headersKey}
+		c.address(fields, key, func(text string) bool {
+			return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
+		},
+			"is no http or https URL", "write one such as https://example.com/mcp")
 		c.set(value.Word(map[string]string{transportSSE: "sse", transportHTTP: "http"}[c.r.Transport]), "transport")
 		c.named(fields, headersKey)
+	case transportGRPC:
+		known = []string{UrlKey, headersKey, methodsField}
+		c.address(fields, UrlKey, isGRPC,
+			"is no address of a gRPC service", "write one such as grpcs://example.com:443")
+		c.named(fields, headersKey)
+		c.methods(fields)
 	default:
-		c.fail(transportField, fmt.Sprintf("%q is no transport", value.Shorten(c.r.Transport)), "write STDIO, SSE or HTTP")
+		c.fail(transportField, fmt.Sprintf("%q is no transport", value.Shorten(c.r.Transport)), "write STDIO, SSE, HTTP or GRPC")
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -213,6 +216,42 @@ func (c *connection) read() {
 			c.fail(connectionField+"."+value.KeyPart(key), "is no field of a "+c.r.Transport+" connection", "write "+value.OneOf(known))
 		}
 	}
+}
+
+// methodsField is the field of the methods that are tools.
+const methodsField = "methods"
+
+// address writes the address of the server, which ok accepts.
+func (c *connection) address(fields map[string]json.RawMessage, key string, ok func(text string) bool, what, fix string) {
+	var text string
+	switch {
+	case fields[key] == nil:
+		c.fail(connectionField+"."+key, "is required for "+c.r.Transport, "")
+	case !c.take(fields, key, &text, "text"):
+	case !ok(text):
+		c.fail(connectionField+"."+key, what, fix)
+	default:
+		c.set(value.Literal{Kind: value.QuotedLiteral, Text: text}, UrlKey)
+	}
+}
+
+// isGRPC reports whether a text is an address of a gRPC service that may be registered. A DNS server in it would be asked whatever its own address is.
+func isGRPC(text string) bool {
+	_, _, ok := field.GRPCTarget(text)
+	return ok && (!strings.HasPrefix(text, "dns:") || strings.HasPrefix(text, "dns:///"))
+}
+
+// methods writes the methods that are tools, if there are any.
+func (c *connection) methods(fields map[string]json.RawMessage) {
+	var all []string
+	if !c.take(fields, methodsField, &all, "a list of texts") || len(all) == 0 {
+		return
+	}
+	list := value.Literal{Kind: value.ListLiteral}
+	for _, one := range all {
+		list.Items = append(list.Items, value.Literal{Text: one})
+	}
+	c.set(list, strings.Split(grpcMethodsKey, ".")...)
 }
 
 // take decodes a field, and reports whether it is there and of the right type.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"dragoman/adapters/aggregator"
 	"dragoman/adapters/grpc/providerpb"
 	"dragoman/examples/provider-go/hello"
 	"dragoman/internal/app"
@@ -58,7 +59,7 @@ func TestProvider(t *testing.T) {
 				{"tools/call", `"name":"notify.v1","arguments":{"metric":"m","value":42}`, "sent"},
 				{"resources/read", `"uri":"hello://greeting"`, "Hello, MCP"},
 				{"prompts/get", `"name":"hello-plan","arguments":{"name":"Ada"}`, "Greet Ada"},
-				{"completion/complete", `"ref":{"type":"ref/prompt","name":"hello-plan"},"argument":{"name":"name","value":"Al"}`, "Alan"},
+				{"completion/complete", `"ref":{"type":"ref/prompt","name":"hello-plan"},"argument":"name","value":"Al"`, "Alan"},
 				{"tools/call", `"name":"none.v1","arguments":{}`, "none.v1"},
 			} {
 				if w.name == "rest" && strings.HasPrefix(c.method, "completion") {
@@ -159,5 +160,42 @@ func TestReloadOfProviders(t *testing.T) {
 	r.reload(app.ReloadRefused, base)
 	if got := ask("two"); !strings.Contains(got, "here") {
 		t.Error(got)
+	}
+}
+
+// gRPC services are registered while Dragoman runs: a provider, and the methods of any other; addresses are judged as those of other servers.
+func TestRegisteredGRPC(t *testing.T) {
+	at, _ := startProvider(t, "")
+	a := startAggregator(t, testkit.WriteFile(t, "c.toml", aggregatorToml(t, "")))
+	body := func(name, connection, more string) string {
+		return fmt.Sprintf(`{"name":%q,"transport_type":"GRPC","connection_config":%s%s}`, name, connection, more)
+	}
+	var tried struct {
+		OK    bool   `json:"ok"`
+		Error string `json:"error_message"`
+		Tools int    `json:"tool_count"`
+	}
+	if res := a.want(200, "POST", "/test", body("tried", `{"url":"grpc://`+at+`"}`, ""), &tried); !tried.OK || tried.Tools == 0 {
+		t.Error(res.body)
+	}
+	for name, c := range map[string]struct{ connection, tool, args, want string }{
+		"hello":   {`{"url":"grpc://` + at + `"}`, "hello.echo.v1", `{"message":"to and fro"}`, "to and fro"},
+		"methods": {`{"url":"grpc://` + at + `","methods":["mcp.provider.v1.Provider/Complete"]}`, "methods.Provider.Complete", `{"prompt":"hello-plan","argument":"name","value":"Al"}`, "Alan"},
+	} {
+		var s aggregator.Server
+		a.want(201, "POST", "/servers", body(name, c.connection, `,"auto_connect":true`), &s)
+		if s = a.becomes(name, "CONNECTED"); s.Transport != "GRPC" || s.Connection["url"] != "grpc://"+at {
+			t.Errorf("%+v", s)
+		}
+		testkit.Eventually(t, "its tools are known", func() bool {
+			a.want(200, "GET", "/servers/"+name, "", &s)
+			return s.ToolCount > 0
+		})
+		if res := a.send(a.base+"/mcp", "", "POST", strings.Replace(modernCall("1", c.tool, ""), "{}", c.args, 1), nil, modernHeaders("tools/call", c.tool)...); !strings.Contains(res.body, c.want) {
+			t.Errorf("%s: %d %s", c.tool, res.status, res.body)
+		}
+	}
+	if res := a.want(200, "POST", "/test", body("far", `{"url":"grpc://10.255.255.1:50051"}`, ""), &tried); tried.OK || !strings.Contains(tried.Error, "10.255.255.1") {
+		t.Error(res.body)
 	}
 }

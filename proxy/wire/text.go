@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"bytes"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // AppendText appends text as a JSON string. Invalid UTF-8 becomes U+FFFD; only what JSON demands is escaped.
@@ -14,7 +16,9 @@ func AppendText[T string | []byte](dst []byte, text T) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= 0x20 && c < 0x7f && c != '"' && c != '\\' {
-			i++
+			if i++; i-from == longRun {
+				i = plainText(text, i)
+			}
 			continue
 		}
 		dst = append(dst, text[from:i]...)
@@ -39,6 +43,25 @@ func AppendText[T string | []byte](dst []byte, text T) []byte {
 		from = i
 	}
 	return append(append(dst, text[from:]...), '"')
+}
+
+// longRun is after how many bytes that need no escape AppendText looks at several at once.
+const longRun = 32
+
+// plainText returns a position from i on before which AppendText has nothing to escape or to check.
+func plainText[T string | []byte](text T, i int) int {
+	var raw []byte
+	switch text := any(text).(type) {
+	case string:
+		raw = unsafe.Slice(unsafe.StringData(text), len(text)) //nolint:gosec // it is only read
+	case []byte:
+		raw = text
+	}
+	end := plain(raw, i)
+	if del := bytes.IndexByte(raw[i:end], 0x7f); del >= 0 {
+		end = i + del
+	}
+	return end
 }
 
 // appendUnescaped decodes the inside of a scanned JSON string. A lone surrogate becomes U+FFFD.

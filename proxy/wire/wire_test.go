@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -187,6 +188,27 @@ func TestAppendText(t *testing.T) {
 	f("")
 	f("a\"b\\c\n\r\t\x00\x1f\x7f</script>\u2028終🦊")
 	f("\xff")
+	// What several bytes at once must not pass over, at every place of a long text.
+	for _, odd := range []string{"\"", "\\", "\x00", "\x1f", "\x7f", "\xff", "é", "終", "🦊"} {
+		for at := range 150 {
+			f(strings.Repeat("x", at) + odd + strings.Repeat("y", 170-at))
+		}
+	}
+	if got := string(AppendText(nil, strings.Repeat("x", 100)+"\x7f")); !strings.HasSuffix(got, `x\u007f"`) {
+		t.Error(got)
+	}
+}
+
+func BenchmarkAppendText(b *testing.B) {
+	long, dst := strings.Repeat("plain words, and so on; ", 1000), make([]byte, 0, 32<<10)
+	for _, size := range []int{20, 300, 24000} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				dst = AppendText(dst[:0], long[:size])
+			}
+		})
+	}
 }
 
 const small = `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"echo","arguments":{"message":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},"_meta":{"progressToken":"p41","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`

@@ -40,7 +40,7 @@ type talk struct {
 	subject     string
 	stream      *channel.Stream
 	tool        *tool                  // that is called; nil: it is another method
-	content     *collected             // of the tool so far
+	content     []byte                 // of the tool so far, raw JSON items
 	given       []byte                 // answers that came before any question, an object; nil: none
 	open        []*providerpb.Question // not answered
 	round       int
@@ -71,7 +71,7 @@ func (c *call) interact(request *providerpb.InteractRequest, of *tool) error {
 		return err
 	}
 	c.talk = &talk{u: c.u, caller: c.ex.Caller.Identity(), method: string(c.m.Text(c.m.Method)), subject: c.subject(), stream: c.stream,
-		tool: of, content: &collected{most: c.u.opt.MaxResult}, settle: c.u.opt.Asking.opt.Settle}
+		tool: of, settle: c.u.opt.Asking.opt.Settle}
 	if c.m.InputResponses.IsObject(c.m.Raw) {
 		c.talk.given = bytes.Clone(c.m.Of(c.m.InputResponses))
 	}
@@ -94,7 +94,9 @@ func (c *call) heard(in proto.Message) (*wire.Message, error) {
 	case *providerpb.InteractResponse_Log:
 		return c.log(m.Log)
 	case *providerpb.InteractResponse_Content:
-		return nil, c.talk.content.add(m.Content)
+		var err error
+		c.talk.content, err = c.appendItem(c.talk.content, 0, m.Content)
+		return nil, err
 	case *providerpb.InteractResponse_Question:
 		return nil, c.question(m.Question)
 	case *providerpb.InteractResponse_Withdrawn:
@@ -191,12 +193,12 @@ func (c *call) ask() (*wire.Message, error) {
 		return nil, err
 	}
 	c.stream, c.over = nil, true
-	b := wire.NewBuilder(nil)
+	b := c.Begin(0)
 	b.Add("resultType", []byte(`"input_required"`))
 	b.Add("inputRequests", wire.Object(requests))
 	b.Text("requestState", state)
 	b.Add("_meta", c.Meta(nil))
-	return c.Result(b.Done())
+	return c.End(b)
 }
 
 // resume continues a call whose client comes back with answers.

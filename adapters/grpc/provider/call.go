@@ -54,7 +54,7 @@ func (c *call) callTool(of *tool) error {
 	if of.asks {
 		return c.interact(&providerpb.InteractRequest{Message: &providerpb.InteractRequest_CallTool{CallTool: request}}, of)
 	}
-	content := &collected{most: c.u.opt.MaxResult}
+	var content []byte
 	return c.step(callMethod, request, func(in proto.Message) (*wire.Message, error) {
 		switch m := in.(*providerpb.CallToolResponse).GetMessage().(type) {
 		case *providerpb.CallToolResponse_Progress:
@@ -62,7 +62,9 @@ func (c *call) callTool(of *tool) error {
 		case *providerpb.CallToolResponse_Log:
 			return c.log(m.Log)
 		case *providerpb.CallToolResponse_Content:
-			return nil, content.add(m.Content)
+			var err error
+			content, err = c.appendItem(content, 0, m.Content)
+			return nil, err
 		case *providerpb.CallToolResponse_Result:
 			return c.toolResult(of, content, m.Result)
 		}
@@ -70,37 +72,36 @@ func (c *call) callTool(of *tool) error {
 	})
 }
 
-// collected is the content that a call has sent before its result, raw JSON items.
-type collected struct {
-	raw  []byte
-	most int
+// appendItem appends an item of content to those that raw has from a place on, which are bounded.
+func (c *call) appendItem(raw []byte, from int, of *providerpb.Content) ([]byte, error) {
+	if len(raw) > from {
+		raw = append(raw, ',')
+	}
+	raw, err := appendContent(raw, of)
+	if most := c.u.opt.MaxResult; err == nil && len(raw)-from > most {
+		err = proxy.Errf(proxy.ResponseTooLarge, "the content that the provider sends is more than limits.response_body allows (%d bytes)", most)
+	}
+	return raw, err
 }
 
-func (c *collected) add(of *providerpb.Content) error {
-	var err error
-	if len(c.raw) > 0 {
-		c.raw = append(c.raw, ',')
-	}
-	if c.raw, err = appendContent(c.raw, of); err == nil && len(c.raw) > c.most {
-		err = proxy.Errf(proxy.ResponseTooLarge, "the content that the provider sends is more than limits.response_body allows (%d bytes)", c.most)
-	}
-	return err
-}
-
-// toolResult returns the response of a tool.
-func (c *call) toolResult(of *tool, before *collected, result *providerpb.CallToolResult) (*wire.Message, error) {
-	b := wire.NewBuilder(make([]byte, 0, len(before.raw)+proto.Size(result)+256))
-	for _, one := range result.GetContent() {
-		if err := before.add(one); err != nil {
-			return nil, err
-		}
-	}
+// toolResult returns the response of a tool. before is the content that the call has sent before its result, raw JSON items.
+func (c *call) toolResult(of *tool, before []byte, result *providerpb.CallToolResult) (*wire.Message, error) {
+	b := c.Begin(len(before) + proto.Size(result) + 256)
 	text := result.GetStructuredContent()
-	if len(before.raw) == 0 && text != "" { // for clients that read text only (2025-06-18 tools, Structured Content)
+	if len(before)+len(result.GetContent()) == 0 && text != "" { // for clients that read text only (2025-06-18 tools, Structured Content)
 		reply.AddText(b, text)
 	} else {
 		b.Key("content")
-		b.Raw = append(append(append(b.Raw, '['), before.raw...), ']')
+		b.Raw = append(b.Raw, '[')
+		from := len(b.Raw)
+		b.Raw = append(b.Raw, before...)
+		for _, one := range result.GetContent() {
+			var err error
+			if b.Raw, err = c.appendItem(b.Raw, from, one); err != nil {
+				return nil, err
+			}
+		}
+		b.Raw = append(b.Raw, ']')
 	}
 	if text != "" {
 		structured, err := value(text, "structured_content")
@@ -168,7 +169,7 @@ func (c *call) read(asks bool) error {
 
 // contents returns the response to resources/read.
 func (c *call) contents(of *providerpb.ReadResourceResponse) (*wire.Message, error) {
-	b := wire.NewBuilder(make([]byte, 0, proto.Size(of)*4/3+256))
+	b := c.Begin(proto.Size(of)*4/3 + 256)
 	b.Key("contents")
 	b.Raw = append(b.Raw, '[')
 	var err error

@@ -113,6 +113,37 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// A provider is told nothing of a client that wants nothing, and logs have the names of their levels.
+func TestWants(t *testing.T) {
+	var wants *providerpb.Wants
+	level := providerpb.LogLevel_LOG_LEVEL_UNSPECIFIED
+	r := newRig(t, &scripted{list: page(echo()), call: func(q *providerpb.CallToolRequest, to grpc.ServerStreamingServer[providerpb.CallToolResponse]) error {
+		wants = q.GetWants()
+		if err := to.Send(&providerpb.CallToolResponse{Message: &providerpb.CallToolResponse_Log{Log: &providerpb.Log{Level: level}}}); err != nil {
+			return err
+		}
+		return to.Send(done(&providerpb.CallToolResult{}))
+	}}, asking)
+	ask := func(more, caps string) []string {
+		return r.all(r.exchange("tools/call", `"name":"echo.v1",`, `"_meta":{`+more+`"io.modelcontextprotocol/clientCapabilities":`+caps+`}`))
+	}
+	if got := ask("", "{}"); len(got) != 1 || wants != nil {
+		t.Errorf("%s %v", got, wants)
+	}
+	if ask("", `{"a":{}}`); wants.GetCapabilities() != `{"a":{}}` || wants.GetProgress() || wants.GetLog() != 0 {
+		t.Error(wants)
+	}
+	if ask(`"progressToken":1,`, "{}"); wants.GetCapabilities() != "" || !wants.GetProgress() {
+		t.Error(wants)
+	}
+	for n, name := range map[int32]string{1: "debug", 2: "info", 7: "alert", 8: "emergency", 9: "info"} {
+		level = providerpb.LogLevel(n)
+		if got := ask(`"io.modelcontextprotocol/logLevel":"debug",`, "{}"); len(got) != 2 || !strings.Contains(got[0], `"level":"`+name+`"`) {
+			t.Errorf("%d: %s, want %s", n, got, name)
+		}
+	}
+}
+
 // Progress and logs reach the client that asked for them, in their order, and no other.
 func TestProgressAndLogs(t *testing.T) {
 	var wants []*providerpb.Wants

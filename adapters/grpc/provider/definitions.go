@@ -41,7 +41,7 @@ func (u *Upstream) definitions(kind providerpb.Kind, of *providerpb.ListCapabili
 			err = cmp.Or(err, errTwice)
 		}
 		seen[name] = true
-		if u.known.fault(key, err) && err != nil {
+		if u.known.fault(key, err) {
 			u.opt.Note("warn", "a definition of the provider is left out", fmt.Errorf("%s: %w", subject, err))
 		}
 		if err == nil {

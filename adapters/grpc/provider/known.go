@@ -68,16 +68,15 @@ func (k *known) addAsking(template string) {
 	put(&k.asking, prefix, true)
 }
 
-// fault remembers why a definition is left out, nil if it is not, and reports whether that is new.
-func (k *known) fault(key string, err error) (changed bool) {
+// fault remembers why a definition is left out, nil if it is not, and reports whether there is a reason that is new.
+func (k *known) fault(key string, err error) (news bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was := k.faults[key]
 	if err == nil {
 		delete(k.faults, key)
-		return was != ""
+		return false
 	}
-	if was == err.Error() {
+	if k.faults[key] == err.Error() {
 		return false
 	}
 	put(&k.faults, key, err.Error())

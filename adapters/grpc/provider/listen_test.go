@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,67 @@ func TestEventsTellOfChanges(t *testing.T) {
 		t.Error(got)
 	}
 	_ = replies.Close()
+}
+
+// Notices wait in a bounded queue: of the same subject the newest counts, and beyond the bound the oldest are lost.
+func TestNoticesAreBounded(t *testing.T) {
+	l, r := newListening(t, providerpb.Feature_FEATURE_WATCH_RESOURCES)
+	next, ex, replies := r.listen(`"resourceSubscriptions":["a:/"]`)
+	l.changes <- watching(&providerpb.WatchRequest{Uris: []string{"a:/"}})
+	if got := next(); !strings.HasPrefix(got, "subscriptions/acknowledged") {
+		t.Error(got)
+	}
+	const more = 10
+	for i := range maxNotices + more {
+		l.changes <- updated(fmt.Sprintf("a:/%d", i))
+	}
+	l.changes <- updated("a:/end")
+	testkit.Eventually(t, "the last notice", func() bool {
+		of := replies.(*listen)
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		return len(of.queue) == maxNotices && strings.Contains(string(of.queue[maxNotices-1].Msg), "a:/end")
+	})
+	if got, want := next(), fmt.Sprintf(`resources/updated","params":{"uri":"a:/%d"}}`, more+1); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	ex.Cancel(proxy.ErrCancelled)
+	_ = replies.Close()
+}
+
+// A listen without an end of its waiting waits for what comes.
+func TestListenWaits(t *testing.T) {
+	l, r := newListening(t, providerpb.Feature_FEATURE_WATCH_LISTS)
+	_, ex, replies := r.listen(`"toolsListChanged":true`)
+	go func() { l.changes <- watching(&providerpb.WatchRequest{Tools: true}) }()
+	if m, err := replies.Next(time.Time{}); err != nil || !strings.Contains(string(m.Append(nil)), acknowledged) {
+		t.Error(m, err)
+	}
+	ex.Cancel(proxy.ErrCancelled)
+	_ = replies.Close()
+}
+
+// Once it has ended, an Upstream reads no events.
+func TestEndedFeed(t *testing.T) {
+	_, r := newListening(t)
+	r.u.End()
+	r.u.startFeed()
+	if r.u.feed.running {
+		t.Error("the provider's events are read after the end")
+	}
+}
+
+// With events a listen tells of every kind of list that was asked for, and of no other.
+func TestEventsTellOfEachList(t *testing.T) {
+	_, r := newListening(t, providerpb.Feature_FEATURE_EVENTS)
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		next, ex, replies := r.listen(`"` + list + `ListChanged":true`)
+		if got := next(); got != `subscriptions/acknowledged",{"notifications":{"`+list+`ListChanged":true}}}` {
+			t.Error(got)
+		}
+		ex.Cancel(proxy.ErrCancelled)
+		_ = replies.Close()
+	}
 }
 
 // A provider without Watch and events has no listens; wrong subscriptions are the client's fault.

@@ -40,7 +40,7 @@ func (c *call) discover() error {
 		if of.GetNextPageToken() == "" {
 			c.u.known.complete()
 		}
-		b := wire.NewBuilder(nil)
+		b := c.Begin(0)
 		b.Add("supportedVersions", texts([]string{rules.ModernVersion}))
 		b.Key("capabilities")
 		b.Raw = appendCapabilities(b.Raw, of)
@@ -114,7 +114,7 @@ func (c *call) list(kind providerpb.Kind) error {
 	return c.step(listMethod, request, func(in proto.Message) (*wire.Message, error) {
 		of := in.(*providerpb.ListCapabilitiesResponse)
 		c.u.identify(of.GetProvider())
-		b := wire.NewBuilder(nil)
+		b := c.Begin(proto.Size(of))
 		b.Key(keys[kind])
 		b.Raw = append(b.Raw, '[')
 		for _, item := range c.u.definitions(kind, of) {

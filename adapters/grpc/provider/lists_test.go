@@ -173,6 +173,50 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A call reads a bounded number of pages, also of a provider whose pages have no end, or follow themselves.
+func TestEndlessPages(t *testing.T) {
+	for _, c := range []struct {
+		next func(asked int) string
+		want int
+	}{{func(n int) string { return fmt.Sprint(n) }, maxPages}, {func(int) string { return "same" }, 2}} {
+		asked := 0
+		r := newRig(t, &scripted{pages: func(*providerpb.ListCapabilitiesRequest) *providerpb.ListCapabilitiesResponse {
+			asked++
+			list := page(echo())
+			list.NextPageToken = c.next(asked)
+			return list
+		}}, asking)
+		if got := r.ask("tools/call", `"name":"other.v1",`); !strings.HasPrefix(got, "[tool_not_found]") || asked != c.want {
+			t.Errorf("%s after %d pages, want %d", got, asked, c.want)
+		}
+	}
+}
+
+// Once all resources are known, one that no list has is read without asking for them again, until they change.
+func TestUnlistedResource(t *testing.T) {
+	asked := 0
+	r := newRig(t, &scripted{pages: func(*providerpb.ListCapabilitiesRequest) *providerpb.ListCapabilitiesResponse {
+		asked++
+		return page()
+	}, read: func(_ context.Context, q *providerpb.ReadResourceRequest) (*providerpb.ReadResourceResponse, error) {
+		return &providerpb.ReadResourceResponse{Contents: []*providerpb.ResourceContents{{Uri: q.GetUri()}}}, nil
+	}}, asking)
+	read := func(want int) {
+		t.Helper()
+		if got := r.ask("resources/read", `"uri":"a:b",`); !strings.Contains(got, `"uri":"a:b"`) || asked != want {
+			t.Errorf("%s, %d lists", got, asked)
+		}
+	}
+	read(1)
+	read(1)
+	r.ask("tools/call", `"name":"other.v1",`) // a list of tools says nothing of resources
+	r.u.known.forget(providerpb.Kind_KIND_RESOURCE)
+	read(3)
+	r.u.known.forget(providerpb.Kind_KIND_RESOURCE)
+	r.ask("tools/call", `"name":"other.v1",`)
+	read(5)
+}
+
 // A resource is read, also one that no list has.
 func TestRead(t *testing.T) {
 	r := newRig(t, &scripted{list: &providerpb.ListCapabilitiesResponse{}, read: func(ctx context.Context, q *providerpb.ReadResourceRequest) (*providerpb.ReadResourceResponse, error) {

@@ -46,7 +46,7 @@ func (c *call) fill(of *prompt, given map[string]string) error {
 
 // messages returns the response to prompts/get.
 func (c *call) messages(of *providerpb.GetPromptResponse) (*wire.Message, error) {
-	b := wire.NewBuilder(nil)
+	b := c.Begin(proto.Size(of))
 	b.Some("description", of.GetDescription())
 	b.Key("messages")
 	b.Raw = append(b.Raw, '[')
@@ -93,7 +93,7 @@ func (c *call) complete() error {
 		of := in.(*providerpb.CompleteResponse)
 		values := of.GetValues()
 		more := of.GetHasMore() || len(values) > maxCompletions
-		b := wire.NewBuilder(nil)
+		b := c.Begin(0)
 		b.Key("completion")
 		one := wire.NewBuilder(b.Raw)
 		one.Add("values", texts(values[:min(len(values), maxCompletions)]))

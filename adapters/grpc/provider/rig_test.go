@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -182,6 +183,9 @@ func (r *rig) all(ex *proxy.Exchange) (out []string) {
 			return append(out, failed(err))
 		}
 		if out = append(out, string(m.Append(nil))); m.IsResponse() {
+			if m, err := replies.Next(time.Now().Add(10 * time.Second)); m != nil || err != io.EOF {
+				r.t.Errorf("after the response: %v, %v", m, err)
+			}
 			return out
 		}
 	}

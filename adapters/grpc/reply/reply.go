@@ -17,12 +17,23 @@ type Writer struct {
 	last  wire.Message
 }
 
-// Complete adds what every result has to a result that has its own members, and returns the response. meta is its _meta, raw JSON; nil: none.
+// Begin begins a response whose result is about size bytes long. The caller adds the members of the result, and gives it to Complete or End. Results are
+// written where they are to be, as some are large.
+func (w *Writer) Begin(size int) *wire.Builder {
+	b := w.response(size)
+	b.Key("result")
+	return wire.NewBuilder(b.Raw)
+}
+
+// Complete adds to a result what every complete one has, and returns the response. meta is its _meta, raw JSON; nil: none.
 func (w *Writer) Complete(b *wire.Builder, meta []byte) (*wire.Message, error) {
 	b.Add("resultType", []byte(`"complete"`))
 	b.Add("_meta", w.Meta(meta))
-	return w.Result(b.Done())
+	return w.End(b)
 }
+
+// End returns the response with the result.
+func (w *Writer) End(b *wire.Builder) (*wire.Message, error) { return w.message(append(b.Done(), '}')) }
 
 // Meta returns a _meta object with the serverInfo; nil if there is neither.
 func (w *Writer) Meta(meta []byte) []byte {
@@ -37,17 +48,18 @@ func (w *Writer) Meta(meta []byte) []byte {
 	return wire.With(meta, server)
 }
 
-// Result returns the response with a result, raw JSON.
-func (w *Writer) Result(result []byte) (*wire.Message, error) { return w.response("result", result) }
-
 // Failure returns the response with an error of the server's own, raw JSON.
-func (w *Writer) Failure(failure []byte) (*wire.Message, error) { return w.response("error", failure) }
-
-func (w *Writer) response(key string, value []byte) (*wire.Message, error) {
-	b := wire.Builder{Raw: append(make([]byte, 0, len(w.ID)+len(value)+40), `{"jsonrpc":"2.0"`...)}
-	b.Add("id", w.ID)
-	b.Add(key, value)
+func (w *Writer) Failure(failure []byte) (*wire.Message, error) {
+	b := w.response(len(failure))
+	b.Add("error", failure)
 	return w.message(b.Done())
+}
+
+// response begins a response whose result or error is about size bytes long.
+func (w *Writer) response(size int) *wire.Builder {
+	b := &wire.Builder{Raw: append(make([]byte, 0, len(w.ID)+size+40), `{"jsonrpc":"2.0"`...)}
+	b.Add("id", w.ID)
+	return b
 }
 
 // Notification returns a notification with params, raw JSON.
@@ -68,11 +80,14 @@ func (w *Writer) message(raw []byte) (*wire.Message, error) {
 
 // Refuse returns the result of a tool that was not run, or has failed, which the model may correct (2026-07-28 tools, Error Handling).
 func (w *Writer) Refuse(why string) (*wire.Message, error) {
-	b := wire.NewBuilder(nil)
-	AddText(b, []byte(why))
+	b := w.Begin(len(why) + around)
+	AddText(b, why)
 	b.Add("isError", []byte("true"))
 	return w.Complete(b, nil)
 }
+
+// around is about how many bytes a result has besides its content.
+const around = 256
 
 // AddText adds the content of a result that is one text.
 func AddText[T string | []byte](b *wire.Builder, text T) {

@@ -19,7 +19,9 @@ func TestWriter(t *testing.T) {
 	if m, err := w.Failure([]byte(`{"code":1,"message":"m"}`)); err != nil || string(m.Raw) != `{"jsonrpc":"2.0","id":"a\/1","error":{"code":1,"message":"m"}}` {
 		t.Errorf("%s %v", m.Raw, err)
 	}
-	if m, err := w.Result([]byte(`1,`)); !proxy.IsFault(err, proxy.BadAnswer) {
+	b := w.Begin(0)
+	b.Add("a", []byte("1,"))
+	if m, err := w.End(b); !proxy.IsFault(err, proxy.BadAnswer) {
 		t.Errorf("%v %v", m, err)
 	}
 	if got := string(w.Meta([]byte(`{"a":1}`))); got != `{"a":1,"io.modelcontextprotocol/serverInfo":{"name":"n"}}` {

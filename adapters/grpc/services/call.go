@@ -122,7 +122,7 @@ func (c *call) discover() error {
 		case health.GetStatus() == healthpb.HealthCheckResponse_NOT_SERVING:
 			return nil, proxy.Errf(proxy.Overloaded, "the gRPC server says that it does not serve (grpc.health.v1)")
 		}
-		b := wire.NewBuilder(nil)
+		b := c.Begin(0)
 		b.Add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
 		b.Add("capabilities", []byte(`{"tools":{}}`))
 		return c.Complete(uncached(b), nil)
@@ -151,7 +151,7 @@ func (c *call) list(of *tools) error {
 	for _, t := range of.all {
 		size += len(t.Definition) + 1
 	}
-	b := wire.NewBuilder(make([]byte, 0, size+256))
+	b := c.Begin(size + 256)
 	b.Key("tools")
 	b.Raw = append(b.Raw, '[')
 	for _, t := range of.all {
@@ -220,7 +220,7 @@ func (c *call) callTool(of *tools) error {
 
 // result returns the response of a tool whose result is a JSON object.
 func (c *call) result(json []byte) (*wire.Message, error) {
-	b := wire.NewBuilder(make([]byte, 0, 2*len(json)+256))
+	b := c.Begin(2*len(json) + 256)
 	reply.AddText(b, json)
 	b.Add("structuredContent", json)
 	return c.Complete(b, nil)

@@ -3,6 +3,7 @@ package services
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/proto"
@@ -62,7 +63,8 @@ func (c *call) reflect(method string, then func(of *tools) error) error {
 		if len(c.found.set.GetFile()) == 0 {
 			return nil, unusable(fmt.Errorf("%w; it has %s", errNone, listed(c.found.all)))
 		}
-		all, err := c.u.toolsOf(&c.found.set)
+		// A file of a service of the server may also have services that the server does not offer.
+		all, err := c.u.toolsOf(&c.found.set, c.found.offers)
 		if c.found = nil; err != nil {
 			return nil, unusable(err)
 		}
@@ -70,6 +72,9 @@ func (c *call) reflect(method string, then func(of *tools) error) error {
 		return nil, then(all)
 	})
 }
+
+// offers reports whether the server has named a service.
+func (r *reflected) offers(service string) bool { return slices.Contains(r.all, service) }
 
 // hear takes an answer of the server.
 func (r *reflected) hear(m *reflectionpb.ServerReflectionResponse, wanted func(service string) bool) error {

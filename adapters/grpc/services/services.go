@@ -98,7 +98,7 @@ func New(c *channel.Channel, opt Options) (*Upstream, error) {
 	b.Text("version", "0.0.0")
 	u := &Upstream{c: c, opt: opt, services: of, chosen: chosen, info: b.Done(), schemas: argumentschema.NewCache(), noted: make(map[string]bool)}
 	if opt.Set != nil {
-		if u.tools, err = u.toolsOf(opt.Set); err != nil {
+		if u.tools, err = u.toolsOf(opt.Set, func(string) bool { return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -145,8 +145,9 @@ func (u *Upstream) learned(of *tools) {
 // errNone says that the patterns choose nothing.
 var errNone = errors.New("grpc.methods chooses no method of the server")
 
-// toolsOf makes the tools of the chosen methods. Methods that cannot be tools are left out, and the log says why, once.
-func (u *Upstream) toolsOf(set *descriptorpb.FileDescriptorSet) (*tools, error) {
+// toolsOf makes the tools of the chosen methods of the services that the server has. Methods that cannot be tools are left out, and the log says
+// why, once.
+func (u *Upstream) toolsOf(set *descriptorpb.FileDescriptorSet, has func(service string) bool) (*tools, error) {
 	files, types, err := schema.Files(set)
 	if err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func (u *Upstream) toolsOf(set *descriptorpb.FileDescriptorSet) (*tools, error) 
 	var methods []protoreflect.MethodDescriptor
 	files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for _, m := range methodsOf(f) {
-			if u.chosen.MatchString(string(m.Parent().FullName()) + "/" + string(m.Name())) {
+			if service := string(m.Parent().FullName()); has(service) && u.chosen.MatchString(service+"/"+string(m.Name())) {
 				methods = append(methods, m)
 			}
 		}
@@ -162,7 +163,7 @@ func (u *Upstream) toolsOf(set *descriptorpb.FileDescriptorSet) (*tools, error) 
 	})
 	switch {
 	case len(methods) == 0:
-		return nil, fmt.Errorf("%w; it has %s", errNone, servicesOf(files))
+		return nil, fmt.Errorf("%w; it has %s", errNone, servicesOf(files, has))
 	case len(methods) > maxTools:
 		return nil, fmt.Errorf("grpc.methods chooses more than %d methods; fix: choose fewer", maxTools)
 	}
@@ -209,12 +210,14 @@ func methodsOf(f protoreflect.FileDescriptor) (out []protoreflect.MethodDescript
 	return out
 }
 
-// servicesOf names services, for an error.
-func servicesOf(files *protoregistry.Files) string {
+// servicesOf names the services that the server has, for an error.
+func servicesOf(files *protoregistry.Files, has func(service string) bool) string {
 	var names []string
 	files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
-			names = append(names, string(f.Services().Get(i).FullName()))
+			if name := string(f.Services().Get(i).FullName()); has(name) {
+				names = append(names, name)
+			}
 		}
 		return true
 	})

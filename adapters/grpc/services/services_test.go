@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -111,6 +113,9 @@ func (r *rig) all(method, params string) (out []string) {
 			return append(out, failed(err))
 		}
 		if out = append(out, string(m.Append(nil))); m.IsResponse() {
+			if m, err := replies.Next(time.Now().Add(10 * time.Second)); m != nil || err != io.EOF {
+				r.t.Errorf("after the response: %v, %v", m, err)
+			}
 			return out
 		}
 	}
@@ -157,6 +162,8 @@ func TestReflection(t *testing.T) {
 		{[]string{"grpc.testing.TestService"}, "TestService.CacheableUnaryCall TestService.EmptyCall TestService.StreamingOutputCall TestService.UnaryCall TestService.UnimplementedCall"},
 		{[]string{"grpc.testing.TestService/Empty*", "grpc.health.*/Check"}, "Health.Check TestService.EmptyCall"},
 		{[]string{"*/Unary*"}, "TestService.UnaryCall"},
+		// The file of TestService has five services that this server does not offer.
+		{[]string{"*.TestService/EmptyCall", "*.HookService/*", "*.UnimplementedService/*"}, "TestService.EmptyCall"},
 	} {
 		r := newRig(t, &interop{}, false, Options{Methods: c.methods})
 		list := r.ask("tools/list", "")
@@ -307,6 +314,54 @@ func TestStream(t *testing.T) {
 	}
 	if count, end = 100, nil; !strings.HasPrefix(r.ask("tools/call", call), "[response_too_large] ") {
 		t.Error("a stream without bound")
+	}
+}
+
+// MaxResult and a message of progress are 1 KiB here: what just fits is there, and of a byte more nothing.
+func TestStreamBounds(t *testing.T) {
+	size := 0
+	r := newRig(t, &interop{stream: func(_ *testgrpc.StreamingOutputCallRequest, to grpc.ServerStreamingServer[testgrpc.StreamingOutputCallResponse]) error {
+		return to.Send(&testgrpc.StreamingOutputCallResponse{PeerSocketAddress: strings.Repeat("x", size)})
+	}}, false, Options{Methods: []string{"*/StreamingOutputCall"}})
+	const call, around = `"name":"TestService.StreamingOutputCall",`, len(`{"peerSocketAddress":""}`)
+	size = maxProgress - around
+	if got := r.all("tools/call", call); len(got) != 2 || !strings.Contains(got[0], "xxx") || !strings.Contains(got[1], `"structuredContent":{"messages":[{`) {
+		t.Errorf("%s", got)
+	}
+	size++
+	if got := r.ask("tools/call", call); !strings.HasPrefix(got, "[response_too_large] ") {
+		t.Error(got)
+	}
+}
+
+// An error names twenty services of a server that has more.
+func TestManyServices(t *testing.T) {
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{Name: proto.String("a.proto")}}}
+	for i := range 22 {
+		if i == 20 || i == 21 {
+			_, err := New(nil, Options{Methods: []string{"none"}, Set: set})
+			if more := " and 1 more"; err == nil || strings.HasSuffix(err.Error(), more) != (i == 21) || strings.Contains(err.Error(), "S20") {
+				t.Errorf("%d services: %v", i, err)
+			}
+		}
+		set.File[0].Service = append(set.File[0].Service, &descriptorpb.ServiceDescriptorProto{Name: proto.String(fmt.Sprintf("S%02d", i))})
+	}
+}
+
+// At most 2000 methods are tools.
+func TestManyMethods(t *testing.T) {
+	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String("S")}
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{Name: proto.String("a.proto"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{service}}}}
+	for i := range maxTools + 1 {
+		service.Method = append(service.Method, &descriptorpb.MethodDescriptorProto{Name: proto.String(fmt.Sprintf("M%d", i)), InputType: proto.String(".M"), OutputType: proto.String(".M")})
+	}
+	if _, err := New(nil, Options{Methods: []string{"*"}, Set: set}); err == nil || err.Error() != "grpc.methods chooses more than 2000 methods; fix: choose fewer" {
+		t.Error(err)
+	}
+	service.Method = service.GetMethod()[1:]
+	if _, err := New(nil, Options{Methods: []string{"*"}, Set: set}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 type Server struct {
 	Name      string
 	ID        string // of its registration; empty: it has none
-	Transport string // STDIO, SSE or HTTP
+	Transport string // STDIO, SSE, HTTP or GRPC
 	// Origin tells apart the servers that have a name one after the other: the lists of another one are not shown.
 	Origin []byte
 	// Instance is another number when the server was configured anew. It is then asked anew.

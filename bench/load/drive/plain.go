@@ -15,14 +15,18 @@ func (j *judge) value(message []byte) ([]byte, int, error) {
 	return value, len(message), nil
 }
 
-// text returns the text of a result that consists of one text.
+// text returns the text of a result that consists of one text. Of Plain it is any other value's compact JSON, too.
 func (j *judge) text(result []byte) string {
 	if !j.plain {
 		return onlyText(result)
 	}
 	var text string
-	if json.Unmarshal(result, &text) != nil {
+	if json.Unmarshal(result, &text) == nil {
+		return text
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, result) != nil {
 		return ""
 	}
-	return text
+	return compact.String()
 }

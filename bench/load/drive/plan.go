@@ -29,7 +29,8 @@ const (
 )
 
 // Plain is a face without a protocol besides HTTP: Params is posted to the plan's path as it is, and any JSON value with status 200 answers
-// it. With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
+// it. With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text, or the
+// JSON that is written there without spaces.
 const Plain Face = "plain"
 
 // speaksMCP reports whether messages are those of MCP.

@@ -1,9 +1,10 @@
 // Protogen generates the Go code of the .proto files of a folder, or with -check reports which generated files are not what it would write.
 //
-//	protogen [-check] FOLDER MODULE
+//	protogen [-check] [-gateway] FOLDER MODULE
 //
 // MODULE is the folder of the Go module into whose packages the code goes, after go_package. The files are compiled by protocompile, so that no
-// protoc is needed, and given to the plugins protoc-gen-go and protoc-gen-go-grpc, whose versions go.mod has.
+// protoc is needed, and given to the plugins protoc-gen-go and protoc-gen-go-grpc, whose versions go.mod has; with -gateway also to that of
+// grpc-gateway, for methods without annotations.
 package main
 
 import (
@@ -31,26 +32,35 @@ const module = "dragoman"
 
 func main() {
 	check := flag.Bool("check", false, "write nothing, and fail if a file would change")
+	gateway := flag.Bool("gateway", false, "generate the code of grpc-gateway too")
 	flag.Parse()
 	if flag.NArg() != 2 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(flag.Arg(0), flag.Arg(1), *check); err != nil {
+	if err := run(flag.Arg(0), flag.Arg(1), *check, *gateway); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, root string, check bool) error {
+// plugin is a plugin of protoc: its package, and what its parameter has besides the module.
+type plugin struct{ path, parameter string }
+
+func run(folder, root string, check, gateway bool) error {
+	plugins := []plugin{{"google.golang.org/protobuf/cmd/protoc-gen-go", ""}, {"google.golang.org/grpc/cmd/protoc-gen-go-grpc", ""}}
+	if gateway {
+		plugins = append(plugins, plugin{"github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway", ",generate_unbound_methods=true"})
+	}
 	request, err := compile(folder)
 	if err != nil {
 		return err
 	}
-	for _, plugin := range []string{"google.golang.org/protobuf/cmd/protoc-gen-go", "google.golang.org/grpc/cmd/protoc-gen-go-grpc"} {
-		files, err := generate(plugin, request)
+	for _, p := range plugins {
+		request.Parameter = proto.String("module=" + module + p.parameter)
+		files, err := generate(p.path, request)
 		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(plugin), err)
+			return fmt.Errorf("%s: %w", filepath.Base(p.path), err)
 		}
 		for _, f := range files {
 			if err := put(filepath.Join(root, f.GetName()), []byte(f.GetContent()), check); err != nil {
@@ -79,7 +89,7 @@ func compile(folder string) (*pluginpb.CodeGeneratorRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names, Parameter: proto.String("module=" + module)}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names}
 	seen := map[string]bool{}
 	for _, f := range compiled {
 		request.ProtoFile = appendFile(request.ProtoFile, f, seen)
@@ -108,7 +118,7 @@ func generate(plugin string, request *pluginpb.CodeGeneratorRequest) ([]*pluginp
 	if err != nil {
 		return nil, err
 	}
-	c := exec.Command("go", "run", plugin) //nolint:gosec // one of two
+	c := exec.Command("go", "run", plugin) //nolint:gosec // one of those above
 	c.Stdin, c.Stderr = bytes.NewReader(in), os.Stderr
 	out, err := c.Output()
 	if err != nil {

@@ -110,7 +110,9 @@ func shown(connection []byte) (c map[string]any) {
 				}
 			}
 		case []any:
-			c[key] = command.Shown(arguments(c))
+			if key == "args" {
+				c[key] = command.Shown(arguments(c))
+			}
 		case string:
 			if key == "url" || key == "base_url" {
 				c[key] = value.RedactURL(of)
@@ -135,6 +137,9 @@ func transportOf(u *config.Upstream) string {
 		return "STDIO"
 	case u.Transport == "sse":
 		return "SSE"
+	}
+	if _, _, grpc := u.GRPC(); grpc {
+		return "GRPC"
 	}
 	return "HTTP"
 }

@@ -251,6 +251,8 @@ func (t *Target) listed(instance uint64) lists.Server {
 		s.Transport, at = "STDIO", strings.Join(t.settings.Command, "\x00")
 	} else if t.settings.Transport == "sse" {
 		s.Transport = "SSE"
+	} else if _, _, grpc := t.settings.GRPC(); grpc {
+		s.Transport = "GRPC"
 	}
 	sum := sha256.Sum256([]byte(at))
 	s.Origin = sum[:]

@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/aggregator"
 	"dragoman/internal/config/command"
+	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 	"dragoman/proxy/wire"
 )
@@ -28,6 +29,7 @@ type Given struct {
 	SSE                         *bool
 	Command                     []string // the program and its arguments
 	Headers, Env                []Named
+	Methods                     []string // of a gRPC service that are tools
 	Disable, Enable             []string // tools
 }
 
@@ -42,6 +44,7 @@ type connectionConfig struct {
 	URL     string            `json:"url,omitempty"`
 	BaseURL string            `json:"base_url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+	Methods []string          `json:"methods,omitempty"`
 }
 
 // Registration returns the request to register a server, or to test one that has no name. The error is a *Misuse.
@@ -119,7 +122,7 @@ func (g *Given) Starts() (lines []string) {
 
 // Connects reports whether it says how the server is reached.
 func (g *Given) Connects() bool {
-	return g.URL != nil || g.SSE != nil || len(g.Command)+len(g.Headers)+len(g.Env) > 0
+	return g.URL != nil || g.SSE != nil || len(g.Command)+len(g.Headers)+len(g.Env)+len(g.Methods) > 0
 }
 
 // Nothing reports whether it says nothing.
@@ -136,10 +139,12 @@ func (g *Given) connect(transport string, c connectionConfig) (string, []byte, e
 		c = connectionConfig{Command: g.Command[0], Args: g.Command[1:], Env: c.Env}
 		transport = "STDIO"
 	case g.URL != nil:
-		if transport != "SSE" {
+		if _, _, grpc := field.GRPCTarget(*g.URL); grpc {
+			transport = "GRPC"
+		} else if transport != "SSE" {
 			transport = "HTTP"
 		}
-		c = connectionConfig{URL: *g.URL, Headers: c.Headers}
+		c = connectionConfig{URL: *g.URL, Headers: c.Headers, Methods: c.Methods}
 	case transport != "STDIO":
 		c.URL += c.BaseURL
 	}
@@ -149,10 +154,20 @@ func (g *Given) connect(transport string, c connectionConfig) (string, []byte, e
 		return "", nil, misuse("--header and --sse only concern a server with a --url; fix: leave them out, or write --env for a variable of the COMMAND")
 	case !child && len(g.Env) > 0:
 		return "", nil, misuse("--env only concerns a server with a COMMAND; fix: leave it out, or write --header")
+	case transport == "GRPC" && g.SSE != nil:
+		return "", nil, misuse("--sse only concerns a server with an http or https URL; fix: leave it out")
+	case transport != "GRPC" && len(g.Methods) > 0:
+		return "", nil, misuse("--grpc-method only concerns a server with a grpc or grpcs URL; fix: leave it out")
 	case g.SSE != nil:
 		transport = map[bool]string{true: "SSE", false: "HTTP"}[*g.SSE]
 	}
 	c.Headers, c.Env = with(c.Headers, g.Headers, strings.EqualFold), with(c.Env, g.Env, func(a, b string) bool { return a == b })
+	switch {
+	case transport != "GRPC":
+		c.Methods = nil
+	case len(g.Methods) > 0:
+		c.Methods = g.Methods
+	}
 	if transport == "HTTP" {
 		c.URL, c.BaseURL = "", c.URL
 	}

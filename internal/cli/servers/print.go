@@ -194,6 +194,11 @@ func connection(fields map[string]any) (facts [][2]string) {
 			facts = append(facts, [2]string{"url", text})
 		}
 	}
+	if methods, ok := fields["methods"].([]any); ok {
+		for _, one := range methods {
+			facts = append(facts, [2]string{"grpc-method", fmt.Sprint(one)})
+		}
+	}
 	if program, ok := fields["command"].(string); ok {
 		words := []string{program}
 		args, _ := fields["args"].([]any)

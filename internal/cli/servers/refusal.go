@@ -52,7 +52,7 @@ func refusal(status int, body []byte) error {
 	}
 	lines := make([]string, len(mistakes))
 	for i, m := range mistakes {
-		lines[i] = strings.TrimPrefix(field(m.Where)+": ", ": ") + wire.ShownText(m.Text)
+		lines[i] = strings.TrimPrefix(fieldOf(m.Where)+": ", ": ") + wire.ShownText(m.Text)
 	}
 	if len(lines) == 1 {
 		return &Refusal{status, lines[0]}
@@ -64,11 +64,11 @@ func refusal(status int, body []byte) error {
 var flags = map[string]string{
 	"name": "NAME", "status": "--status", "description": "--description", "health_check_url": "--health-url", "disabled_tools": "--disable",
 	"connection_config.base_url": "--url", "connection_config.url": "--url", "connection_config.headers": "--header", "connection_config.env": "--env",
-	"connection_config.command": "COMMAND", "connection_config.args": "ARG",
+	"connection_config.methods": "--grpc-method", "connection_config.command": "COMMAND", "connection_config.args": "ARG",
 }
 
-// field returns a place as the command line names it, or else as the API does.
-func field(where []string) string {
+// fieldOf returns a place as the command line names it, or else as the API does.
+func fieldOf(where []string) string {
 	if len(where) > 0 && (where[0] == "body" || where[0] == "query") {
 		where = where[1:]
 	}
