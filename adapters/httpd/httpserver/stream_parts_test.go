@@ -151,6 +151,11 @@ func TestWritePartsUnread(t *testing.T) {
 	c = dialTo(t, addr)
 	c.send(get)
 	h = testkit.Receive(t, "the stream", held)
+	testkit.Eventually(t, "the head is written", func() bool { // until then events are queued
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.started
+	})
 	done := make(chan error, 1)
 	go func() { done <- h.WriteParts(event...) }()
 	testkit.Eventually(t, "it waits", func() bool {
