@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -188,31 +187,36 @@ func scripted(server, tool string) bool {
 
 // endless calls the streams that have no end: Dragoman ends them when the server has been silent for too long.
 func (r *rig) endless() {
-	var group sync.WaitGroup
-	defer group.Wait()
-	for _, of := range r.tools {
-		if of.definition == nil || !of.without {
-			continue
+	r.t.Run("endless", func(t *testing.T) {
+		for _, of := range r.tools {
+			if of.definition == nil || !of.without {
+				continue
+			}
+			least, _ := arguments(t, of.definition.InputSchema)
+			for _, w := range r.ways {
+				t.Run(of.name+" "+w.name, func(t *testing.T) {
+					t.Parallel()
+					want := r.s.direct(t, of.method, least, "", true)
+					got := w.call(t, of.name, least)
+					// Directly, the server may notice the end of its time before the client does, and say so as it likes.
+					if want.status == "OK" || got.row != "upstream_timeout" {
+						t.Errorf("%v, directly %v", got, want)
+					}
+					progressed(t, got, want.parts())
+				})
+			}
+			of.count("DEADLINE_EXCEEDED")
 		}
-		least, _ := arguments(r.t, of.definition.InputSchema)
-		for _, w := range r.ways {
-			group.Go(func() {
-				want := r.s.direct(r.t, of.method, least, "", true)
-				got := w.call(r.t, of.name, least)
-				// Directly, the server may notice the end of its time before the client does, and say so as it likes.
-				if want.status == "OK" || got.row != "upstream_timeout" {
-					r.t.Errorf("%s %s: %v, directly %v", w.name, of.name, got, want)
-				}
-				r.progressed(w, of, got, want.parts())
-			})
-		}
-		of.count("DEADLINE_EXCEEDED")
-	}
+	})
 }
 
-// progressed waits for the progress of a stream.
-func (r *rig) progressed(w *way, of *tool, got outcome, want int) {
-	eventually(r.t, fmt.Sprintf("%s %s: %d notifications of progress", w.name, of.name, want), func() bool { return got.parts() >= want })
+// progressed waits for a notification of progress for each message of a stream, which the SDK hands over on its own.
+func progressed(t *testing.T, got outcome, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d notifications of progress", want), func() bool { return got.parts() >= want })
+	if n := got.parts(); n > want {
+		t.Errorf("%d notifications of progress, the stream has %d messages", n, want)
+	}
 }
 
 func (of *tool) count(status string) {
@@ -266,7 +270,7 @@ func (r *rig) try(c trial) {
 	other := r.s.direct(r.t, of.method, c.args, r.kept["token of "+c.as], false)
 	for i, w := range ways {
 		r.judge(w, of, c, outcomes[i])
-		r.compare(w, of, c, outcomes[i], one, other)
+		r.compare(w, c, outcomes[i], one, other)
 	}
 	of.count(one.status)
 }
@@ -330,7 +334,7 @@ func found(t *testing.T, at any, path string) string {
 }
 
 // compare checks an outcome against direct calls before and after it.
-func (r *rig) compare(w *way, of *tool, c trial, got, one, other outcome) {
+func (r *rig) compare(w *way, c trial, got, one, other outcome) {
 	r.t.Helper()
 	where := fmt.Sprintf("%s %s %.200s", w.name, c.tool, c.args)
 	switch {
@@ -345,7 +349,7 @@ func (r *rig) compare(w *way, of *tool, c trial, got, one, other outcome) {
 			r.t.Errorf("%s: %s differs: %.400s, directly %.400s", where, at, got.result, one.result)
 		}
 		if one.parts != nil && one.parts() == other.parts() {
-			r.progressed(w, of, got, one.parts())
+			progressed(r.t, got, one.parts())
 		}
 	}
 }
