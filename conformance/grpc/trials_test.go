@@ -56,7 +56,7 @@ var interop = []trial{
 	{tool: "Channelz.GetServers", args: `{}`, want: `{"end":true}`, keep: "server=server/ref/serverId"},
 	{tool: "Channelz.GetServer", args: `{"serverId":"${server}"}`, want: `{"server":{"ref":{"serverId":"${server}"}}}`},
 	{tool: "Channelz.GetServerSockets", args: `{"serverId":"${server}"}`, keep: "socket=socketRef/socketId"},
-	{tool: "Channelz.GetSocket", args: `{"socketId":"${socket}"}`, want: `{"socket":{"ref":{"socketId":"${socket}"}}}`},
+	{tool: "Channelz.GetSocket", args: `{"socketId":"${socket}"}`, live: true, want: `{"socket":{"ref":{"socketId":"${socket}"}}}`},
 	{tool: "Channelz.GetServer", args: `{"serverId":"9223372036854775807"}`, status: "NOT_FOUND", message: "requested server 9223372036854775807 not found"},
 }
 
