@@ -190,7 +190,8 @@ func TestFullQueue(t *testing.T) {
 				t.Errorf("%d is not taken", n)
 			}
 		}
-		check(t, q, events.QueueStats{Accepted: 3, Dead: 2, Queued: 3})
+		synctest.Wait() // the first has failed, and waits for its next attempt
+		check(t, q, events.QueueStats{Accepted: 3, Retried: 1, Dead: 2, Queued: 3})
 		if r.dead[0].Reason != "events.queue was full" || r.dead[0].Event.ID != "3" {
 			t.Errorf("%+v", r.dead[0])
 		}
@@ -198,7 +199,7 @@ func TestFullQueue(t *testing.T) {
 		if q.Put(event("a", 5)) {
 			t.Error("it is taken without room")
 		}
-		check(t, q, events.QueueStats{Accepted: 3, Dead: 2, Lost: 1, Queued: 3})
+		check(t, q, events.QueueStats{Accepted: 3, Retried: 1, Dead: 2, Lost: 1, Queued: 3})
 		r.full = false
 	})
 }
