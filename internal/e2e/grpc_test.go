@@ -59,7 +59,7 @@ func TestProvider(t *testing.T) {
 				{"tools/call", `"name":"notify.v1","arguments":{"metric":"m","value":42}`, "sent"},
 				{"resources/read", `"uri":"hello://greeting"`, "Hello, MCP"},
 				{"prompts/get", `"name":"hello-plan","arguments":{"name":"Ada"}`, "Greet Ada"},
-				{"completion/complete", `"ref":{"type":"ref/prompt","name":"hello-plan"},"argument":"name","value":"Al"`, "Alan"},
+				{"completion/complete", `"ref":{"type":"ref/prompt","name":"hello-plan"},"argument":{"name":"name","value":"Al"}`, "Alan"},
 				{"tools/call", `"name":"none.v1","arguments":{}`, "none.v1"},
 			} {
 				if w.name == "rest" && strings.HasPrefix(c.method, "completion") {
