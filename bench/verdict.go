@@ -182,7 +182,8 @@ func (r *report) compare(section, what string, least float64, base, one *row, of
 	r.Targets = append(r.Targets, v)
 }
 
-// judgeGRPC judges calls at gRPC servers of one size against the transcoder that takes less CPU time. What ghz reaches without a hop stands beside.
+// judgeGRPC judges calls at gRPC servers of one size against the transcoder that takes less CPU time. The rate of
+// ghz, which has no hop, stands beside.
 func (r *report) judgeGRPC(size int) {
 	better := r.row(secGRPC, cellVanguard, size)
 	if other := r.row(secGRPC, cellGateway, size); better == nil || other != nil && other.CPU.Median < better.CPU.Median {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// row is what a case with a provider has shown.
+// row holds the outcome of a case with a provider.
 type row struct {
 	mu     sync.Mutex
 	texts  map[string]bool // errors

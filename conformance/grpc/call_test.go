@@ -175,7 +175,7 @@ func (w *way) tools(t *testing.T) map[string]*mcp.Tool {
 
 var answered = regexp.MustCompile(`^the gRPC server answered ([A-Z_]+|an unknown status)(?:: ((?s).*))?$`)
 
-// advice is what Dragoman adds to what a service says.
+// advice matches the words that Dragoman adds to a service's message.
 var advice = regexp.MustCompile(`; (set the credentials in upstreams\.NAME\.headers, or pass the client's on with forward_headers|` +
 	`tools/call of \S+ had been under way for \S+ at the upstream server "[a-z]+", and may have been carried out)$`)
 

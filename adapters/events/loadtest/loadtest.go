@@ -70,8 +70,8 @@ func (l *Ledger) Take(all ...*events.Event) {
 	}
 }
 
-// Receiver starts a webhook that fails half of the time: it answers 503, resets the connection, hangs, or is slow. What it takes, it notes. It returns its
-// URL.
+// Receiver starts a webhook that fails half of the time: it answers 503, resets the connection, hangs, or is slow. Its ledger has
+// the events that it takes. Receiver returns the URL.
 func Receiver(t testing.TB, l *Ledger) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func ReadLetters(t testing.TB, path string) map[string]Letters {
 	return all
 }
 
-// Counts is what a sink says of its events.
+// Counts holds a sink's own figures of its events.
 type Counts struct{ Delivered, Dead, Lost, Retried int }
 
 // Account compares what was emitted, the first count events, with what a receiver has got and what is a dead letter. Each is one or the other; a sink may

@@ -39,7 +39,7 @@ func next(s *Stream) (*testgrpc.StreamingOutputCallResponse, error) {
 	return m.(*testgrpc.StreamingOutputCallResponse), nil
 }
 
-// brokeOff is what an error says that is about the connection, and not by the server.
+// brokeOff stands in errors about the connection, and in none by the server.
 const brokeOff = "the connection to the gRPC server broke"
 
 // A call at a server that dies has begun, and is lost: it must not be repeated. One at a server that is away has not, and may be. The next call at

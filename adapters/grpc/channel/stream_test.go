@@ -77,8 +77,7 @@ func (r *refusing) Refused(value string) { *r = append(*r, value) }
 
 func (r *refusing) Hide(text string) string { return text }
 
-// What gRPC says of a call that was cancelled, or had the exchange's own deadline, is what the exchange knows better; refused credentials are told
-// to whoever has made them.
+// The exchange decides the error of a call that it has cancelled, or whose deadline it has set. Credentials learn that a server has refused them.
 func TestFault(t *testing.T) {
 	var told refusing
 	c := &Channel{opt: Options{Credentials: &told}}

@@ -1,4 +1,4 @@
-// Otlp serves OpenTelemetry's collector services with the receiver of the Collector itself. What the receiver would send on ends here: telemetry
+// Otlp serves OpenTelemetry's collector services with the receiver of the Collector itself. It sends nothing on. Telemetry
 // of a scope called "refused" is refused as data that can never be processed, all other telemetry is accepted.
 //
 //	otlp ADDRESS
