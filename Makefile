@@ -127,7 +127,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX selects some
 smoke:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|ScanKnown|Ambiguous|Again|TrustProxies|URI|ServerJSON|Page|Manifest|Bundle|Through|Search|Files|Event|Own|Letter)$$'
 
-bench: build ## the cost of a hop compared with a bare proxy and nginx (twenty-five minutes); ARGS=--short takes four
+bench: build ## the cost of a hop compared with a bare proxy and nginx (half an hour); ARGS=--short takes five
 	bench/run.sh $(ARGS)
 
 micro: ## Go benchmarks compared with those of the last release by benchstat; ARGS='--against REVISION proxy/wire'
