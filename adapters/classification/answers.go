@@ -140,7 +140,7 @@ func (e *Engine) Correct(ctx context.Context, server, name string, categories []
 }
 
 // Reclassify has tools classified anew, but for those that a person has classified (seed 004, reclassify and retry). server and name narrow
-// them; empty: all. They keep their categories until then. It returns how many they are.
+// them; empty: all. They keep their categories until then. It returns how many they are, with those that are being classified already.
 func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, err error) {
 	if e == nil {
 		return 0, ErrOff
@@ -153,7 +153,12 @@ func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, er
 			continue
 		}
 		found = true
-		if c := e.stored[key]; !c.Person && !t.busy {
+		c := e.stored[key]
+		if c.Person {
+			continue
+		}
+		n++
+		if !t.busy {
 			c.ToolKey, c.State, c.Failures, c.At = key, catalogue.Discovered, 0, time.Now()
 			all = append(all, c)
 		}
@@ -175,5 +180,5 @@ func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, er
 	e.away.until, e.next = time.Time{}, time.Time{} // somebody thinks that it is back
 	e.mu.Unlock()
 	e.signal()
-	return len(all), nil
+	return n, nil
 }

@@ -180,6 +180,25 @@ func TestReclassified(t *testing.T) {
 	})
 }
 
+// A tool that is being classified when somebody has it classified again is counted and not asked about twice.
+func TestReclassifiedWhileBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a"), &fake{took: time.Minute}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, nil)})
+		list(c, "a", [2]string{"x", "mail"})
+		synctest.Wait()
+		if n, err := e.Reclassify(t.Context(), "a", "x"); n != 1 || err != nil || f.asked() != 1 {
+			t.Errorf("%d, %v, asked %d times", n, err, f.asked())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Classified, "mail", "files")
+		if f.asked() != 1 {
+			t.Errorf("asked %d times", f.asked())
+		}
+	})
+}
+
 // What a person takes back is classified at once, even if the classifier has failed at it before.
 func TestTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
