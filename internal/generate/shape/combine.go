@@ -136,6 +136,13 @@ func union(options []*Type) *Type {
 	return &Type{Kind: Union, Options: options}
 }
 
+// Either returns the type of what a or b allows.
+func Either(a, b *Type) *Type {
+	t := union([]*Type{a, b})
+	settle(t, map[*Type]bool{})
+	return t
+}
+
 // settle makes the unions below t simple, once all kinds are known: nested ones become one, enums too, and one that allows everything does.
 func settle(t *Type, seen map[*Type]bool) {
 	if t == nil || seen[t] {
