@@ -42,7 +42,12 @@ type Tool struct {
 // Prepare completes a service: it reads the schemas of its tools, and gives the variables their default names. A tool whose schema cannot be
 // read takes any arguments.
 func (s *Service) Prepare() {
-	name := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+	name := strings.ToUpper(strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '_'
+	}, s.Name))
 	if s.TokenVariable == "" {
 		s.TokenVariable = "MCP_TOKEN_" + name
 	}

@@ -64,3 +64,30 @@ func Notes(f *shape.Field) (notes []string) {
 	}
 	return notes
 }
+
+// Line returns the beginning of a text of a server in one line, of about so many bytes.
+func Line(text string, most int) string {
+	text = strings.Join(strings.Fields(Plain(text)), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// Span returns the beginning of a text of a server as a code span of Markdown in one line, from which no text gets out.
+func Span(text string, most int) string {
+	text = Line(text, most)
+	fence, run := 0, 0
+	for _, c := range text + "x" {
+		if c == '`' {
+			run++
+			continue
+		}
+		fence, run = max(fence, run), 0
+	}
+	ticks := strings.Repeat("`", fence+1)
+	if fence > 0 || text == "" {
+		return ticks + " " + text + " " + ticks
+	}
+	return ticks + text + ticks
+}

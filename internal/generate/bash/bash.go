@@ -4,13 +4,11 @@ package bash
 import (
 	_ "embed" // mcp.bash
 	"fmt"
-	"slices"
 	"strings"
 
 	"dragoman/internal/generate"
 	"dragoman/internal/generate/names"
 	"dragoman/internal/generate/output"
-	"dragoman/internal/generate/shape"
 )
 
 // library is what the scripts of a folder share.
@@ -43,68 +41,23 @@ func Scripts(s *generate.Service) []string {
 	return all
 }
 
-// option is an option of a script.
-type option struct {
-	name, kind, member string
-	value              string // what stands for the value in the help
-	required           bool
-	field              *shape.Field
-}
-
-var optionNames = names.Style{Join: "-", Empty: "value", Reserved: names.Set("help h")}
-
-// optionsOf returns the options for a tool's arguments.
-func optionsOf(t *generate.Tool) []option {
-	all := make([]option, len(t.Arguments.Fields))
-	for i, name := range optionNames.Assign(generate.FieldNames(t.Arguments)) {
-		f := &t.Arguments.Fields[i]
-		kind, value := kindOf(f.Type)
-		all[i] = option{name: "--" + name, kind: kind, member: f.Name, value: value, required: f.Required, field: f}
-	}
-	return all
-}
-
-// kindOf returns how the text of an option becomes JSON, and the word for it in the help.
-func kindOf(t *shape.Type) (kind, value string) {
-	t, _ = t.Nullable()
-	switch t.Kind {
-	case shape.String:
-		return "string", "TEXT"
-	case shape.Integer:
-		return "integer", "N"
-	case shape.Number:
-		return "number", "N"
-	case shape.Boolean:
-		return "boolean", ""
-	case shape.Enum:
-		if _, texts := t.Texts(); texts {
-			return "string", "TEXT"
-		}
-	case shape.Array:
-		if item, value := kindOf(t.Items); item == "string" || item == "integer" || item == "number" {
-			return "list:" + item, value
-		}
-	}
-	return "json", "JSON"
-}
-
 // script returns the script of a tool.
 func script(s *generate.Service, t *generate.Tool, name string) []byte {
 	var b strings.Builder
 	b.WriteString("#!/usr/bin/env bash\n# Written by dragoman generate, not for editing.\n# shellcheck disable=SC1091,SC2034 # " + libraryName + " uses what is set here\n\n")
 	fmt.Fprintf(&b, "mcp_tool=%s\nmcp_url=%s\nmcp_url_variable=%s\nmcp_token_variable=%s\n", quote(t.Name), quote(s.URL), s.URLVariable, s.TokenVariable)
-	options := optionsOf(t)
+	options := generate.Options(t)
 	b.WriteString("mcp_options=( # option, kind, whether it is required, member of the arguments\n")
 	for _, o := range options {
 		need := "optional"
-		if o.required {
+		if o.Required {
 			need = "required"
 		}
-		fmt.Fprintf(&b, "  %s %s %s %s\n", quote(o.name), o.kind, need, quote(o.member))
+		fmt.Fprintf(&b, "  %s %s %s %s\n", quote("--"+o.Name), o.Kind, need, quote(o.Member))
 	}
 	text := usage(t, name, options)
 	end := "USAGE"
-	for slices.Contains(strings.Split(text, "\n"), end) {
+	for strings.Contains(text, end) {
 		end += "_"
 	}
 	fmt.Fprintf(&b, ")\nmcp_usage() {\n  cat <<'%s'\n%s%s\n}\n\n", end, text, end)
@@ -113,7 +66,7 @@ func script(s *generate.Service, t *generate.Tool, name string) []byte {
 }
 
 // usage returns the help of a script.
-func usage(t *generate.Tool, name string, options []option) string {
+func usage(t *generate.Tool, name string, options []generate.Option) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: %s [OPTION]...\n       %s - < ARGUMENTS.json\n\n", name, name)
 	for line := range strings.Lines(generate.Plain(generate.FirstOf(t.Description, t.Title, t.Name))) {
@@ -121,32 +74,17 @@ func usage(t *generate.Tool, name string, options []option) string {
 	}
 	b.WriteString("\nThe answer is JSON, on standard output; on standard error, with exit code 1, if the call has failed.\n\nOptions:\n")
 	for _, o := range options {
-		head := o.name
-		if o.value != "" {
-			head += " " + o.value
+		head := "--" + o.Name
+		if o.Value != "" {
+			head += " " + o.Value
 		}
 		fmt.Fprintf(&b, "  %s\n", head)
-		for line := range strings.Lines(generate.Plain(about(&o))) {
+		for line := range strings.Lines(o.About()) {
 			fmt.Fprintf(&b, "      %s\n", strings.TrimSpace(line))
 		}
 	}
 	b.WriteString("  -h, --help\n")
 	return b.String()
-}
-
-// about says what an option means.
-func about(o *option) string {
-	var notes []string
-	if o.required {
-		notes = append(notes, "required")
-	}
-	if strings.HasPrefix(o.kind, "list:") {
-		notes = append(notes, "may be repeated")
-	}
-	if notes = append(notes, generate.Notes(o.field)...); len(notes) == 0 {
-		return o.field.Description
-	}
-	return strings.TrimSpace(o.field.Description+"\n("+strings.Join(notes, "; ")) + ")"
 }
 
 // quote returns a word that bash reads as text and that no linter takes for code.
