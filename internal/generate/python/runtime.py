@@ -194,6 +194,7 @@ class _Base:
         return url.rstrip("/") + "/call-tool", json.dumps(body).encode(), headers
 
 
+@final
 class Client(_Base):
     """Calls tools, and waits for their results.
 
@@ -278,6 +279,7 @@ class Client(_Base):
         raise TransportError(f"the answer of {url} ended before its result")
 
 
+@final
 class AsyncClient(_Base):
     """Client for asyncio."""
 
