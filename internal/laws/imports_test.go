@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"adapters/catalogue/storetest":     2, // of tests
 	"adapters/merge/names":             0, // standard library only
 	"adapters/merge/deceptive":         1,
+	"adapters/skills":                  2,
 	"adapters/merge/find":              5,
 	"adapters/merge/metatools":         2,
 	"adapters/classification":          3,
@@ -197,6 +198,7 @@ var owners = map[string]struct {
 	"github.com/nats-io/nats.go":                 {[]string{"adapters/events/jetstream", "adapters/events/natstest"}, "NATS is spoken in one package"},
 	"github.com/nats-io/nats-server":             {[]string{"adapters/events/natstest"}, "it is for tests"},
 	"github.com/cloudevents/sdk-go":              {nil, "it is for tests: its JSON codec makes the binary a fifth larger"},
+	"github.com/yuin/goldmark":                   {nil, "it is for tests: Markdown is written here, and never read"},
 	"github.com/viterin/vek":                     {[]string{"adapters/search/embedding/bert", "adapters/search/vectors"}, "vectors are computed in two places"},
 	"github.com/kljensen/snowball":               {[]string{"adapters/search/lexical"}, "words are stemmed in one place"},
 	"golang.org/x/oauth2":                        {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},

@@ -85,6 +85,9 @@ func (f *finder) text(text string) {
 // comments begin what markup does not show.
 var comments = []string{"<!--", "[//]: #", "display:none", "display: none", "visibility:hidden", "font-size:0", "<hidden>", "<important>", "<system>"}
 
+// Hides reports whether a character is one of those that Find finds, wherever it is.
+func Hides(r rune) bool { return kindOf(r) != "" }
+
 // kindOf returns which kind of deceptive character a character is; empty: none. A joiner between letters is none: some scripts need it.
 func kindOf(r rune) string {
 	switch {
