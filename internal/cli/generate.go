@@ -16,6 +16,7 @@ import (
 	"dragoman/internal/generate/output"
 	"dragoman/internal/generate/source"
 	"dragoman/internal/generate/targets"
+	"dragoman/internal/generate/template"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -48,6 +49,9 @@ const generateExample = `  # scripts for the tools of a running dragoman
   # services that speak the REST envelope; in CI: is what was committed still right?
   dragoman generate --services services.yaml --check
 
+  # files of one's own: a folder of Jinja2 templates, such as wrapper.sh.j2
+  dragoman generate http://127.0.0.1:8080 --template templates
+
   # follow what servers change
   dragoman generate http://127.0.0.1:8080 --watch`
 
@@ -62,7 +66,10 @@ type generateOptions struct {
 	check, watch     bool
 	every, limit     time.Duration
 
+	templates, python string
+
 	chosen []*targets.Target
+	own    *targets.Own
 }
 
 func newGenerate(p *program) *cobra.Command {
@@ -88,7 +95,10 @@ func newGenerate(p *program) *cobra.Command {
 	f.BoolVar(&o.watch, "watch", false, "go on, and follow what servers change")
 	f.DurationVar(&o.every, "every", watchEvery, "how often --watch asks, `DURATION`")
 	f.DurationVar(&o.limit, "timeout", time.Minute, "how long an MCP server may take, `DURATION`")
+	f.StringVar(&o.templates, "template", "", "a `FOLDER` of Jinja2 templates to render for each tool, in the place of --target")
+	f.StringVar(&o.python, "python", "python3", "the `PROGRAM` that renders templates: a Python with Jinja2")
 	_ = c.MarkFlagDirname("out")
+	_ = c.MarkFlagDirname("template")
 	_ = c.MarkFlagFilename("services", "yaml", "yml")
 	_ = c.RegisterFlagCompletionFunc("target", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	flags := addSettingFlags(c, config.OnProbe)
@@ -109,7 +119,7 @@ func newGenerate(p *program) *cobra.Command {
 // validate checks the flags by themselves.
 func (o *generateOptions) validate() error {
 	for i := range targets.All {
-		if len(o.targets) == 0 {
+		if len(o.targets) == 0 && o.templates == "" {
 			o.chosen = append(o.chosen, &targets.All[i])
 		}
 	}
@@ -119,6 +129,13 @@ func (o *generateOptions) validate() error {
 			return fmt.Errorf("--target: %w", err)
 		}
 		o.chosen = append(o.chosen, t)
+	}
+	if o.templates != "" {
+		set, err := template.Load(o.templates, func(name string) bool { _, err := targets.Find(name); return err == nil })
+		if err != nil {
+			return fmt.Errorf("--template: %w", err)
+		}
+		o.own = &targets.Own{Set: set, Python: o.python}
 	}
 	if o.check && o.watch {
 		return errors.New("--check and --watch exclude each other; fix: leave one out")
@@ -221,7 +238,7 @@ func (p *program) generate(ctx context.Context, o *generateOptions, ask source.A
 			return failed(errors.New("interrupted; nothing was written"))
 		}
 		if err == nil && changed {
-			err = p.write(o, all)
+			err = p.write(ctx, o, all)
 		}
 		if !o.watch {
 			return failed(err)
@@ -241,7 +258,7 @@ func (p *program) generate(ctx context.Context, o *generateOptions, ask source.A
 
 // write writes what is generated for services, or with --check compares it, and reports what has changed. It fails if a service has failed, or if
 // something would change.
-func (p *program) write(o *generateOptions, all []source.Result) error {
+func (p *program) write(ctx context.Context, o *generateOptions, all []source.Result) error {
 	var services []targets.Named
 	bad, tools := 0, 0
 	for _, r := range all {
@@ -256,7 +273,7 @@ func (p *program) write(o *generateOptions, all []source.Result) error {
 			_, _ = fmt.Fprintf(p.std.Err, "%s: left out: %s\n", r.Name, wire.Visible(s))
 		}
 	}
-	plan, err := targets.Plan(services, o.chosen)
+	plan, err := targets.Plan(ctx, services, o.chosen, o.own)
 	if err != nil {
 		return err
 	}

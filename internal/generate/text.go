@@ -73,21 +73,3 @@ func Line(text string, most int) string {
 	}
 	return text
 }
-
-// Span returns the beginning of a text of a server as a code span of Markdown in one line, from which no text gets out.
-func Span(text string, most int) string {
-	text = Line(text, most)
-	fence, run := 0, 0
-	for _, c := range text + "x" {
-		if c == '`' {
-			run++
-			continue
-		}
-		fence, run = max(fence, run), 0
-	}
-	ticks := strings.Repeat("`", fence+1)
-	if fence > 0 || text == "" {
-		return ticks + " " + text + " " + ticks
-	}
-	return ticks + text + ticks
-}

@@ -2,17 +2,20 @@
 package targets
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strings"
 
 	"dragoman/adapters/rest/openapi"
+	"dragoman/adapters/skills"
 	"dragoman/internal/generate"
 	"dragoman/internal/generate/bash"
 	"dragoman/internal/generate/command"
 	"dragoman/internal/generate/names"
 	"dragoman/internal/generate/output"
 	"dragoman/internal/generate/python"
+	"dragoman/internal/generate/template"
 	"dragoman/internal/generate/typescript"
 )
 
@@ -39,6 +42,7 @@ var All = []Target{
 		files: func(s *generate.Service, _ string) ([]output.File, error) { return typescript.Files(s), nil }},
 	{Name: "cli", About: "a program in Go for each server, with completion", folders: under("cli", command.Folders),
 		files: func(s *generate.Service, folder string) ([]output.File, error) { return command.Files(s, folder), nil }},
+	{Name: "skills", About: "an Agent Skill for each server, with scripts", folders: under("skills", skills.Names), files: skill},
 	{Name: "openapi", About: "OpenAPI 3.1 documents", folders: under("openapi", folders.Assign), files: describe},
 }
 
@@ -70,8 +74,14 @@ type Named struct {
 	Service *generate.Service // nil: what was generated for it stays
 }
 
-// Plan returns what has to be written.
-func Plan(services []Named, chosen []*Target) (*output.Plan, error) {
+// Own are templates of the user's, and the Python that renders them.
+type Own struct {
+	*template.Set
+	Python string
+}
+
+// Plan returns what has to be written. own may be nil.
+func Plan(ctx context.Context, services []Named, chosen []*Target, own *Own) (*output.Plan, error) {
 	all := make([]string, len(services))
 	for i, s := range services {
 		all[i] = s.Name
@@ -95,7 +105,38 @@ func Plan(services []Named, chosen []*Target) (*output.Plan, error) {
 			plan.Units = append(plan.Units, output.Unit{Dir: dir, Files: files})
 		}
 	}
-	return plan, nil
+	if own == nil {
+		return plan, nil
+	}
+	return plan, own.add(ctx, plan, services, folders.Assign(all))
+}
+
+// add adds what the user's templates make.
+func (o *Own) add(ctx context.Context, plan *output.Plan, services []Named, dirs []string) error {
+	var there []*generate.Service
+	for _, s := range services {
+		if s.Service != nil {
+			there = append(there, s.Service)
+		}
+	}
+	for i := range o.Templates {
+		t := &o.Templates[i]
+		plan.Roots = append(plan.Roots, t.Name)
+		made, err := o.Files(ctx, t, there, o.Python)
+		if err != nil {
+			return err
+		}
+		for i, s := range services {
+			dir := path.Join(t.Name, dirs[i])
+			if s.Service == nil {
+				plan.Keep = append(plan.Keep, dir)
+				continue
+			}
+			plan.Units = append(plan.Units, output.Unit{Dir: dir, Files: made[0]})
+			made = made[1:]
+		}
+	}
+	return nil
 }
 
 // describe returns the OpenAPI documents of a service: one for each thousand tools.

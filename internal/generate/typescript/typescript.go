@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/adapters/skills"
 	"dragoman/internal/generate"
 	"dragoman/internal/generate/names"
 	"dragoman/internal/generate/output"
@@ -99,7 +100,7 @@ func Files(s *generate.Service) []output.File {
 	for i, name := range Functions(s) {
 		m := module{tool: s.Tools[i], function: name}
 		all = append(all, output.File{Path: name + ".ts", Data: m.source()})
-		fmt.Fprintf(&index, "- %s.ts: %s\n", name, generate.Span(s.Tools[i].Summary(), 200))
+		fmt.Fprintf(&index, "- %s.ts: %s\n", name, skills.Quoted(s.Tools[i].Summary(), 200))
 	}
 	return append(all, output.File{Path: "README.md", Data: []byte(index.String())})
 }
