@@ -167,12 +167,17 @@ func (p *program) toolSource(c *cobra.Command, args []string, o *generateOptions
 		case o.name != "" || o.url != "" || o.token != "":
 			err = usagef("--name, --service-url and --token-env are of one server; fix: write name, url and token_env into %s", o.services)
 		}
-		return source.Services(o.services), done, err
+		if err != nil {
+			return nil, done, err
+		}
+		ask, done = source.Services(o.services)
+		return ask, done, nil
 	}
 	if len(args) == 1 && c.ArgsLenAtDash() < 0 && source.CheckURL(args[0]) == nil {
 		e := source.Entry{Name: o.name, URL: strings.TrimSuffix(strings.TrimRight(args[0], "/"), "/mcp"), TokenEnv: o.token}
 		if e.Answers(c.Context()) {
-			return source.One(e, o.url), done, nil
+			ask, done = source.One(e, o.url)
+			return ask, done, nil
 		}
 	}
 	cfg, err := p.load(c, args, flags)

@@ -28,10 +28,15 @@ type Asker func(ctx context.Context) (all []Result, changed bool, err error)
 // askAtOnce is how many services are asked at a time.
 const askAtOnce = 8
 
-// Services returns an asker of the services that a services.yaml names. It is read each time.
-func Services(file string) Asker {
-	var r REST
-	last := map[string]Result{}
+// services asks services, and remembers what they said.
+type services struct {
+	clients map[Entry]*rest
+	last    map[string]Result
+}
+
+// Services returns an asker of the services that a services.yaml names, and what ends it. The file is read each time.
+func Services(file string) (ask Asker, done func()) {
+	s := &services{clients: map[Entry]*rest{}, last: map[string]Result{}}
 	return func(ctx context.Context) ([]Result, bool, error) {
 		entries, err := Registry(file)
 		if err != nil {
@@ -40,74 +45,89 @@ func Services(file string) Asker {
 		on := entries[:0]
 		for _, e := range entries {
 			if e.On() {
+				e.Enabled = nil
 				on = append(on, e)
 			}
 		}
-		return r.all(ctx, on, last)
-	}
+		return s.ask(ctx, on)
+	}, s.close
 }
 
-// One returns an asker of one service. Without a name it has the one that it gives itself. url replaces the address in what is generated, if it is not
-// empty.
-func One(e Entry, url string) Asker {
-	var r REST
-	last := map[string]Result{}
+// One returns an asker of one service, and what ends it. Without a name the service has the one that it gives itself. url replaces the address in what
+// is generated, if it is not empty.
+func One(e Entry, url string) (ask Asker, done func()) {
+	s := &services{clients: map[Entry]*rest{}, last: map[string]Result{}}
 	return func(ctx context.Context) ([]Result, bool, error) {
 		if e.Name == "" {
-			name, err := r.named(ctx, &e)
+			name, err := own(ctx, e)
 			if err != nil {
 				return nil, false, err
 			}
 			e.Name = name
 		}
-		all, changed, err := r.all(ctx, []Entry{e}, last)
+		all, changed, err := s.ask(ctx, []Entry{e})
 		if err == nil && all[0].Service != nil && url != "" {
 			all[0].Service.URL = url
 		}
 		return all, changed, err
+	}, s.close
+}
+
+func (s *services) close() {
+	for _, r := range s.clients {
+		r.close()
 	}
 }
 
-// all asks services. last has the results before, and gets the new ones.
-func (r *REST) all(ctx context.Context, entries []Entry, last map[string]Result) ([]Result, bool, error) {
-	all, same := make([]Result, len(entries)), make([]bool, len(entries))
+// ask asks services, some at a time.
+func (s *services) ask(ctx context.Context, entries []Entry) (all []Result, changed bool, err error) {
+	all = make([]Result, len(entries))
 	var work errgroup.Group
 	work.SetLimit(askAtOnce)
-	for i := range entries {
+	for i, e := range entries {
+		all[i].Name = e.Name
+		r := s.clients[e]
+		if r == nil {
+			if r, err = newREST(e); err != nil {
+				all[i].Err = err
+				continue
+			}
+			s.clients[e] = r
+		}
 		work.Go(func() error {
-			e := &entries[i]
-			res := Result{Name: e.Name}
-			res.Service, res.Skipped, same[i], res.Err = r.Fetch(ctx, e)
-			all[i] = res
+			all[i].Service, all[i].Skipped, all[i].Err = r.fetch(ctx)
 			return nil
 		})
 	}
 	_ = work.Wait() // each result has its error
-	changed := len(all) != len(last)
-	for i, res := range all {
-		before, known := last[res.Name]
-		switch {
-		case same[i] && known && before.Err == nil:
-			all[i] = before
-		case res.Err != nil && known && before.Err != nil && res.Err.Error() == before.Err.Error():
-		default:
-			changed = true
-		}
+	changed = len(all) != len(s.last)
+	for _, r := range all {
+		before, known := s.last[r.Name]
+		same := r.Err == nil && before.Err == nil && r.Service == before.Service
+		changed = changed || !known || !same && (r.Err == nil || before.Err == nil || r.Err.Error() != before.Err.Error())
 	}
-	clear(last)
-	for _, res := range all {
-		last[res.Name] = res
+	clear(s.last)
+	for _, r := range all {
+		s.last[r.Name] = r
 	}
 	return all, changed, nil
 }
 
-// named returns the name that a service gives itself, as the name of a service.
-func (r *REST) named(ctx context.Context, e *Entry) (string, error) {
-	a, err := r.ask(ctx, "GET", e.URL+"/tools?offset=0", e.token(), nil, false)
+// own returns the name that a service gives itself.
+func own(ctx context.Context, e Entry) (string, error) {
+	r, err := newREST(e)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", wire.Shown(e.URL), err)
+		return "", err
 	}
-	return Name(string(wire.Get(a.body, wire.Whole(a.body), "service").Text(a.body)), "tools"), nil
+	defer r.close()
+	a, err := r.ask(ctx, "GET", r.base+"/tools?offset=0", nil, false)
+	if err != nil {
+		return "", err
+	}
+	if _, err := wire.ScanValue(a.body); err != nil {
+		return "", fmt.Errorf("%s: its list of tools is no JSON", wire.Shown(e.URL))
+	}
+	return Name(string(wire.Get(a.body, wire.Whole(a.body), "service").Text(a.body))), nil
 }
 
 var serviceNames = names.Style{Join: "-", Plain: true, Fold: true, Empty: "-"}
@@ -142,7 +162,7 @@ func Tool(raw json.RawMessage) (*generate.Tool, error) {
 	case t.Name == "":
 		return nil, errors.New("a tool without a name")
 	case one.Input == nil:
-		return nil, fmt.Errorf("%q: its inputSchema is no object", wire.Shown(t.Name))
+		return nil, fmt.Errorf("\"%s\": its inputSchema is no object", wire.Shown(t.Name))
 	}
 	return one, nil
 }
@@ -153,7 +173,7 @@ func Tools(raws []json.RawMessage) (all []*generate.Tool, skipped []string) {
 	for _, raw := range raws {
 		t, err := Tool(raw)
 		if err == nil && seen[t.Name] {
-			err = fmt.Errorf("%q: there is another of this name", wire.Shown(t.Name))
+			err = fmt.Errorf("\"%s\": there is another of this name", wire.Shown(t.Name))
 		}
 		if err != nil {
 			skipped = append(skipped, err.Error())

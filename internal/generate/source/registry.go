@@ -38,7 +38,7 @@ var (
 // CheckName says what is wrong with the name of a service; nil: nothing.
 func CheckName(name string) error {
 	if !serviceName.MatchString(name) {
-		return fmt.Errorf("%q is no name of a service; fix: use lower-case letters, digits and hyphens, a letter first, at most 63", wire.Shown(name))
+		return fmt.Errorf("\"%s\" is no name of a service; fix: use lower-case letters, digits and hyphens, a letter first, at most 63", wire.Shown(name))
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func CheckName(name string) error {
 // CheckVariable says what is wrong with the name of an environment variable; nil: nothing.
 func CheckVariable(name string) error {
 	if !variableName.MatchString(name) {
-		return fmt.Errorf("%q is no name of an environment variable; fix: use letters, digits and underscores", wire.Shown(name))
+		return fmt.Errorf("\"%s\" is no name of an environment variable; fix: use letters, digits and underscores", wire.Shown(name))
 	}
 	return nil
 }
@@ -116,11 +116,11 @@ func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%q is no address of a service; fix: write http://HOST:PORT", wire.Shown(text))
+		return fmt.Errorf("\"%s\" is no address of a service; fix: write http://HOST:PORT", wire.Shown(text))
 	case u.User != nil:
 		return errors.New("the address has credentials, which would be in every generated file; fix: put a token into an environment variable")
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%q has a query or a fragment; fix: write the address that /tools is below", wire.Shown(text))
+		return fmt.Errorf("\"%s\" has a query or a fragment; fix: write the address that /tools is below", wire.Shown(text))
 	}
 	return nil
 }

@@ -5,16 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/goccy/go-json"
 
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/internal/generate"
 	"dragoman/proxy/wire"
 )
@@ -30,13 +29,33 @@ const (
 // errNotThere says that a service does not have a path.
 var errNotThere = errors.New("it has no such path")
 
-// REST asks services that speak the REST envelope. Its zero value is ready for use, also by several goroutines. Redirects are not followed, so that no
-// token goes elsewhere.
-type REST struct {
-	tags sync.Map // by address, the tag of the last list of tools
+// rest asks a service that speaks the REST envelope. Redirects are not followed, so that no token goes elsewhere.
+type rest struct {
+	entry Entry
+	base  string
+	host  *httpclient.Host
+	tag   string // of the last list of tools
+	last  *generate.Service
+	left  []string // the tools that were left out of it
 }
 
-var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// newREST returns what asks a service. The environment has its token, if it needs one.
+func newREST(e Entry) (*rest, error) {
+	r := &rest{entry: e, base: strings.TrimRight(e.URL, "/")}
+	u, err := url.Parse(r.base)
+	if err != nil {
+		return nil, err
+	}
+	opt := httpclient.HostOptions{URL: u.Scheme + "://" + u.Host, MaxConns: 4}
+	if token := e.token(); token != "" {
+		opt.Headers = []httpclient.Header{{Name: "Authorization", Value: "Bearer " + token}}
+	}
+	r.host, err = httpclient.NewHost(opt)
+	return r, err
+}
+
+// close closes the idle connections.
+func (r *rest) close() { _ = r.host.Close() } // their errors do not matter
 
 // token returns the bearer token for a service; empty: none.
 func (e *Entry) token() string {
@@ -45,33 +64,32 @@ func (e *Entry) token() string {
 	return os.Getenv(s.TokenVariable)
 }
 
-// Fetch asks a service for its tools: GET /tools, and of a Dragoman also what that does not say. A tool that breaks a rule of seed 000 is left out
-// and named in skipped. unchanged says that the tools are those of the last answer; there is no service then.
-func (r *REST) Fetch(ctx context.Context, e *Entry) (s *generate.Service, skipped []string, unchanged bool, err error) {
+// fetch asks for the tools: GET /tools, and of a Dragoman also what that does not say. A tool that breaks a rule of seed 000 is left out and named in
+// skipped. If nothing has changed s is the service of the last answer.
+func (r *rest) fetch(ctx context.Context) (s *generate.Service, skipped []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	base := strings.TrimRight(e.URL, "/")
-	s = &generate.Service{Name: e.Name, URL: base, TokenVariable: e.TokenEnv}
-	token := e.token()
-	next := base + "/tools"
+	s = &generate.Service{Name: r.entry.Name, URL: r.base, TokenVariable: r.entry.TokenEnv}
+	next := r.base + "/tools"
 	for page := 0; next != "" && page < maxPages && len(s.Tools) < maxTools; page++ {
-		answer, err := r.ask(ctx, http.MethodGet, next, token, nil, page == 0)
-		if err != nil {
-			return nil, nil, false, err
+		a, err := r.ask(ctx, "GET", next, nil, page == 0)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case a.unchanged:
+			return r.last, r.left, nil
 		}
-		if answer.unchanged {
-			return nil, nil, true, nil
+		if err := take(s, a.body, &skipped); err != nil {
+			return nil, nil, err
 		}
-		if err := take(s, answer.body, &skipped); err != nil {
-			return nil, nil, false, err
-		}
-		next = following(next, answer.link)
+		next = following(next, a.link)
 	}
-	if err := r.complete(ctx, s, token); err != nil {
-		return nil, nil, false, err
+	if err := r.complete(ctx, s); err != nil {
+		return nil, nil, err
 	}
 	s.Prepare()
-	return s, skipped, false, nil
+	r.last, r.left = s, skipped
+	return s, skipped, nil
 }
 
 // take adds the tools of a ToolsResponse to a service.
@@ -99,9 +117,9 @@ func take(s *generate.Service, body []byte, skipped *[]string) error {
 		case t.Name == "":
 			*skipped = append(*skipped, "a tool without a name")
 		case len(schema) == 0 || schema[0] != '{':
-			*skipped = append(*skipped, fmt.Sprintf("%q: its input_schema is no object", wire.Shown(t.Name)))
+			*skipped = append(*skipped, fmt.Sprintf("\"%s\": its input_schema is no object", wire.Shown(t.Name)))
 		case seen[t.Name]:
-			*skipped = append(*skipped, fmt.Sprintf("%q: there is another of this name", wire.Shown(t.Name)))
+			*skipped = append(*skipped, fmt.Sprintf("\"%s\": there is another of this name", wire.Shown(t.Name)))
 		default:
 			seen[t.Name] = true
 			s.Tools = append(s.Tools, &generate.Tool{Name: t.Name, Description: t.Description, Input: schema})
@@ -128,14 +146,14 @@ func following(at, link string) string {
 }
 
 // complete adds titles, schemas of results and annotations, which a Dragoman tells at POST /mcp/tools/list. Other services do not have that path.
-func (r *REST) complete(ctx context.Context, s *generate.Service, token string) error {
+func (r *rest) complete(ctx context.Context, s *generate.Service) error {
 	byName := make(map[string]*generate.Tool, len(s.Tools))
 	for _, t := range s.Tools {
 		byName[t.Name] = t
 	}
 	params := []byte("{}")
 	for range maxPages {
-		answer, err := r.ask(ctx, http.MethodPost, s.URL+"/mcp/tools/list", token, params, false)
+		answer, err := r.ask(ctx, "POST", r.base+"/mcp/tools/list", params, false)
 		if errors.Is(err, errNotThere) {
 			return nil
 		}
@@ -178,54 +196,72 @@ type answer struct {
 }
 
 // ask sends a request. tagged says that an answer which is the last one need not be sent again.
-func (r *REST) ask(ctx context.Context, method, address, token string, body []byte, tagged bool) (a answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+func (r *rest) ask(ctx context.Context, method, address string, body []byte, tagged bool) (a answer, err error) {
+	u, err := url.Parse(address)
 	if err != nil {
 		return a, err
 	}
-	req.Header.Set("Accept", "application/json")
+	req := http1.AcquireRequest(method, u.RequestURI(), body)
+	defer req.Release()
+	_ = req.Set("Accept", "application/json")
 	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		_ = req.Set("Content-Type", "application/json")
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if tagged && r.tag != "" {
+		_ = req.Set("If-None-Match", r.tag)
 	}
-	if tag, known := r.tags.Load(address); tagged && known {
-		req.Header.Set("If-None-Match", tag.(string))
-	}
-	res, err := client.Do(req)
+	res, err := r.host.Send(ctx, req)
 	if err != nil {
-		return a, fmt.Errorf("it is not reached: %w", err)
+		return a, r.unreached(ctx, err)
 	}
-	defer res.Body.Close()
-	if a.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1)); err != nil {
-		return a, fmt.Errorf("its answer broke off: %w", err)
+	defer res.Close()
+	defer context.AfterFunc(ctx, res.Abort)()
+	status, fields, err := res.Head(time.Time{})
+	if err != nil {
+		return a, r.unreached(ctx, err)
 	}
-	a.link = res.Header.Get("Link")
-	switch {
-	case len(a.body) > maxAnswer:
-		return a, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
-	case res.StatusCode == http.StatusNotModified:
+	tag := string(fields.Peek("ETag"))
+	a.link = string(fields.Peek("Link"))
+	read, err := res.Body(nil, maxAnswer, time.Time{})
+	if err != nil {
+		return a, r.unreached(ctx, err)
+	}
+	a.body = bytes.Clone(read)
+	switch status {
+	case 200:
+	case 304:
 		a.unchanged = true
-	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusNotImplemented:
-		return a, fmt.Errorf("%s answers %d: %w", req.URL.Path, res.StatusCode, errNotThere)
-	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return a, fmt.Errorf("%s answers %d; fix: put a token into the environment variable of the service (MCP_TOKEN_NAME, or token_env)", req.URL.Path, res.StatusCode)
-	case res.StatusCode != http.StatusOK:
-		return a, fmt.Errorf("%s answers %d: %s", req.URL.Path, res.StatusCode, wire.Shown(a.body))
+	case 404, 405, 501:
+		return a, fmt.Errorf("%s answers %d: %w", u.Path, status, errNotThere)
+	case 401, 403:
+		return a, fmt.Errorf("%s answers %d; fix: put a token into the environment variable of the service (MCP_TOKEN_NAME, or token_env)", u.Path, status)
+	default:
+		return a, fmt.Errorf("%s answers %d: %s", u.Path, status, wire.Shown(a.body))
 	}
-	if tag := res.Header.Get("ETag"); tagged && tag != "" {
-		r.tags.Store(address, tag)
+	if tagged && tag != "" {
+		r.tag = tag
 	}
 	return a, nil
+}
+
+// unreached returns the error of a request that got no answer.
+func (r *rest) unreached(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%s does not answer: %w; fix: is it running, and the address right?", r.base, err)
 }
 
 // Answers reports whether what is at the address speaks the envelope: whether GET /tools is a list of tools.
 func (e *Entry) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	var r REST
-	a, err := r.ask(ctx, http.MethodGet, strings.TrimRight(e.URL, "/")+"/tools?offset=0", e.token(), nil, false)
+	r, err := newREST(*e)
+	if err != nil {
+		return false
+	}
+	defer r.close()
+	a, err := r.ask(ctx, "GET", r.base+"/tools?offset=0", nil, false)
 	var skipped []string
 	return err == nil && take(&generate.Service{}, a.body, &skipped) == nil
 }

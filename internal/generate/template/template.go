@@ -131,11 +131,11 @@ func (s *Set) list() error {
 func (t *Template) check(sources map[string]string) error {
 	switch _, there := sources[t.Path]; {
 	case !templateName.MatchString(t.Name):
-		return fmt.Errorf("%q is no name of a template; fix: use lower-case letters, digits and hyphens, a letter first", wire.Shown(t.Name))
+		return fmt.Errorf("\"%s\" is no name of a template; fix: use lower-case letters, digits and hyphens, a letter first", wire.Shown(t.Name))
 	case !extension.MatchString(t.Extension):
-		return fmt.Errorf("%s: %q is no extension of a file; fix: write one such as .sh", t.Name, wire.Shown(t.Extension))
+		return fmt.Errorf("%s: \"%s\" is no extension of a file; fix: write one such as .sh", t.Name, wire.Shown(t.Extension))
 	case !there:
-		return fmt.Errorf("%s: there is no file %q in the folder; links do not count", t.Name, wire.Shown(t.Path))
+		return fmt.Errorf("%s: there is no file \"%s\" in the folder; links do not count", t.Name, wire.Shown(t.Path))
 	}
 	return nil
 }
