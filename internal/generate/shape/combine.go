@@ -178,7 +178,7 @@ func settle(t *Type, seen map[*Type]bool) {
 func flat(t *Type) (all []*Type) {
 	seen := map[*Type]bool{t: true}
 	var enum *Type
-	kinds := map[Kind]bool{}
+	plain := map[string]bool{}
 	var add func(options []*Type)
 	add = func(options []*Type) {
 		for _, o := range options {
@@ -198,9 +198,13 @@ func flat(t *Type) (all []*Type) {
 				one.Values = slices.Clone(o.Values)
 				enum = &one
 				all = append(all, enum)
-			case o.Kind <= Number && kinds[o.Kind]:
+			case o.Kind <= String && o.Label == "":
+				if kind := strconv.Itoa(int(o.Kind)) + o.Format; !plain[kind] {
+					plain[kind] = true
+					all = append(all, o)
+				}
 			default:
-				seen[o], kinds[o.Kind] = true, true
+				seen[o] = true
 				all = append(all, o)
 			}
 		}
