@@ -279,12 +279,14 @@ func (m *module) functions(b *strings.Builder, result, adapter string) {
 		}
 		fmt.Fprintf(b, ") -> ToolResult[%s]:\n%s", result, docstring("    ", m.documentation()))
 		fmt.Fprintf(b, "    return %s(\n        SERVICE,\n        %s,\n        {", call, quote(t.Name))
+		var sent []string
 		if extra != nil {
-			b.WriteString("**others, ")
+			sent = append(sent, "**others")
 		}
 		for i, f := range t.Arguments.Fields {
-			fmt.Fprintf(b, "%s: %s, ", quote(f.Name), m.fields[i])
+			sent = append(sent, quote(f.Name)+": "+m.fields[i])
 		}
+		b.WriteString(strings.Join(sent, ", "))
 		fmt.Fprintf(b, "},\n        %s,\n    )\n", adapter)
 	}
 }

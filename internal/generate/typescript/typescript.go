@@ -134,8 +134,11 @@ func (m *module) source() []byte {
 	}
 	var b strings.Builder
 	b.WriteString("// Written by dragoman generate, not for editing.\nimport { call, type CallOptions, type ToolResult } from \"../../runtime.ts\";\nimport { service } from \"./service.ts\";\n")
-	for _, one := range slices.Backward(all) {
-		m.declare(&b, one)
+	of := len(t.Arguments.Named())
+	for _, part := range [][]*shape.Type{all[:of], all[of:]} {
+		for _, one := range slices.Backward(part) { // those first that use others
+			m.declare(&b, one)
+		}
 	}
 	arguments := m.expression(t.Arguments)
 	result := "unknown"
