@@ -60,7 +60,11 @@ func (f *Frontmatter) Append(dst []byte) []byte {
 		dst = append(append(append(dst, indent...), name...), ": "...)
 		dst = append(append(dst, seenJSON(wire.AppendText(nil, value))...), '\n')
 	}
-	dst = append(append(append(dst, "name: "...), f.Name...), '\n')
+	if readAsText(f.Name) { // simple readers want it without quotes
+		dst = append(append(append(dst, "name: "...), f.Name...), '\n')
+	} else {
+		field("", "name", f.Name)
+	}
 	field("", "description", f.Description)
 	field("", "license", f.License)
 	field("", "compatibility", f.Compatibility)
@@ -75,6 +79,11 @@ func (f *Frontmatter) Append(dst []byte) []byte {
 		}
 	}
 	return append(dst, "---\n"...)
+}
+
+// readAsText reports whether YAML reads a name without quotes as text: not as a number, a truth value or nothing (YAML 1.1 and 1.2).
+func readAsText(name string) bool {
+	return name != "" && !(name[0] >= '0' && name[0] <= '9') && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, name)
 }
 
 // Split reads the frontmatter of a SKILL.md, and returns what follows it. The YAML is one mapping without anchors, aliases, tags and merge

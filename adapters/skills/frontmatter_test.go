@@ -79,3 +79,17 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// A name that YAML would read as something else is quoted.
+func TestNamesThatAreNoText(t *testing.T) {
+	for _, name := range []string{"0", "007", "1e3", "true", "null", "yes", "on", "n", "a", "true-north"} {
+		f := Frontmatter{Name: name, Description: "x"}
+		doc := f.Append(nil)
+		if got, _, err := Split(doc); err != nil || got.Name != name {
+			t.Errorf("%q: %q, %v\n%s", name, got.Name, err, doc)
+		}
+		if plain := strings.Contains(string(doc), "name: "+name+"\n"); plain != (name == "a" || name == "true-north") {
+			t.Errorf("%q:\n%s", name, doc)
+		}
+	}
+}

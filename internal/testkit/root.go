@@ -36,18 +36,27 @@ func Run(m *testing.M) {
 	os.Exit(code)
 }
 
-// toRoot makes the nearest directory above that holds go.mod the working directory.
+// toRoot makes the root of the repository the working directory.
 func toRoot() error {
-	dir, err := os.Getwd()
+	dir, err := root()
 	if err != nil {
 		return err
 	}
+	return os.Chdir(dir)
+}
+
+// root returns the nearest directory above that holds go.mod.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return os.Chdir(dir)
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return fmt.Errorf("%s: no go.mod above the working directory", dir)
+			return "", fmt.Errorf("%s: no go.mod above the working directory", dir)
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -8,7 +8,7 @@ import json  # noqa: E402
 import shlex  # noqa: E402
 
 try:
-    from jinja2 import DictLoader, StrictUndefined, TemplateError
+    from jinja2 import DictLoader, StrictUndefined, TemplateError, TemplateNotFound
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 except ImportError:
     sys.exit("Jinja2 is missing")
@@ -24,6 +24,8 @@ texts = []
 for job in work["jobs"]:
     try:
         texts.append(environment.get_template(job["template"]).render(job["variables"]))
+    except TemplateNotFound as error:
+        sys.exit(f"{job['template']}: there is no {error.name!r} in the folder of templates")
     except TemplateError as error:
         place = f"{getattr(error, 'name', None) or job['template']}:{getattr(error, 'lineno', None) or ''}".rstrip(":")
         sys.exit(f"{place}: {error.message or type(error).__name__} (tool {job['variables']['tool_name']!r})")
