@@ -165,7 +165,11 @@ func (m *module) source() []byte {
 	var b strings.Builder
 	b.WriteString(docstring("", generate.FirstOf(t.Title, t.Name)+". Written by dragoman generate, not for editing."))
 	b.WriteString("\nfrom __future__ import annotations\n\n" + m.imports.text(adapter == "NO_SCHEMA", m.optional()))
-	b.WriteString(body.String())
+	rest := body.String()
+	if !strings.HasPrefix(rest, "\n\nclass ") && !strings.HasPrefix(rest, "\n\ndef ") {
+		rest = rest[1:] // linters want two empty lines before these only
+	}
+	b.WriteString(rest)
 	return []byte(b.String())
 }
 

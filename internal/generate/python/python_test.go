@@ -40,8 +40,7 @@ func service(tools ...*generate.Tool) *generate.Service {
 
 // Files are those of testdata, which `-update` writes, and which conformance/generated judges with linters and type checkers.
 func TestFiles(t *testing.T) {
-	s := service(&generate.Tool{Name: "create_issue", Title: "Create an issue", Description: "Creates an issue.", Input: json.RawMessage(issue), Output: json.RawMessage(result)},
-		&generate.Tool{Name: "import", Input: json.RawMessage(`{}`)}, &generate.Tool{Name: "list", Input: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`), Output: json.RawMessage(`{"type":"array","items":{"type":"string"}}`)})
+	s := service(tools()...)
 	for _, f := range Files(s) {
 		name := filepath.Join("testdata", f.Path)
 		if *update {

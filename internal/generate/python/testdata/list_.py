@@ -7,7 +7,6 @@ from pydantic import TypeAdapter
 from ..runtime import OMIT, AsyncClient, Client, Omit, ToolResult
 from . import SERVICE
 
-
 RESULT: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
