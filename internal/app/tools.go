@@ -46,15 +46,18 @@ func OpenToolLists(cfg *config.Config, std Streams) (*ToolLists, error) {
 	}
 	quiet := *cfg
 	quiet.Attended = true
-	quiet.Audit.Enabled = false              // there are no calls to audit
+	quiet.Audit.Enabled, quiet.Events = false, config.EventsConfig{} // there are no calls, and others need not know
+	quiet.Catalogue, quiet.Groups = config.CatalogueConfig{Path: config.InMemory}, nil
 	if log.GetLevel() == zerolog.InfoLevel { // the default; what fails is one of the answers
 		log = log.Level(zerolog.ErrorLevel)
 	}
 	l := &ToolLists{}
 	for _, up := range cfg.Upstreams {
 		follows := *up // what it lists now is what is asked for
-		follows.Definitions = config.Follow
-		g, err := Assemble(&quiet, []*config.Upstream{&follows}, log)
+		follows.Definitions, follows.Health.Fallback = config.Follow, ""
+		alone := quiet
+		alone.Upstreams, alone.Merge = []*config.Upstream{&follows}, config.Auto
+		g, err := Assemble(&alone, alone.Upstreams, log)
 		l.servers = append(l.servers, toolServer{up.Name, g, err})
 	}
 	return l, nil

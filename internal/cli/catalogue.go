@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,6 +40,8 @@ func newCatalogue(p *program) *cobra.Command {
 // archiveTime bounds a backup.
 const archiveTime = 5 * time.Minute
 
+var errNoCatalogue = errors.New("the catalogue of this configuration is in memory (catalogue.path); fix: name the configuration with --config, or set catalogue.path or catalogue.url")
+
 // openCatalogue opens the store of a configuration.
 func (p *program) openCatalogue(ctx context.Context, c *cobra.Command, flags *settingFlags) (stores.Stored, error) {
 	cfg, _, err := p.loadFile(c, nil, flags, 0)
@@ -50,7 +53,7 @@ func (p *program) openCatalogue(ctx context.Context, c *cobra.Command, flags *se
 	case err != nil:
 		return nil, failed(err)
 	case store == nil:
-		return nil, failed(fmt.Errorf("the catalogue of this configuration is in memory (catalogue.path); fix: name the configuration with --config, or set catalogue.path or catalogue.url"))
+		return nil, failed(errNoCatalogue)
 	}
 	return store, nil
 }

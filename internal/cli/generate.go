@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dragoman/adapters/catalogue"
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
+	stores "dragoman/internal/app/target"
 	"dragoman/internal/config"
 	"dragoman/internal/generate"
 	"dragoman/internal/generate/output"
@@ -27,8 +29,8 @@ at a Dragoman's REST endpoint (--service-url, http://127.0.0.1:8080 by default),
 at any service with GET /tools and POST /call-tool.
 
 The tools are those of a running Dragoman or such a service (its URL), of the services
-in a services.yaml (--services), or of MCP servers: a URL, a COMMAND after --, or
-what a --config file names.
+in a services.yaml (--services), or of MCP servers: a URL, a COMMAND after --, what
+a --config file names, or what its catalogue remembers of them (--catalogue).
 
 Files are written whole, and only where something has changed. Files of tools and
 servers that are gone are removed. Other files are left alone. A server that fails is
@@ -52,6 +54,9 @@ const generateExample = `  # scripts for the tools of a running dragoman
   # files of one's own: a folder of Jinja2 templates, such as wrapper.sh.j2
   dragoman generate http://127.0.0.1:8080 --template templates
 
+  # what the catalogue of a configuration remembers, without asking any server
+  dragoman generate --config servers.toml --catalogue
+
   # follow what servers change
   dragoman generate http://127.0.0.1:8080 --watch`
 
@@ -64,6 +69,7 @@ type generateOptions struct {
 	out, services    string
 	name, url, token string
 	check, watch     bool
+	kept             bool // --catalogue
 	every, limit     time.Duration
 
 	templates, python string
@@ -91,6 +97,7 @@ func newGenerate(p *program) *cobra.Command {
 	f.StringVar(&o.name, "name", "", "the `NAME` of the one server in what is generated (default its own)")
 	f.StringVar(&o.url, "service-url", "", "the `URL` where the generated code calls the tools (default that of the service; for MCP servers the listener of the configuration)")
 	f.StringVar(&o.token, "token-env", "", "the environment `VARIABLE` with the bearer token (default MCP_TOKEN_NAME)")
+	f.BoolVar(&o.kept, "catalogue", false, "ask no server: take the tools that the catalogue of the configuration remembers")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with 1 if something would change")
 	f.BoolVar(&o.watch, "watch", false, "go on, and follow what servers change")
 	f.DurationVar(&o.every, "every", watchEvery, "how often --watch asks, `DURATION`")
@@ -162,7 +169,7 @@ func (p *program) toolSource(c *cobra.Command, args []string, o *generateOptions
 	done = func() {}
 	if o.services != "" {
 		switch {
-		case len(args) > 0 || flags.file != "":
+		case len(args) > 0 || flags.file != "" || o.kept:
 			err = usagef("--services and a server are given; fix: leave one out")
 		case o.name != "" || o.url != "" || o.token != "":
 			err = usagef("--name, --service-url and --token-env are of one server; fix: write name, url and token_env into %s", o.services)
@@ -188,13 +195,16 @@ func (p *program) toolSource(c *cobra.Command, args []string, o *generateOptions
 	if several && o.name != "" {
 		return nil, done, usagef("--name is of one server, and %s are configured; fix: leave it out", counted(len(cfg.Upstreams), "server"))
 	}
-	lists, err := app.OpenToolLists(cfg, p.std)
-	if err != nil {
-		return nil, done, failed(err)
-	}
 	base := o.url
 	if base == "" {
 		base = "http://" + cfg.Listen()
+	}
+	if o.kept {
+		return o.remembered(cfg, base), done, nil
+	}
+	lists, err := app.OpenToolLists(cfg, p.std)
+	if err != nil {
+		return nil, done, failed(err)
 	}
 	return func(ctx context.Context) ([]source.Result, bool, error) {
 		var all []source.Result
@@ -203,6 +213,38 @@ func (p *program) toolSource(c *cobra.Command, args []string, o *generateOptions
 		}
 		return all, true, nil
 	}, lists.Close, nil
+}
+
+// remembered returns an asker of the catalogue of a configuration, which is opened each time: another Dragoman may use it.
+func (o *generateOptions) remembered(cfg *config.Config, base string) source.Asker {
+	return func(ctx context.Context) ([]source.Result, bool, error) {
+		store, err := stores.OpenStore(ctx, cfg, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		if store == nil {
+			return nil, false, errNoCatalogue
+		}
+		defer func() { _ = store.Close() }() // it was only read
+		stored, err := store.Load(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		var all []source.Result
+		for _, s := range stored.Servers {
+			l := app.Listed{Name: s.Name, Instructions: s.Instructions}
+			if list := s.Lists[catalogue.Tools]; list != nil && s.For == "" {
+				for _, item := range list.Items {
+					l.Tools = append(l.Tools, item.Raw)
+				}
+				all = append(all, o.listed(&l, base, true))
+			}
+		}
+		if len(all) == 0 {
+			return nil, false, errors.New("the catalogue remembers no tools; fix: run `dragoman serve` with the same configuration first")
+		}
+		return all, true, nil
+	}
 }
 
 // asking says on a terminal which server is asked.

@@ -64,7 +64,7 @@ var (
 func Load(dir string, taken func(name string) bool) (*Set, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; fix: name a folder with templates", err)
 	}
 	defer root.Close()
 	s := &Set{sources: map[string]string{}}
