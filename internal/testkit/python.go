@@ -27,7 +27,7 @@ func Python(t *testing.T, packages ...string) (program string) {
 	}
 	run := func(name string, args ...string) {
 		t.Helper()
-		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil { //nolint:gosec // python3, or what it has made
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 		}
 	}

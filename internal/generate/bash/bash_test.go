@@ -67,7 +67,7 @@ func TestScript(t *testing.T) {
 		name, stdin, args, want string
 		code                    int
 	}{
-		{name: "texts", args: "--text|" + odd, want: `{"text":` + string(must(json.MarshalNoEscape(odd))) + `}`},
+		{name: "texts", args: "--text|" + odd, want: `{"text":` + string(must(json.Marshal(odd))) + `}`},
 		{name: "empty", args: "--text|", want: `{"text":""}`},
 		{name: "an option for a value", args: "--text|--n", want: `{"text":"--n"}`},
 		{name: "with =", args: "--text=a=b", want: `{"text":"a=b"}`},

@@ -50,20 +50,24 @@ type option struct {
 func Commands(s *generate.Service) []string { return s.Files(commands) }
 
 // Files returns the program for a service. name is that of its folder.
-func Files(s *generate.Service, name string) []output.File {
-	all := []output.File{{Path: "go.mod", Data: fmt.Appendf(nil, "module %s\n\ngo 1.24\n", name)}, {Path: "tools.json", Data: tools(s, name)}}
+func Files(s *generate.Service, name string) ([]output.File, error) {
+	described, err := tools(s, name)
+	if err != nil {
+		return nil, err
+	}
+	all := []output.File{{Path: "go.mod", Data: fmt.Appendf(nil, "module %s\n\ngo 1.24\n", name)}, {Path: "tools.json", Data: described}}
 	for _, file := range []string{"main.go", "completion.go"} {
 		source, err := sources.ReadFile("program/" + file)
 		if err != nil {
-			panic(err) // it is embedded
+			return nil, err
 		}
 		all = append(all, output.File{Path: file, Data: source})
 	}
-	return all
+	return all, nil
 }
 
 // tools returns tools.json.
-func tools(s *generate.Service, name string) []byte {
+func tools(s *generate.Service, name string) ([]byte, error) {
 	described := struct {
 		Name          string `json:"name"`
 		Title         string `json:"title"`
@@ -87,8 +91,5 @@ func tools(s *generate.Service, name string) []byte {
 		described.Tools = append(described.Tools, one)
 	}
 	raw, err := json.MarshalIndentWithOption(described, "", " ", json.DisableHTMLEscape())
-	if err != nil {
-		panic(err) // these are texts
-	}
-	return append(raw, '\n')
+	return append(raw, '\n'), err
 }

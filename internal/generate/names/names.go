@@ -191,7 +191,7 @@ func Set(words string) map[string]bool {
 }
 
 func hash(text string, n int) string {
-	sum := sha256.Sum256(append([]byte{byte(n)}, text...))
+	sum := sha256.Sum256(append([]byte{byte(n & 0xff)}, text...))
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 

@@ -89,7 +89,7 @@ func Check(dir string, plan *Plan) (*Changes, error) {
 // Write makes a folder what the plan says, and returns what has changed. The folder is made if it does not exist. If it fails, every file is what
 // it was before or what it was to be, and the next run completes it.
 func Write(dir string, plan *Plan) (_ *Changes, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // it is source code, which everybody may read
 		return nil, fmt.Errorf("the output folder cannot be made: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -41,7 +41,7 @@ var All = []Target{
 	{Name: "typescript", About: "a typed module for each tool, for Node.js and browsers", common: typescript.Common, folders: under("typescript/servers", typescript.Folders),
 		files: func(s *generate.Service, _ string) ([]output.File, error) { return typescript.Files(s), nil }},
 	{Name: "cli", About: "a program in Go for each server, with completion", folders: under("cli", command.Folders),
-		files: func(s *generate.Service, folder string) ([]output.File, error) { return command.Files(s, folder), nil }},
+		files: command.Files},
 	{Name: "skills", About: "an Agent Skill for each server, with scripts", folders: under("skills", skills.Names), files: skill},
 	{Name: "openapi", About: "OpenAPI 3.1 documents", folders: under("openapi", folders.Assign), files: describe},
 }

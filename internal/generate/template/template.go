@@ -207,7 +207,7 @@ func render(ctx context.Context, python string, work any) (texts []string, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, renderTime)
 	defer cancel()
-	c := exec.CommandContext(ctx, python, "-c", renderer)
+	c := exec.CommandContext(ctx, python, "-c", renderer) //nolint:gosec // the user names it, and no shell reads it
 	var out, said limited
 	out.left, said.left = maxRendered, 64<<10
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), &out, &said
