@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"dragoman/adapters/catalogue/archive"
 	stores "dragoman/internal/app/target"
+	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/proxy/wire"
@@ -40,8 +40,6 @@ func newCatalogue(p *program) *cobra.Command {
 // archiveTime bounds a backup.
 const archiveTime = 5 * time.Minute
 
-var errNoCatalogue = errors.New("the catalogue of this configuration is in memory (catalogue.path); fix: name the configuration with --config, or set catalogue.path or catalogue.url")
-
 // openCatalogue opens the store of a configuration.
 func (p *program) openCatalogue(ctx context.Context, c *cobra.Command, flags *settingFlags) (stores.Stored, error) {
 	cfg, _, err := p.loadFile(c, nil, flags, 0)
@@ -53,7 +51,7 @@ func (p *program) openCatalogue(ctx context.Context, c *cobra.Command, flags *se
 	case err != nil:
 		return nil, failed(err)
 	case store == nil:
-		return nil, failed(errNoCatalogue)
+		return nil, failed(clients.ErrNoCatalogue)
 	}
 	return store, nil
 }

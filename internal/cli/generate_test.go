@@ -15,8 +15,8 @@ import (
 	"dragoman/internal/testkit"
 )
 
-// runGenerate runs `dragoman generate` and returns what it prints.
-func runGenerate(t *testing.T, args ...string) (code int, out, errs string) {
+// generateLine runs `dragoman generate` and returns what it prints.
+func generateLine(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr testkit.LockedBuffer
 	code = Execute(t.Context(), append([]string{"generate"}, args...), []string{"PATH=" + os.Getenv("PATH")}, app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, Assembled())
@@ -26,7 +26,7 @@ func runGenerate(t *testing.T, args ...string) (code int, out, errs string) {
 // wantGenerated runs it, and expects an exit code and a part of what it prints.
 func wantGenerated(t *testing.T, want int, part string, args ...string) (out string) {
 	t.Helper()
-	code, out, errs := runGenerate(t, args...)
+	code, out, errs := generateLine(t, args...)
 	if code != want || !strings.Contains(out+errs, part) {
 		t.Errorf("%q: code %d, stdout %q, stderr %q; want %d and %q", args, code, out, errs, want, part)
 	}
@@ -45,7 +45,7 @@ func TestGenerate(t *testing.T) {
 	one, two := toolsServer(t, "mow_lawn"), toolsServer(t, "cut_hedge", "sing")
 	s := serveAggregator(t, fmt.Sprintf("[upstreams.one]\nurl = %q\n[upstreams.two]\nurl = %q\n", one, two))
 	testkit.Eventually(t, "both servers are listed", func() bool {
-		_, out, _ := runGenerate(t, s.base, "--out", dir, "--target", "bash")
+		_, out, _ := generateLine(t, s.base, "--out", dir, "--target", "bash")
 		return strings.Contains(out, "\n3 tools of 1 service") || strings.HasPrefix(out, "3 tools of 1 service")
 	})
 	wantGenerated(t, ExitOK, "nothing has changed", s.base+"/mcp", "--out", dir, "--target", "bash")
@@ -144,7 +144,7 @@ func TestGenerateFromCatalogue(t *testing.T) {
 		ended <- Execute(ctx, []string{"serve", "--config", file}, nil, app.Streams{Out: &logs, Err: &logs}, Assembled())
 	}()
 	testkit.Eventually(t, "the tools are remembered", func() bool {
-		code, _, _ := runGenerate(t, "--config", file, "--catalogue", "--out", dir, "-t", "bash")
+		code, _, _ := generateLine(t, "--config", file, "--catalogue", "--out", dir, "-t", "bash")
 		return code == ExitOK
 	})
 	stop()

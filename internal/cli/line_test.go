@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dragoman/internal/app"
+	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
 )
 
@@ -42,6 +43,10 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 		},
 		Demo: func(_ context.Context, opt DemoOptions, _ app.Streams) error {
 			rec.Command, rec.Demo = "demo", opt
+			return run
+		},
+		Generate: func(_ context.Context, _ *clients.Options, _ app.Streams) error {
+			rec.Command = "generate"
 			return run
 		},
 		Conformance: func(_ context.Context, opt *ConformanceOptions, _ app.Streams) error {

@@ -15,6 +15,7 @@ import (
 
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
+	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/proxy/wire"
@@ -35,6 +36,8 @@ type Runners struct {
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool, limit time.Duration) error
 	Demo  func(ctx context.Context, opt DemoOptions, std app.Streams) error
+	// Generate writes clients for tools.
+	Generate func(ctx context.Context, opt *clients.Options, std app.Streams) error
 	// Conformance and Bench write reports; their error may be an [exitError].
 	Conformance func(ctx context.Context, opt *ConformanceOptions, std app.Streams) error
 	Bench       func(ctx context.Context, opt *BenchOptions, std app.Streams) error // see Conformance

@@ -21,6 +21,7 @@ import (
 	"dragoman/internal/app"
 	"dragoman/internal/app/logging"
 	_ "dragoman/internal/app/tuning/heap" // sets when garbage is collected
+	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"dragoman/internal/setup"
@@ -232,7 +233,7 @@ func Main() int {
 
 // Assembled returns the real Runners.
 func Assembled() Runners {
-	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Conformance: runConformance, Bench: runBench}
+	return Runners{Check: app.Check, Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: runDemo, Generate: clients.Run, Conformance: runConformance, Bench: runBench}
 }
 
 // sameSignal is how long after the first interrupt another one is taken for the same. A signal to a process group reaches

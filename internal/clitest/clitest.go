@@ -10,6 +10,7 @@ import (
 
 	"dragoman/internal/app"
 	"dragoman/internal/cli"
+	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
 )
 
@@ -41,6 +42,7 @@ func Run(t *testing.T, environ []string, args ...string) (r Result) {
 			return record("probe")(ctx, cfg, std)
 		},
 		Demo:        func(context.Context, cli.DemoOptions, app.Streams) error { return nil },
+		Generate:    func(context.Context, *clients.Options, app.Streams) error { return nil },
 		Conformance: func(context.Context, *cli.ConformanceOptions, app.Streams) error { return nil },
 		Bench:       func(context.Context, *cli.BenchOptions, app.Streams) error { return nil },
 	})

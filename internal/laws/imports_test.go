@@ -171,11 +171,12 @@ var layers = map[string]int{
 	"internal/generate/source":          3,
 	"internal/generate/targets":         4,
 	"internal/cli/servers":              11,
-	"internal/cli":                      13,
-	"internal/clitest":                  14,
-	"internal/e2e":                      15, // tests only
-	"internal/laws":                     15,
-	".":                                 14,
+	"internal/cli/clients":              13,
+	"internal/cli":                      14,
+	"internal/clitest":                  15,
+	"internal/e2e":                      16, // tests only
+	"internal/laws":                     16,
+	".":                                 15,
 
 	"adapters/search/embedding":           0, // standard library only
 	"adapters/search/embedding/bert":      1,

@@ -36,6 +36,7 @@ var ruleTables = []ruleTable{
 	{file: "adapters/aggregator/RULES.md"},
 	{file: "adapters/classification/RULES.md"},
 	{file: "adapters/grpc/RULES.md"},
+	{file: "internal/generate/RULES.md"},
 }
 
 // ruleRow is one row of a table.
@@ -194,7 +195,7 @@ func (s testSources) names(t *testing.T, dir, path string) bool {
 	t.Helper()
 	name, subtests, _ := strings.Cut(path, "/")
 	fs := s.of(t, dir)
-	if !strings.HasPrefix(name, "Test") || fs[name] == nil {
+	if !strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "Fuzz") || fs[name] == nil {
 		return false
 	}
 	if subtests == "" {
