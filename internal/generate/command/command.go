@@ -55,7 +55,7 @@ func Files(s *generate.Service, name string) ([]output.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []output.File{{Path: "go.mod", Data: fmt.Appendf(nil, "module %s\n\ngo 1.24\n", name)}, {Path: "tools.json", Data: described}}
+	all := []output.File{{Path: "go.mod", Data: fmt.Appendf(nil, "module mcp-clients/%s\n\ngo 1.24\n", name)}, {Path: "tools.json", Data: described}}
 	for _, file := range []string{"main.go", "completion.go"} {
 		source, err := sources.ReadFile("program/" + file)
 		if err != nil {
