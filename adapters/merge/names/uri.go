@@ -50,7 +50,7 @@ func SplitURI(public string) (server, uri string, ok bool) {
 // skill begins the URIs of skills (SEP-2640), and main is the last part of the URI of one.
 const (
 	skill = "skill://"
-	main  = "/SKILL.md"
+	main  = "SKILL.md"
 )
 
 // SkillURI returns the URI by which clients reach a file of a skill, or a folder, whose URI at its server begins with skill://: the server is
@@ -59,8 +59,8 @@ const (
 //
 //	skill://billing/refunds/SKILL.md of shop    skill://shop/billing/refunds/SKILL.md
 func SkillURI(server, uri string) (public string, ok bool) {
-	rest, ok := cutFold(uri, skill)
-	if !ok || rest == "" || rest == main[1:] {
+	rest, ok := strings.CutPrefix(uri, skill)
+	if !ok || rest == "" || rest == main {
 		return "", false
 	}
 	return skill + server + "/" + rest, true
@@ -70,7 +70,7 @@ func SkillURI(server, uri string) (public string, ok bool) {
 func SplitSkillURI(public string) (server, uri string, ok bool) {
 	rest, ok := cutFold(public, skill)
 	server, rest, more := strings.Cut(rest, "/")
-	if !ok || !more || server == "" || rest == "" || rest == main[1:] {
+	if !ok || !more || server == "" || rest == "" || rest == main {
 		return "", "", false
 	}
 	return strings.ToLower(server), skill + rest, true

@@ -20,9 +20,21 @@ func (v *View) Capabilities(version string) []byte {
 			all = union(all, offered(s, version), 0, false)
 		}
 	}
-	if version == "" && v.HasSkills() {
+	return v.withSkills(all, version)
+}
+
+// withSkills returns capabilities with what the endpoint itself declares of the extension for skills, which legacy clients are not told of.
+func (v *View) withSkills(all []byte, version string) []byte {
+	extensions := wire.Get(all, wire.Whole(all), "extensions").Of(all)
+	switch {
+	case version == "" && v.HasSkills():
 		all = union(all, []byte(`{"resources":{}}`), 0, false)
-		all = wire.With(all, wire.Change{Key: "extensions", Value: wire.With(object(wire.Get(all, wire.Whole(all), "extensions").Of(all)), wire.Change{Key: SkillsExtension, Value: []byte(`{"directoryRead":true}`)})})
+		return wire.With(all, wire.Change{Key: "extensions", Value: wire.With(object(extensions), wire.Change{Key: SkillsExtension, Value: []byte(`{"directoryRead":true}`)})})
+	case version != "" && v.of.opt.Skills != NoSkills && extensions != nil:
+		if rest := wire.Without(object(extensions), SkillsExtension); wire.Count(rest, wire.Whole(rest)) > 0 {
+			return wire.With(all, wire.Change{Key: "extensions", Value: rest})
+		}
+		return wire.Without(all, "extensions")
 	}
 	return all
 }
