@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
@@ -95,6 +96,27 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := Generate(Server{ID: "big", Tools: many(maxTools + 1)}); err == nil {
 		t.Error("too many tools are described")
+	}
+}
+
+// Schemas that refer to themselves everywhere take no time to speak of, and who reads the skill is told what it does not say.
+func TestSchemasTakeBoundedTime(t *testing.T) {
+	var props []string
+	for i := range 60 {
+		props = append(props, fmt.Sprintf(`"p%d":{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#/properties/p%d"}]},"b":{"pattern":"(a|b)+[0-9]{3,900}"}},"required":["b"]}`, i, i))
+	}
+	tools := many(2000)
+	for i := range tools {
+		tools[i].InputSchema = []byte(`{"type":"object","properties":{` + strings.Join(props, ",") + `},"required":["p0","p1","p2"]}`)
+	}
+	begin := time.Now()
+	k, err := Generate(Server{ID: "x", Tools: tools})
+	if err != nil || time.Since(begin) > 20*time.Second { // it is less than half a second on a quiet machine
+		t.Fatalf("%v after %v", err, time.Since(begin))
+	}
+	first, last := file(t, &k, "references/tools-001.md"), file(t, &k, fmt.Sprintf("references/tools-%03d.md", maxReferences))
+	if !strings.Contains(first, "`p0.b`") || strings.Contains(last, "`p0.b`") || !strings.Contains(last, "Read the schema of the tool") {
+		t.Errorf("first: %s\nlast: %s", first, last)
 	}
 }
 

@@ -171,7 +171,7 @@ func (w *writing) exemplary() []int {
 // arguments returns the arguments of a tool's example, every character of which can be seen.
 func (w *writing) arguments(i int) []byte {
 	if w.examples[i] == nil {
-		w.examples[i] = seenJSON(Example(w.Tools[i].InputSchema))
+		w.examples[i] = seenJSON(example(w.Tools[i].InputSchema, &w.left))
 	}
 	return w.examples[i]
 }
@@ -224,12 +224,12 @@ func (w *writing) tool(i, room int) string {
 	if t.Description != "" {
 		text += "Description: " + Quoted(t.Description, about) + ".\n"
 	}
-	rows, more := argumentsOf(t.InputSchema)
+	rows, more := argumentsOf(t.InputSchema, &w.left)
 	text += "\n### Arguments\n\n" + string(appendArguments(nil, rows, more, room/2))
 	if example := w.Call(*t, w.arguments(i)); len(example) <= max(room/4, 256) {
 		text += "\n### Example\n\n" + fenced("", example)
 	}
-	if rows, more := argumentsOf(t.OutputSchema); len(rows) > 0 && room > maxToolBytes/4 {
+	if rows, more := argumentsOf(t.OutputSchema, &w.left); len(rows) > 0 && room > maxToolBytes/4 {
 		text += "\n### Result\n\n" + string(appendArguments(nil, rows, more, room/4))
 	}
 	return text

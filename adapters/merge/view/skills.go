@@ -176,8 +176,8 @@ func (v *View) described(of *catalogue.Server) skills.Server {
 	return at
 }
 
-// how says how the tools are called. A client that is listed other tools in their place can call them as well.
-const how = "Call a tool of this server with `tools/call` at the endpoint that serves this skill, by the name that stands here. It can be called whether or not it is listed."
+// how says how the tools are called. A host that is listed the meta-tools in their place may have no other way for its model.
+const how = "Call a tool of this server by the name that stands here, at the endpoint that serves this skill. If it is not among your tools and `call_tool` is, give that the name and the arguments."
 
 // sumOf returns a digest of all that a skill is written of.
 func sumOf(s *skills.Server) (sum [sha256.Size]byte) {
