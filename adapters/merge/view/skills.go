@@ -220,30 +220,52 @@ const (
 // generated keeps skills by what they were written of. Nothing is allocated before somebody asks.
 type generated struct {
 	mu    sync.Mutex
-	kept  *lru.Cache[[sha256.Size]byte, *skills.Skill]
+	kept  *lru.Cache[[sha256.Size]byte, *written]
 	bytes int
 }
 
-// of returns the skill of a digest, which write writes if it is not kept. Concurrent callers wait.
+// written is a skill that is written once.
+type written struct {
+	once  sync.Once
+	skill skills.Skill
+	err   error
+	size  int // as far as it counts; guarded by generated.mu
+}
+
+// of returns the skill of a digest, which write writes if it is not kept. Concurrent callers wait for that skill alone.
 func (g *generated) of(sum [sha256.Size]byte, write func() (skills.Skill, error)) (*skills.Skill, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.kept == nil {
-		g.kept, _ = lru.NewWithEvict(maxGenerated, func(_ [sha256.Size]byte, s *skills.Skill) { g.bytes -= sizeOfSkill(s) }) // it fails for a size below one only
+		g.kept, _ = lru.NewWithEvict(maxGenerated, func(_ [sha256.Size]byte, w *written) { g.bytes -= w.size }) // it fails for a size below one only
 	}
-	if s, known := g.kept.Get(sum); known {
-		return s, nil
+	w, known := g.kept.Get(sum)
+	if !known {
+		w = &written{}
+		g.kept.Add(sum, w)
 	}
-	made, err := write()
-	if err != nil {
-		return nil, err
+	g.mu.Unlock()
+	w.once.Do(func() {
+		w.skill, w.err = write()
+		g.count(sum, w)
+	})
+	if w.err != nil {
+		return nil, w.err
 	}
-	g.bytes += sizeOfSkill(&made)
-	g.kept.Add(sum, &made)
+	return &w.skill, nil
+}
+
+// count counts the bytes of a skill that was written, and forgets others if they are too many.
+func (g *generated) count(sum [sha256.Size]byte, w *written) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now, known := g.kept.Peek(sum); !known || now != w {
+		return // it was forgotten meanwhile
+	}
+	w.size = sizeOfSkill(&w.skill)
+	g.bytes += w.size
 	for g.bytes > maxGeneratedBytes && g.kept.Len() > 1 {
 		g.kept.RemoveOldest()
 	}
-	return &made, nil
 }
 
 func sizeOfSkill(s *skills.Skill) (n int) {
