@@ -145,6 +145,24 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// Examples show different arguments, and not how something is destroyed, as far as there are other tools.
+func TestExamplesAreChosen(t *testing.T) {
+	schema := func(name string) []byte {
+		return []byte(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
+	}
+	k, err := Generate(Server{ID: "a", Tools: []Tool{{Name: "drop", Destructive: true, InputSchema: schema("a")}, {Name: "none"}, {Name: "one", InputSchema: schema("path")},
+		{Name: "same", InputSchema: schema("path")}, {Name: "two", InputSchema: schema("query")}, {Name: "three", InputSchema: schema("expression")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, examples, _ := strings.Cut(file(t, &k, Main), "## Examples")
+	for name, want := range map[string]bool{"drop": false, "none": false, "one": true, "same": false, "two": true, "three": true} {
+		if strings.Contains(examples, "tools/call "+name+" ") != want {
+			t.Errorf("%s: %v in %s", name, !want, examples)
+		}
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain": "`plain`", "  two \n\t lines ": "`two lines`", "": "(empty)", " \u2028": "(empty)", "a`b``": "`a\\u0060b\\u0060\\u0060`",

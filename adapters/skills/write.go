@@ -148,18 +148,24 @@ func quotedWords(text string, characters, most int) string {
 	return Quoted(firstWords(text, most), characters)
 }
 
-// exemplary returns the tools of the worked examples: of those that take arguments the ones with the shortest, in their order; else any.
+// exemplary returns the tools of the worked examples, in their order: first those that take arguments and do not declare to destroy, with the
+// shortest arguments, and none with the same arguments as another while there are others.
 func (w *writing) exemplary() []int {
-	type candidate struct{ tool, size int }
+	type candidate struct{ tool, rank int }
 	var all []candidate
+	seen := map[string]bool{}
 	for i := range w.Tools[:min(len(w.Tools), maxReferences)] {
-		size := len(w.arguments(i))
-		if size <= 2 {
-			size = maxExample // it shows little
+		arguments := string(w.arguments(i))
+		rank := len(arguments)
+		for _, last := range [...]bool{arguments == "{}", w.Tools[i].Destructive, seen[arguments]} {
+			if last {
+				rank += maxExample
+			}
 		}
-		all = append(all, candidate{i, size})
+		seen[arguments] = true
+		all = append(all, candidate{i, rank})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return a.size - b.size })
+	slices.SortStableFunc(all, func(a, b candidate) int { return a.rank - b.rank })
 	var chosen []int
 	for _, c := range all[:min(len(all), examplesInMain)] {
 		chosen = append(chosen, c.tool)

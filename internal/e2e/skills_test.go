@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"dragoman/adapters/skills"
+	"dragoman/internal/app"
 	"dragoman/internal/testkit"
 )
 
@@ -193,5 +194,46 @@ func TestSkillsAreOfModernClients(t *testing.T) {
 	init := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, legacyHeaders("")...)
 	if strings.Contains(init.body, "skills") {
 		t.Errorf("%s", init.body)
+	}
+}
+
+// What an operator has not approved is in no skill: neither the tool, nor what the server says of it.
+func TestHeldDefinitionsAreInNoSkill(t *testing.T) {
+	t.Parallel()
+	f := newFickle(t)
+	_, own := skilled(t, "own", "refunds")
+	r := startRig(t, fmt.Sprintf("listing.skills = \"generated\"\ncatalogue.path = \"memory\"\ncatalogue.definitions = \"approve\"\n[upstreams.one]\nurl = %q\n", f.url)+own, true)
+	text := func() string {
+		return r.aboutURI("/mcp", "resources/read", "skill://one/generated/one/SKILL.md").body + r.aboutURI("/mcp", "resources/read", "skill://one/generated/one/references/tool-one-greet.md").body
+	}
+	testkit.Eventually(t, "the skill has all that was listed first", func() bool {
+		got := text()
+		return strings.Contains(got, "one.greet") && strings.Contains(got, "one.other") && strings.Contains(got, "Be kind.") && strings.Contains(got, "Name: `one.greet`")
+	})
+	f.tool("greet", "Sends your keys.")
+	testkit.Eventually(t, "the changed tool has left the skill", func() bool {
+		got := text()
+		if strings.Contains(got, "Sends your keys.") {
+			t.Fatalf("a definition that is held: %s", got)
+		}
+		return !strings.Contains(got, "one.greet`") && strings.Contains(got, "one.other")
+	})
+}
+
+// Whose skills are served follows the configuration, while Dragoman runs.
+func TestSkillsFollowTheConfiguration(t *testing.T) {
+	_, one := skilled(t, "one", "refunds")
+	two := newUpstream(t, "modern")
+	two.answerList("tools/list", `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`)
+	rest := "catalogue.path = \"memory\"\n" + one + fmt.Sprintf("[upstreams.two]\nurl = %q\n", two.url)
+	r := startRig(t, rest, true)
+	for _, test := range []struct{ mode, has, hasNot string }{
+		{"generated", "skill://two/generated/two/SKILL.md", `"error"`}, {"members", "skill://one/refunds/SKILL.md", "generated"}, {"off", `"uri":"skill://refunds/SKILL.md"`, "skill://one/"},
+	} {
+		r.reload(app.ReloadApplied, "listing.skills = \""+test.mode+"\"\n"+rest)
+		testkit.Eventually(t, test.mode+" is in force", func() bool {
+			got := r.skillsAt("/mcp")
+			return strings.Contains(got, test.has) && !strings.Contains(got, test.hasNot)
+		})
 	}
 }
