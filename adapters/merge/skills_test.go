@@ -169,7 +169,7 @@ func TestUnknownSkills(t *testing.T) {
 	r := scriptRig(t, Options{Skills: view.GeneratedSkills}, s, tools)
 	for _, test := range []struct{ method, params string }{
 		{"skills/get", `"uri":"skill://b/none/SKILL.md"`}, {"skills/get", `"uri":"skill://b/generated/b"`}, {"skills/get", `"uri":"nothing://x"`}, {"skills/get", ``}, {"skills/get", `"uri":7`},
-		{"resources/directory/read", `"uri":"skill://b/generated/b/none"`}, {"resources/directory/read", `"uri":"skill://b/generated/b/SKILL.md"`}, {"resources/directory/read", `"uri":"skill://b"`},
+		{"resources/directory/read", `"uri":"skill://b/generated/b/none"`}, {"resources/directory/read", `"uri":"skill://b/generated/b/SKILL.md"`}, {"resources/directory/read", `"uri":"skill://b/generated"`},
 		{"resources/read", `"uri":"skill://b/generated/b/none.md"`}, {"resources/read", `"uri":"skill://b/generated/b"`},
 	} {
 		if got := r.call(test.method, test.params); got.err == nil || proxy.AsError(got.err).Code != -32602 {
@@ -178,6 +178,22 @@ func TestUnknownSkills(t *testing.T) {
 	}
 	if got := r.call("skills/get", `"uri":"skill://a/none/SKILL.md"`); !strings.Contains(got.raw, "-32602") {
 		t.Errorf("of the member: %v", got)
+	}
+}
+
+// A server's instructions name skills by its own URIs: one leads to the only server that can have it, else the error names those of all.
+func TestSkillsByTheURIsOfTheirServers(t *testing.T) {
+	a, b := skilled(true, entry("acme/one", "one")), skilled(true, entry("acme/one", "one"))
+	plain := newScript(true, `{"tools":{}}`)
+	for _, method := range []string{"skills/get", "resources/read"} {
+		a.drained()
+		got := scriptRig(t, Options{Skills: view.MembersSkills}, a, plain).call(method, `"uri":"skill://acme/one/SKILL.md"`)
+		has(t, got.raw, `"uri":"skill://a/acme/one/SKILL.md"`)
+		has(t, a.hears(t, method), `"uri":"skill://acme/one/SKILL.md"`)
+		got = scriptRig(t, Options{Skills: view.MembersSkills}, a, b).call(method, `"uri":"skill://acme/one/SKILL.md"`)
+		if got.err == nil || proxy.AsError(got.err).Code != -32602 || !strings.Contains(got.err.Error(), "skill://a/acme/one/SKILL.md, skill://b/acme/one/SKILL.md") {
+			t.Errorf("%s: %v", method, got)
+		}
 	}
 }
 

@@ -165,7 +165,9 @@ func (v *View) server(uri string) (string, *proxy.Error) {
 	}
 	all := make([]string, len(found))
 	for i, server := range found {
-		all[i] = names.PublicURI(server, uri)
+		if all[i] = v.skillURI(server, uri); all[i] == "" {
+			all[i] = names.PublicURI(server, uri)
+		}
 	}
 	return "", proxy.Errf(proxy.InvalidParams, "Resource %s may be of several servers; name one: %s", uri, candidates(all))
 }
@@ -183,6 +185,9 @@ func (v *View) candidates(uri string) (found []string) {
 	}
 	if _, _, long := names.SplitURI(uri); len(found) == 0 && !long {
 		found = v.uris.schemes[names.Scheme(uri)]
+	}
+	if len(found) == 0 && strings.HasPrefix(uri, "skill://") { // instructions of servers may name skills that are in no list
+		found = v.skilledServers()
 	}
 	return found
 }

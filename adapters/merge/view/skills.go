@@ -58,6 +58,16 @@ func (v *View) skilled(s *catalogue.Server) []byte {
 	return wire.Path(s.Capabilities, wire.Whole(s.Capabilities), "extensions", SkillsExtension).Of(s.Capabilities)
 }
 
+// skilledServers returns the members with skills of their own that the caller may use.
+func (v *View) skilledServers() (all []string) {
+	for _, s := range v.snap.Servers {
+		if v.skilled(s) != nil {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
 // Skilled reports whether a member that the caller may use serves skills of its own, and whether it lists directories of their files.
 func (v *View) Skilled(server string) (skilled, directories bool) {
 	declared := v.skilled(v.snap.Server(server))
