@@ -160,10 +160,11 @@ func (c *Clock) Since(began time.Time) time.Duration {
 	return c.lasted
 }
 
-// methods are the methods of clients, of all revisions and of the tasks extension; the most frequent first.
+// methods are the methods of clients, of all revisions and of the extensions for tasks and skills; the most frequent first.
 var methods = [...]string{"tools/call", "tools/list", "initialize", "server/discover", "ping", "resources/list",
 	"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get",
-	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"}
+	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update",
+	"skills/list", "skills/get", "resources/directory/read"}
 
 // KnownMethod returns the name of a request method of the protocol, without allocating; false if it is unknown.
 func KnownMethod(name []byte) (string, bool) {

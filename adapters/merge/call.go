@@ -2,14 +2,18 @@ package merge
 
 import (
 	"bytes"
+	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"dragoman/adapters/catalogue"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/merge/handles"
+	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/skillset"
 	"dragoman/adapters/merge/view"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -23,6 +27,8 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 	switch method {
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
 		return u.forward(ex)
+	case skillset.ListMethod, skillset.GetMethod, skillset.DirectoryMethod:
+		return u.skilled(ex, method)
 	case "server/discover":
 		return u.discover(ex)
 	case "subscriptions/listen":
@@ -39,6 +45,63 @@ func (u *Upstream) modern(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.answerList(ex, kind, u.view)
 	}
 	return u.beyond(ex, u.view, u.send)
+}
+
+// skilled answers a request of the extension for skills, or sends it to the member whose skill it is about.
+func (u *Upstream) skilled(ex *proxy.Exchange, method string) (proxy.Replies, error) {
+	if err := u.awaitFirst(ex, catalogue.Tools); err != nil {
+		return nil, err
+	}
+	v := u.view(ex)
+	if !v.HasSkills() {
+		return u.beyond(ex, u.view, u.send)
+	}
+	if method == skillset.ListMethod {
+		return u.skills.List(ex, v, u.strict.Load())
+	}
+	if replies, own, err := u.skills.Own(ex, v); own {
+		return replies, err
+	}
+	v, d, err := u.resolve(ex, u.view)
+	if err != nil {
+		return nil, err
+	}
+	skilled, directories := v.Skilled(d.Server)
+	switch {
+	case !skilled:
+		return nil, skillset.Unknown(string(d.Asked))
+	case method == skillset.DirectoryMethod && !directories:
+		return u.skills.Directory(ex, v, d.Server, d.Original)
+	}
+	return u.send(ex, v, d)
+}
+
+// ask sends a request to a member on behalf of a modern client's, with all policies of the member, and waits for its response until ctx ends.
+func (u *Upstream) ask(ctx context.Context, of *proxy.Exchange, server, method string, params []wire.Change) (wire.Message, error) {
+	member, err := u.member(server)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	meta := wire.Object(rules.ModernMeta(of.Client.Info, of.Client.Caps))
+	m, err := wire.Scan(lists.Request(method, append(slices.Clone(params), wire.Change{Key: "_meta", Value: meta})))
+	if err != nil {
+		return m, proxy.Errf(proxy.Internal, "a request to a server is no message: %w", err)
+	}
+	ex := &proxy.Exchange{Msg: m, Caller: of.Caller, Client: proxy.Client{Era: proxy.Modern, Version: of.Client.Version, Info: of.Client.Info, Caps: of.Client.Caps},
+		Own: true, Server: server, Target: server}
+	ex.Inherit(of)
+	defer ex.Release()
+	defer ex.Follow(ctx)()
+	replies, err := member.Do(ex)
+	if err != nil {
+		return wire.Message{}, ex.Why(err)
+	}
+	until, _ := ctx.Deadline()
+	m, err = proxy.Response(replies, until)
+	if err != nil {
+		return m, ex.Why(err)
+	}
+	return m, nil
 }
 
 // beyond sends a request whose method is none of the protocol to the member that alone can answer it.
@@ -150,6 +213,11 @@ func (u *Upstream) resolve(ex *proxy.Exchange, sees func(*proxy.Exchange) *view.
 func (u *Upstream) forward(ex *proxy.Exchange) (proxy.Replies, error) {
 	if replies, own, err := u.own(ex, u.view); own {
 		return replies, err
+	}
+	if u.opt.Skills == view.GeneratedSkills && ex.Msg.Is("resources/read") {
+		if replies, own, err := u.skills.Own(ex, u.view(ex)); own {
+			return replies, err
+		}
 	}
 	v, d, err := u.resolve(ex, u.view)
 	if err != nil {
@@ -296,6 +364,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 // public puts the names of the merged endpoint into a reply.
 func (c *call) public(m *wire.Message) (err error) {
 	uris := m.Kind == wire.Result && !c.beyond && view.MayHaveURIs(m.Raw)
+	skills := uris && skillset.Is(string(c.asked.Text(c.asked.Method)))
 	state := m.Kind == wire.Result && m.At(m.ResultType, "input_required")
 	log := m.Is("notifications/message")
 	if !uris && !state && !log && !handles.HasTasks(m, &c.asked) {
@@ -309,6 +378,8 @@ func (c *call) public(m *wire.Message) (err error) {
 		nameLogger(m, c.member.Name)
 	case state:
 		c.sealState(m)
+	case skills:
+		c.v.SkillURIs(m, m.Result, c.member.Name)
 	case uris:
 		c.v.ResultURIs(m, c.result(m), c.member.Name)
 	}

@@ -6,6 +6,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,6 +22,7 @@ import (
 	"dragoman/adapters/merge/lists"
 	"dragoman/adapters/merge/metatools"
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/skillset"
 	"dragoman/adapters/merge/view"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -46,6 +48,7 @@ type Options struct {
 	StateTTL   time.Duration                              // of what is sealed into a requestState
 	PageBytes  int                                        // the size from which a list has a further page; 0: 8 MiB
 	Strict     bool                                       // at first, see SetStrict
+	Skills     view.Skills                                // whose skills modern clients are served
 	Finder     metatools.Finder                           // searches the tools; needed once SetContext has rules, or something is searched for
 	Categories func(server, name string) []string         // of a tool, the primary one first; nil: there are none
 	Counts     *find.Counts                               // counts lists and searches; nil: nobody counts
@@ -57,6 +60,7 @@ type Upstream struct {
 	opt      Options
 	strict   atomic.Bool
 	tools    *find.Tools // Dragoman's own
+	skills   skillset.Set
 	now      atomic.Pointer[membership]
 	changing sync.Mutex // held while now is replaced
 	clients  clients
@@ -68,6 +72,7 @@ type Upstream struct {
 func New(opt Options) *Upstream {
 	u := &Upstream{opt: opt, work: work.New(nil)}
 	u.tools = find.New(find.Options{Catalogue: opt.Lists.Catalogue(), Finder: opt.Finder, Counts: opt.Counts, Info: opt.Info})
+	u.skills = skillset.Set{Ask: u.ask, Info: opt.Info, PageBytes: cmp.Or(opt.PageBytes, view.PageBytes)}
 	u.strict.Store(opt.Strict)
 	u.now.Store(u.following(&membership{}, opt.Members))
 	u.work.Spawn(func() { u.announce(u.work.Context()) })
@@ -261,7 +266,7 @@ func (u *Upstream) following(before *membership, members []Member) *membership {
 		next.members[is.Name], next.order, seen[i] = m, append(next.order, is.Name), is.Member
 	}
 	slices.Sort(next.order)
-	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Categories: u.opt.Categories, Info: u.opt.Info, PageBytes: u.opt.PageBytes})
+	next.views = view.NewMaker(view.Options{Members: seen, Names: u.opt.Names, Own: u.opt.Own, Categories: u.opt.Categories, Info: u.opt.Info, PageBytes: u.opt.PageBytes, Skills: u.opt.Skills})
 	return next
 }
 

@@ -122,7 +122,7 @@ var (
 		"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/cancel"}
 	cacheable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 	readsOnly = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
-		"resources/read", "prompts/get", "completion/complete", "ping"}
+		"resources/read", "prompts/get", "completion/complete", "ping", "skills/list", "skills/get", "resources/directory/read"} // the last three of SEP-2640
 	askable = []string{"tools/call", "prompts/get", "resources/read"}
 )
 

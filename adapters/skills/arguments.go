@@ -22,11 +22,11 @@ type argument struct {
 	required                bool
 }
 
-// argumentsOf returns the rows for the schema of a tool, in its order, and whether there are more.
-func argumentsOf(schema []byte) (rows []argument, more bool) {
-	r, whole, ok := newReader(schema)
+// argumentsOf returns the rows for the schema of a tool, in its order, and whether there are more. all is that of newReader.
+func argumentsOf(schema []byte, all *int) (rows []argument, more bool) {
+	r, whole, ok := newReader(schema, all)
 	if !ok {
-		return nil, len(schema) > maxSchema
+		return nil, len(schema) > maxSchema || all != nil && *all < 0
 	}
 	t := table{r: r}
 	t.object(r.applied(whole), "", 1)

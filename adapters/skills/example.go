@@ -24,8 +24,11 @@ const (
 // pattern and bounds. A text that may be anything is the name of its member between angle brackets. References within the schema are
 // followed; of anyOf and oneOf the first that is not null counts, and not, if and the like do not. The result is {} for a
 // schema that is no JSON, larger than 256 KiB, or too complicated, and never larger than 16 KiB.
-func Example(schema []byte) []byte {
-	r, whole, ok := newReader(schema)
+func Example(schema []byte) []byte { return example(schema, nil) }
+
+// example is Example within the bound of all schemas of a server; nil: there are no others.
+func example(schema []byte, all *int) []byte {
+	r, whole, ok := newReader(schema, all)
 	if !ok {
 		return []byte("{}")
 	}

@@ -95,7 +95,7 @@ func FuzzExample(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		begin := time.Now()
 		out := Example(in)
-		argumentsOf(in)
+		argumentsOf(in, nil)
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("%s took %v", in, took)
 		}

@@ -58,7 +58,7 @@ func (m *maker) matches(all subschemas, text string) bool {
 	if pattern == "" || len(pattern) > maxPattern || len(text) > maxText {
 		return true
 	}
-	m.r.left -= maxSchema / 4 // to compile costs more than to read
+	m.r.spend(maxSchema / 4) // to compile costs more than to read
 	re, err := regexp.Compile(pattern)
 	return err != nil || re.MatchString(text)
 }

@@ -58,7 +58,8 @@ var ErrBudget = errors.New("skills: the budget of words is too small")
 
 // Generate writes a skill about a server: SKILL.md with what the server is for, how to call, a line for each tool, and examples, within the
 // budget; a file in references for each tool with its arguments; and lists of all tools, prompts and resources where SKILL.md has no room.
-// The same server gives the same bytes. It fails for a budget below MinBudget, and for more than 10,000 tools.
+// The same server gives the same bytes. Where the schemas of a server take too long to read in all, the last tools have neither arguments nor
+// examples. It fails for a budget below MinBudget, and for more than 10,000 tools.
 func Generate(s Server) (Skill, error) {
 	if s.Budget == 0 {
 		s.Budget = DefaultBudget
@@ -75,7 +76,7 @@ func Generate(s Server) (Skill, error) {
 	if s.Call == nil {
 		s.Call = func(tool Tool, arguments []byte) string { return "tools/call " + tool.Name + " " + string(arguments) }
 	}
-	w := &writing{Server: s, places: placesOf(s.Tools), examples: make([][]byte, len(s.Tools))}
+	w := &writing{Server: s, places: placesOf(s.Tools), examples: make([][]byte, len(s.Tools)), left: maxWork}
 	out := Skill{Name: s.Name, Description: w.description()}
 	head := Frontmatter{Name: s.Name, Description: out.Description, Metadata: map[string]string{"generator": "dragoman"}}
 	main := head.Append(nil)
@@ -96,6 +97,7 @@ type writing struct {
 	places   []string // the file of each tool
 	examples [][]byte // arguments of each, as far as they were made
 	whole    bool     // SKILL.md has all tools
+	left     int      // bytes of schemas that may still be gone through
 }
 
 // maxNamed bounds the tools that the description names.

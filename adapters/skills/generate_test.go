@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
@@ -98,6 +99,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Schemas that refer to themselves everywhere take no time to speak of, and who reads the skill is told what it does not say.
+func TestSchemasTakeBoundedTime(t *testing.T) {
+	var props []string
+	for i := range 60 {
+		props = append(props, fmt.Sprintf(`"p%d":{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#/properties/p%d"}]},"b":{"pattern":"(a|b)+[0-9]{3,900}"}},"required":["b"]}`, i, i))
+	}
+	tools := many(2000)
+	for i := range tools {
+		tools[i].InputSchema = []byte(`{"type":"object","properties":{` + strings.Join(props, ",") + `},"required":["p0","p1","p2"]}`)
+	}
+	begin := time.Now()
+	k, err := Generate(Server{ID: "x", Tools: tools})
+	if err != nil || time.Since(begin) > 20*time.Second { // it is less than half a second on a quiet machine
+		t.Fatalf("%v after %v", err, time.Since(begin))
+	}
+	first, last := file(t, &k, "references/tools-001.md"), file(t, &k, fmt.Sprintf("references/tools-%03d.md", maxReferences))
+	if !strings.Contains(first, "`p0.b`") || strings.Contains(last, "`p0.b`") || !strings.Contains(last, "Read the schema of the tool") {
+		t.Errorf("first: %s\nlast: %s", first, last)
+	}
+}
+
 func allOf(k *Skill) string {
 	var b strings.Builder
 	for _, f := range k.Files {
@@ -120,6 +142,24 @@ func TestArguments(t *testing.T) {
 		"| `l[].y` | `integer, at least 1` |  | `3` |  |\n"
 	if got := file(t, &k, "references/tool-t.md"); !strings.Contains(got, want) || !strings.Contains(got, "(may destroy)") || !strings.Contains(got, `tools/call t {"o":{}}`) {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// Examples show different arguments, and not how something is destroyed, as far as there are other tools.
+func TestExamplesAreChosen(t *testing.T) {
+	schema := func(name string) []byte {
+		return []byte(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
+	}
+	k, err := Generate(Server{ID: "a", Tools: []Tool{{Name: "drop", Destructive: true, InputSchema: schema("a")}, {Name: "none"}, {Name: "one", InputSchema: schema("path")},
+		{Name: "same", InputSchema: schema("path")}, {Name: "two", InputSchema: schema("query")}, {Name: "three", InputSchema: schema("expression")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, examples, _ := strings.Cut(file(t, &k, Main), "## Examples")
+	for name, want := range map[string]bool{"drop": false, "none": false, "one": true, "same": false, "two": true, "three": true} {
+		if strings.Contains(examples, "tools/call "+name+" ") != want {
+			t.Errorf("%s: %v in %s", name, !want, examples)
+		}
 	}
 }
 

@@ -58,10 +58,51 @@ func about(text string) Server {
 	}
 }
 
+// hostile are texts that would be something else than text in Markdown, YAML or HTML.
+var hostile = []string{"# Heading", "a\n\n# b", "- x\n1. y", "```\ncode", "`", "``` `` `", "~~~", "<b>", "<!-- x", "[a](http://b)", "https://a.example", "![x](y)", "a | b", "|---|", "\\`", "---\nname: x\n---",
+	"> q", "\u2028# x", "\x00", "\r# x", "`\u200b`", "&#96;", "a`\n```\n# x", "<script>", "*a*", "[more](references/tools.md)", "===", "\u202ea\u2066", "\U000e0041"}
+
+// structured fails unless the skill of a server with a text has the structure of one with harmless texts, and all its characters can be seen.
+func structured(t *testing.T, plain *Skill, text string) {
+	t.Helper()
+	k, err := Generate(about(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(k.Files) != len(plain.Files) {
+		t.Fatalf("%d files", len(k.Files))
+	}
+	for i, file := range k.Files {
+		_, body, _ := Split(file.Data)
+		_, wanted, _ := Split(plain.Files[i].Data)
+		if i > 0 {
+			body, wanted = file.Data, plain.Files[i].Data
+		}
+		if got, want := outline(string(body)), outline(string(wanted)); got != want {
+			t.Errorf("%q in %s: %s\n%s\nwant %s", text, file.Path, file.Data, got, want)
+		}
+		for _, r := range string(file.Data) {
+			if r != '\n' && hidden(r) {
+				t.Errorf("%q in %s: U+%04X is not seen", text, file.Path, r)
+			}
+		}
+	}
+}
+
 // No text of a server changes what is a heading, a list, a block, a link or markup, in any file.
+func TestStructure(t *testing.T) {
+	plain, err := Generate(about("plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range hostile {
+		structured(t, &plain, text)
+	}
+}
+
+// FuzzStructure is TestStructure for any text.
 func FuzzStructure(f *testing.F) {
-	for _, text := range []string{"# Heading", "a\n\n# b", "- x\n1. y", "```\ncode", "`", "``` `` `", "~~~", "<b>", "<!-- x", "[a](http://b)", "https://a.example", "![x](y)", "a | b", "|---|", "\\`", "---\nname: x\n---",
-		"> q", "\u2028# x", "\x00", "\r# x", "`\u200b`", "&#96;", "a`\n```\n# x", "<script>", "*a*", "[more](references/tools.md)", "==="} {
+	for _, text := range hostile {
 		f.Add(text)
 	}
 	plain, err := Generate(about("plain"))
@@ -69,30 +110,8 @@ func FuzzStructure(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 1000 || strings.TrimFunc(text, unicode.IsSpace) == "" {
-			return
-		}
-		k, err := Generate(about(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(k.Files) != len(plain.Files) {
-			t.Fatalf("%d files", len(k.Files))
-		}
-		for i, file := range k.Files {
-			_, body, _ := Split(file.Data)
-			_, wanted, _ := Split(plain.Files[i].Data)
-			if i > 0 {
-				body, wanted = file.Data, plain.Files[i].Data
-			}
-			if got, want := outline(string(body)), outline(string(wanted)); got != want {
-				t.Errorf("%q in %s: %s\n%s\nwant %s", text, file.Path, file.Data, got, want)
-			}
-			for _, r := range string(file.Data) {
-				if r != '\n' && hidden(r) {
-					t.Errorf("%q in %s: U+%04X is not seen", text, file.Path, r)
-				}
-			}
+		if len(text) <= 1000 && strings.TrimFunc(text, unicode.IsSpace) != "" {
+			structured(t, &plain, text)
 		}
 	})
 }

@@ -13,29 +13,43 @@ const (
 	maxSchema  = 256 << 10 // bytes: as many as adapters/rest/schema reads
 	maxScanned = 64        // times that all its bytes are gone through for an example, and 64 KiB: some milliseconds
 	maxApplied = 32        // subschemas that apply to one value
+	maxWork    = 128 << 20 // bytes that are gone through for all schemas of a server: some tenths of a second
 )
 
 // reader reads a JSON Schema, within bounds. References lead to places in the same schema only.
 type reader struct {
 	raw  []byte
-	left int // bytes that may still be gone through
+	left int  // bytes that may still be gone through
+	all  *int // those that may be for all schemas of a server; nil: there are no others
 }
 
-// newReader returns a reader of a schema; ok is false if that is no JSON, or larger than maxSchema.
-func newReader(schema []byte) (r *reader, whole wire.Span, ok bool) {
-	if len(schema) > maxSchema {
+// spend notes that bytes are gone through; false once that are too many.
+func (r *reader) spend(bytes int) bool {
+	r.left -= bytes
+	if r.all != nil {
+		if *r.all -= bytes; *r.all < 0 {
+			r.left = min(r.left, -1)
+		}
+	}
+	return r.left >= 0
+}
+
+// newReader returns a reader of a schema; ok is false if that is no JSON, or larger than maxSchema, or if nothing more of all may be gone through.
+func newReader(schema []byte, all *int) (r *reader, whole wire.Span, ok bool) {
+	if len(schema) > maxSchema || all != nil && *all < 0 {
 		return nil, wire.Span{}, false
 	}
 	whole, err := wire.ScanValue(schema)
 	if err != nil {
 		return nil, wire.Span{}, false
 	}
-	return &reader{raw: schema, left: maxScanned*len(schema) + 64<<10}, whole, true
+	r = &reader{raw: schema, left: (maxScanned+1)*len(schema) + 64<<10, all: all}
+	return r, whole, r.spend(len(schema))
 }
 
 // get returns a member of an object; an absent one once the bounds are reached.
 func (r *reader) get(at wire.Span, key string) wire.Span {
-	if r.left -= int(at.To-at.From) + 64; r.left < 0 {
+	if !r.spend(int(at.To-at.From) + 64) {
 		return wire.Span{}
 	}
 	return wire.Get(r.raw, at, key)
@@ -123,7 +137,7 @@ func (r *reader) refers(ref wire.Span) wire.Span {
 
 // item returns an element of an array.
 func (r *reader) item(at wire.Span, index int) wire.Span {
-	r.left -= int(at.To - at.From)
+	r.spend(int(at.To - at.From))
 	for i, one := range wire.Items(r.raw, at) {
 		if i == index {
 			return one
@@ -184,7 +198,7 @@ func (r *reader) properties(all subschemas, most int) (list []property, more boo
 	at := map[string]int{}
 	for _, s := range all {
 		props := r.get(s, "properties")
-		r.left -= int(props.To - props.From)
+		r.spend(int(props.To - props.From))
 		for key, value := range wire.Members(r.raw, props) {
 			name := r.text(key)
 			if _, known := at[name]; known {

@@ -148,18 +148,24 @@ func quotedWords(text string, characters, most int) string {
 	return Quoted(firstWords(text, most), characters)
 }
 
-// exemplary returns the tools of the worked examples: of those that take arguments the ones with the shortest, in their order; else any.
+// exemplary returns the tools of the worked examples, in their order: first those that take arguments and do not declare to destroy, with the
+// shortest arguments, and none with the same arguments as another while there are others.
 func (w *writing) exemplary() []int {
-	type candidate struct{ tool, size int }
+	type candidate struct{ tool, rank int }
 	var all []candidate
+	seen := map[string]bool{}
 	for i := range w.Tools[:min(len(w.Tools), maxReferences)] {
-		size := len(w.arguments(i))
-		if size <= 2 {
-			size = maxExample // it shows little
+		arguments := string(w.arguments(i))
+		rank := len(arguments)
+		for _, last := range [...]bool{arguments == "{}", w.Tools[i].Destructive, seen[arguments]} {
+			if last {
+				rank += maxExample
+			}
 		}
-		all = append(all, candidate{i, size})
+		seen[arguments] = true
+		all = append(all, candidate{i, rank})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return a.size - b.size })
+	slices.SortStableFunc(all, func(a, b candidate) int { return a.rank - b.rank })
 	var chosen []int
 	for _, c := range all[:min(len(all), examplesInMain)] {
 		chosen = append(chosen, c.tool)
@@ -171,7 +177,7 @@ func (w *writing) exemplary() []int {
 // arguments returns the arguments of a tool's example, every character of which can be seen.
 func (w *writing) arguments(i int) []byte {
 	if w.examples[i] == nil {
-		w.examples[i] = seenJSON(Example(w.Tools[i].InputSchema))
+		w.examples[i] = seenJSON(example(w.Tools[i].InputSchema, &w.left))
 	}
 	return w.examples[i]
 }
@@ -224,12 +230,12 @@ func (w *writing) tool(i, room int) string {
 	if t.Description != "" {
 		text += "Description: " + Quoted(t.Description, about) + ".\n"
 	}
-	rows, more := argumentsOf(t.InputSchema)
+	rows, more := argumentsOf(t.InputSchema, &w.left)
 	text += "\n### Arguments\n\n" + string(appendArguments(nil, rows, more, room/2))
 	if example := w.Call(*t, w.arguments(i)); len(example) <= max(room/4, 256) {
 		text += "\n### Example\n\n" + fenced("", example)
 	}
-	if rows, more := argumentsOf(t.OutputSchema); len(rows) > 0 && room > maxToolBytes/4 {
+	if rows, more := argumentsOf(t.OutputSchema, &w.left); len(rows) > 0 && room > maxToolBytes/4 {
 		text += "\n### Result\n\n" + string(appendArguments(nil, rows, more, room/4))
 	}
 	return text

@@ -22,6 +22,8 @@ type NamesConfig struct {
 
 // ListingConfig says how lists of several servers deal with a server that is away.
 type ListingConfig struct {
+	// Skills says whose Agent Skills modern clients are served, see [Config.Skills].
+	Skills string
 	// Strict makes a list an error while a part of it is not up to date; default false.
 	Strict bool
 	// Grace is how long the part of a server that was lost is shown as it was known last, up to 24 h, default 5 min; 0 leaves it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dragoman/adapters/merge/names"
+	"dragoman/adapters/merge/view"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 )
@@ -20,6 +21,10 @@ const (
 	onConflict = "conflict"
 	never      = "never"
 	InMemory   = "memory"
+
+	membersSkills   = "members"
+	generatedSkills = "generated"
+	noSkills        = "off"
 )
 
 // Members returns the servers that are behind the merged endpoint: all but those that are a fallback of another.
@@ -67,6 +72,8 @@ func (c *Config) mergeKeys() []setting {
 		{key: "listing.strict", std: "false", doc: "a list of several servers of which a part is not up to date is an error", field: field.Bool{At: &c.Listing.Strict}},
 		{key: "listing.grace", std: "5m", doc: "how long the part of a lost server stays in lists, as it was known last",
 			field: field.Duration{At: &c.Listing.Grace, Least: time.Second, Most: day, Zero: "it is left out at once"}},
+		{key: "listing.skills", std: membersSkills, doc: "whose Agent Skills several servers serve: those of members that have some; generated, then one is written for each other server as well; or off",
+			field: field.Enum{At: &c.Listing.Skills, Values: []string{membersSkills, generatedSkills, noSkills}}},
 		{key: cataloguePathKey, std: "", doc: "file in which what several servers offer is kept over a restart, or memory; empty: a file in the state directory",
 			field: field.Text{At: &c.Catalogue.Path, What: "a file, or memory", Empty: true}},
 		{key: catalogueURLKey, std: "", doc: "PostgreSQL database that several Dragomans share, in the place of the file; empty: none", secret: true,
@@ -110,6 +117,11 @@ func newGroup(name string) (*Group, error) {
 		return nil, &value.Problem{What: fmt.Sprintf("%q is not a name for a group", value.Shorten(name)), Fix: "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first"}
 	}
 	return &Group{Name: name}, nil
+}
+
+// Skills returns whose Agent Skills several servers serve.
+func (c *Config) Skills() view.Skills {
+	return map[string]view.Skills{membersSkills: view.MembersSkills, generatedSkills: view.GeneratedSkills}[c.Listing.Skills]
 }
 
 // groupParts returns the keys of a group.

@@ -52,6 +52,7 @@ var layers = map[string]int{
 	"adapters/merge/deceptive":         1,
 	"adapters/skills":                  2,
 	"adapters/merge/find":              5,
+	"adapters/merge/skillset":          5,
 	"adapters/merge/metatools":         2,
 	"adapters/classification":          3,
 	"adapters/classification/chat":     4,

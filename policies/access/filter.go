@@ -188,6 +188,7 @@ const (
 	forTemplates
 	forRead
 	forContent // the result may contain resources
+	forSkills
 	forListen
 )
 
@@ -215,6 +216,12 @@ func (a *Filter) judge(ex *proxy.Exchange) (subject, error) {
 		return forOther, a.completed(ex)
 	case "subscriptions/listen":
 		return forListen, a.listened(ex)
+	case "skills/list":
+		return forSkills, nil
+	case "skills/get":
+		return forSkills, a.single(ex, resourceThing, m.URI)
+	case "resources/directory/read":
+		return forResources, a.directory(ex, m.URI)
 	}
 	return forOther, checkMethod(m)
 }
@@ -363,6 +370,8 @@ func (r *filtered) Next(until time.Time) (*wire.Message, error) {
 	switch {
 	case m.Kind == wire.Failure:
 		r.uri(m, wire.Get(m.Raw, m.ErrorData, "uri"))
+	case r.about == forSkills:
+		r.skills(m)
 	case isList:
 		r.trim(m, wire.Get(m.Raw, m.Result, l.list), l.name, l.k)
 	default:
@@ -388,7 +397,7 @@ func (r *filtered) concerns(m *wire.Message) bool {
 	switch m.Kind {
 	case wire.Result:
 		_, isList := listed[r.about]
-		return isList || moved && r.about != forOther || r.a.several && r.about == forRead
+		return isList || r.about == forSkills || moved && r.about != forOther || r.a.several && r.about == forRead
 	case wire.Failure:
 		return moved && m.ErrorData.Present()
 	}

@@ -169,7 +169,7 @@ func (t *scopeTable) lacking(ex *proxy.Exchange) (needed []string, err error) {
 		n.name(scopeTool, m.Name)
 	case m.Is("prompts/get"):
 		n.name(scopePrompt, m.Name)
-	case m.Is("resources/read"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe"):
+	case m.Is("resources/read"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe"), m.Is("skills/get"), m.Is("resources/directory/read"):
 		n.name(scopeResource, m.URI)
 	case m.Is("completion/complete"):
 		name, uri, err := reference(m)

@@ -107,7 +107,8 @@ func checkMembers(raw []byte, obj wire.Span, names ...string) error {
 
 // judged are the folded names of the methods about which rules say something.
 var judged = foldedMethods("tools/list", "prompts/list", "resources/list", "resources/templates/list", "tools/call", "prompts/get",
-	"resources/read", "resources/subscribe", "resources/unsubscribe", "completion/complete", "subscriptions/listen")
+	"resources/read", "resources/subscribe", "resources/unsubscribe", "completion/complete", "subscriptions/listen",
+	"skills/list", "skills/get", "resources/directory/read")
 
 func foldedMethods(methods ...string) map[string]string {
 	all := make(map[string]string, len(methods))

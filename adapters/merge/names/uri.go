@@ -47,6 +47,35 @@ func SplitURI(public string) (server, uri string, ok bool) {
 	return server, inner + ":" + rest, true
 }
 
+// skill begins the URIs of skills (SEP-2640), and main is the last part of the URI of one.
+const (
+	skill = "skill://"
+	main  = "SKILL.md"
+)
+
+// SkillURI returns the URI by which clients reach a file of a skill, or a folder, whose URI at its server begins with skill://: the server is
+// the first part of the path, so that it tells skills of several servers apart and the skill's name stays where SEP-2640 wants it. ok is
+// false for any other URI, and for one with nothing before SKILL.md, which is no skill's. Templates are taken as well.
+//
+//	skill://billing/refunds/SKILL.md of shop    skill://shop/billing/refunds/SKILL.md
+func SkillURI(server, uri string) (public string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, skill)
+	if !ok || rest == "" || rest == main {
+		return "", false
+	}
+	return skill + server + "/" + rest, true
+}
+
+// SplitSkillURI reverses SkillURI; ok is false if the URI is none of its results.
+func SplitSkillURI(public string) (server, uri string, ok bool) {
+	rest, ok := cutFold(public, skill)
+	server, rest, more := strings.Cut(rest, "/")
+	if !ok || !more || server == "" || rest == "" || rest == main {
+		return "", "", false
+	}
+	return strings.ToLower(server), skill + rest, true
+}
+
 // cutFold is strings.CutPrefix for a prefix of which capitals do not matter.
 func cutFold(s, prefix string) (rest string, ok bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {

@@ -52,6 +52,30 @@ func TestSplitURI(t *testing.T) {
 	}
 }
 
+func TestSkillURI(t *testing.T) {
+	for uri, want := range map[string]string{
+		"skill://refunds/SKILL.md": "skill://my_shop/refunds/SKILL.md", "skill://a/b/refs/x.md": "skill://my_shop/a/b/refs/x.md", "skill://refunds": "skill://my_shop/refunds",
+		"skill://my_shop/x/SKILL.md": "skill://my_shop/my_shop/x/SKILL.md", "skill:///x": "skill://my_shop//x", "skill://{name}/SKILL.md": "skill://my_shop/{name}/SKILL.md",
+		"skill://": "", "skill://SKILL.md": "", "SKILL://x/y": "", "skill:x": "", "demo://x": "", "": "",
+	} {
+		got, ok := SkillURI("my_shop", uri)
+		if got != want || ok != (want != "") {
+			t.Errorf("%q is %q, %v; want %q", uri, got, ok, want)
+		}
+		if server, plain, ok := SplitSkillURI(got); ok != (want != "") || ok && (server != "my_shop" || plain != uri) {
+			t.Errorf("%q is %q of %q, %v", got, plain, server, ok)
+		}
+	}
+	for _, uri := range []string{"", "skill://a", "skill://a/", "skill:///x", "skill://a/SKILL.md", "demo://a/x"} {
+		if server, plain, ok := SplitSkillURI(uri); ok {
+			t.Errorf("%q is %q of %q", uri, plain, server)
+		}
+	}
+	if server, plain, ok := SplitSkillURI("Skill://Shop/x"); !ok || server != "shop" || plain != "skill://x" {
+		t.Errorf("in capitals: %q of %q, %v", plain, server, ok)
+	}
+}
+
 func TestScheme(t *testing.T) {
 	for uri, want := range map[string]string{"demo://x": "demo", "DEMO:x": "demo", "a+b-c.2:x": "a+b-c.2", "z09:x": "z09", "": "", ":x": "", "x": "", "{s}://x": "", "2a:x": "", "a/b:x": "", "a[:x": "", "a@:x": "", "a`:x": ""} {
 		if got := Scheme(uri); got != want {

@@ -20,7 +20,31 @@ func (v *View) Capabilities(version string) []byte {
 			all = union(all, offered(s, version), 0, false)
 		}
 	}
+	return v.withSkills(all, version)
+}
+
+// withSkills returns capabilities with what the endpoint itself declares of the extension for skills, which legacy clients are not told of.
+func (v *View) withSkills(all []byte, version string) []byte {
+	extensions := wire.Get(all, wire.Whole(all), "extensions").Of(all)
+	switch {
+	case version == "" && v.HasSkills():
+		all = union(all, []byte(`{"resources":{}}`), 0, false)
+		return wire.With(all, wire.Change{Key: "extensions", Value: wire.With(object(extensions), wire.Change{Key: SkillsExtension, Value: []byte(`{"directoryRead":true}`)})})
+	case version != "" && v.of.opt.Skills != NoSkills && extensions != nil:
+		if rest := wire.Without(object(extensions), SkillsExtension); wire.Count(rest, wire.Whole(rest)) > 0 {
+			return wire.With(all, wire.Change{Key: "extensions", Value: rest})
+		}
+		return wire.Without(all, "extensions")
+	}
 	return all
+}
+
+// object returns a JSON object; empty for what is none.
+func object(raw []byte) []byte {
+	if len(raw) == 0 || raw[0] != '{' {
+		return []byte("{}")
+	}
+	return raw
 }
 
 // offered returns the capabilities of a server for clients of a legacy revision, or modern ones if version is empty.
@@ -48,8 +72,9 @@ func (v *View) Offer(version string, path ...string) (servers []string) {
 	return servers
 }
 
-// extends reports whether capabilities have something that is none of the protocol, and that may have methods. MCP Apps have none.
-func extends(caps []byte) bool {
+// extends reports whether capabilities have something that is none of the protocol, and that may have methods. MCP Apps have none, and those of
+// skills do not count if the endpoint answers them itself.
+func extends(caps []byte, skills bool) bool {
 	all := wire.Whole(caps)
 	for key := range wire.Members(caps, all) {
 		if name := string(key.Text(caps)); name != "extensions" && name != "experimental" && !slices.Contains(ofProtocol, name) {
@@ -58,7 +83,7 @@ func extends(caps []byte) bool {
 	}
 	for _, group := range [...]string{"extensions", "experimental"} {
 		for key := range wire.Members(caps, wire.Get(caps, all, group)) {
-			if !key.Is(caps, translate.TasksExtension) && !key.Is(caps, appsExtension) {
+			if !key.Is(caps, translate.TasksExtension) && !key.Is(caps, appsExtension) && !(skills && key.Is(caps, SkillsExtension)) {
 				return true
 			}
 		}

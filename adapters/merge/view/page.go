@@ -209,9 +209,17 @@ func part(server, state string) []wire.Change {
 
 // LeftOut returns the _meta of a list in which the parts of these servers are missing.
 func LeftOut(servers []string) []byte {
+	return wire.Object(PartsLeftOut(servers))
+}
+
+// PartsLeftOut returns the members of such a _meta; none if no part is missing.
+func PartsLeftOut(servers []string) []wire.Change {
+	if len(servers) == 0 {
+		return nil
+	}
 	all := []byte{'['}
 	for _, server := range servers {
 		all = wire.AppendItem(all, wire.Object(part(server, "left out")))
 	}
-	return wire.Object([]wire.Change{{Key: partsKey, Value: append(all, ']')}})
+	return []wire.Change{{Key: partsKey, Value: append(all, ']')}}
 }

@@ -39,7 +39,7 @@ func (v *View) Beyond(m *wire.Message, version string) (server string, err *prox
 	}
 	for _, s := range v.snap.Servers {
 		switch {
-		case v.members()[s.Name] == nil || !extends(offered(s, version)):
+		case v.members()[s.Name] == nil || !extends(offered(s, version), version == "" && v.of.opt.Skills != NoSkills):
 		case server != "":
 			return "", nil
 		default:
@@ -165,7 +165,9 @@ func (v *View) server(uri string) (string, *proxy.Error) {
 	}
 	all := make([]string, len(found))
 	for i, server := range found {
-		all[i] = names.PublicURI(server, uri)
+		if all[i] = v.skillURI(server, uri); all[i] == "" {
+			all[i] = names.PublicURI(server, uri)
+		}
 	}
 	return "", proxy.Errf(proxy.InvalidParams, "Resource %s may be of several servers; name one: %s", uri, candidates(all))
 }
@@ -183,6 +185,9 @@ func (v *View) candidates(uri string) (found []string) {
 	}
 	if _, _, long := names.SplitURI(uri); len(found) == 0 && !long {
 		found = v.uris.schemes[names.Scheme(uri)]
+	}
+	if len(found) == 0 && strings.HasPrefix(uri, "skill://") { // instructions of servers may name skills that are in no list
+		found = v.skilledServers()
 	}
 	return found
 }
@@ -240,6 +245,9 @@ func (v *View) located(uri, server string) (names.Name, *proxy.Error) {
 	if of, plain, ok := names.SplitURI(uri); ok && v.of.members[of] != nil {
 		return names.Name{Server: of, Original: plain}, nil
 	}
+	if of, plain := v.splitSkill(uri); of != "" && (server == "" || server == of) {
+		return names.Name{Server: of, Original: plain}, nil
+	}
 	if server != "" {
 		return names.Name{Server: server, Original: uri}, nil
 	}
@@ -249,8 +257,11 @@ func (v *View) located(uri, server string) (names.Name, *proxy.Error) {
 
 // names reports whether a URI names one of the servers.
 func (v *View) names(uri string) bool {
-	of, _, ok := names.SplitURI(uri)
-	return ok && v.of.members[of] != nil
+	if of, _, ok := names.SplitURI(uri); ok && v.of.members[of] != nil {
+		return true
+	}
+	of, _ := v.splitSkill(uri)
+	return of != ""
 }
 
 // Locate returns the server that a URI means, and its own URI there; an error if it means none, or several.
@@ -310,7 +321,7 @@ func (v *View) Certain(m *wire.Message, d *Destination) bool {
 		return v.list(d.Kind).table.Certain(name)
 	}
 	_, _, long := names.SplitURI(name)
-	return long || v.owner(name) != ""
+	return long || v.names(name) || v.owner(name) != ""
 }
 
 // At returns the destination of a call of a tool at one of several servers that have it under the name in the request.

@@ -50,10 +50,11 @@ type Options struct {
 	Categories func(server, name string) []string // of a tool, the primary one first; nil: there are none
 	Info       []byte                             // serverInfo of results, a JSON object
 	PageBytes  int                                // the size from which a list has a further page; 0: 8 MiB
+	Skills     Skills                             // whose skills are served
 }
 
-// pageBytes is the default of Options.PageBytes. Many clients read the first page only.
-const pageBytes = 8 << 20
+// PageBytes is the default of Options.PageBytes. Many clients read the first page only.
+const PageBytes = 8 << 20
 
 // Maker makes views, and keeps the newest. It is safe for concurrent use.
 type Maker struct {
@@ -68,12 +69,14 @@ type Maker struct {
 	at   uint64           // the version of the catalogue
 	each map[string]*View // by caller
 	own  *lru.Cache[string, *ownView]
+
+	skills generated
 }
 
 // NewMaker returns a Maker of views of the given servers.
 func NewMaker(opt Options) *Maker {
 	if opt.PageBytes == 0 {
-		opt.PageBytes = pageBytes
+		opt.PageBytes = PageBytes
 	}
 	k := &Maker{opt: opt, members: make(map[string]*Member, len(opt.Members))}
 	k.own, _ = lru.New[string, *ownView](maxViews) // it fails for a size below one only
@@ -263,6 +266,8 @@ func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 		return l.as[i]
 	case l.table != nil:
 		return l.table.Public(i)
+	case kind == catalogue.Templates && v.skillURI(e.Server, e.Original) != "":
+		return v.skillURI(e.Server, e.Original)
 	case kind == catalogue.Templates && v.lister(e.Original) == e.Server && !v.names(e.Original):
 		return e.Original
 	case kind == catalogue.Templates:
@@ -274,6 +279,9 @@ func (v *View) public(kind catalogue.Kind, l *list, i int) string {
 // PublicURI returns the URI by which clients reach a resource of a member: the plain one, if that leads to the member. One that looks like
 // a long one of this endpoint, as those of another Dragoman may, does not.
 func (v *View) PublicURI(server, uri string) string {
+	if public := v.skillURI(server, uri); public != "" {
+		return public
+	}
 	if to, err := v.server(uri); err == nil && to == server && !v.names(uri) {
 		return uri
 	}

@@ -115,6 +115,7 @@ func (t *Set) route(name string) *proxy.Target {
 // clients; its members may change.
 type mergeSettings struct {
 	names                        names.Style
+	skills                       view.Skills
 	own                          string // names of Dragoman's own tools
 	self                         string
 	catalogue, reader, questions uint64
@@ -185,10 +186,10 @@ func (b *Builder) merge(t *Set, e *endpoint) (*merge.Upstream, error) {
 	if context.On() {
 		own = metatools.Names()
 	}
-	settings := mergeSettings{names: c.Style(e.group), own: strings.Join(own, " "), self: string(b.Self),
+	settings := mergeSettings{names: c.Style(e.group), skills: c.Skills(), own: strings.Join(own, " "), self: string(b.Self),
 		questions: b.Components.Number("questions"), catalogue: b.Components.Number(catalogueComponent), reader: b.Components.Number(refreshComponent)}
 	u, err := component.Get(b.Components, e.component(), settings, component.Spec[*merge.Upstream]{Build: func(prometheus.Registerer) (*merge.Upstream, error) {
-		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Own: own, Finder: b.finder, Categories: b.sorter.Of, Counts: b.counts, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
+		return merge.New(merge.Options{Lists: b.refreshing, Names: settings.names, Skills: settings.skills, Own: own, Finder: b.finder, Categories: b.sorter.Of, Counts: b.counts, Info: b.Self, Sealer: b.Pending.Sealer(), StateTTL: c.Questions.TTL, Note: noteServer(b.Log)}), nil
 	}, Stage: component.Callers, Close: func(u *merge.Upstream) { _ = u.Close() }})
 	if err != nil {
 		return nil, fmt.Errorf("several servers as one: %w", err)
