@@ -200,6 +200,12 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, which must 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
 
+scaffolds: build packages ## fresh projects of `dragoman new server`: linters, tests, conformance, ten minutes of load, SIGTERM (twenty minutes); ARGS=--short
+	conformance/scaffolds/run.sh $(ARGS)
+
+scaffolded:
+	@$(MAKE) --no-print-directory scaffolds ARGS=--short
+
 services: build ## every method of real gRPC services, etcd among them, called as tools (fifteen seconds); ARGS=-update writes conformance/grpc/RESULTS.md
 	conformance/grpc/setup.sh
 	cd conformance/grpc && go test -count=1 -timeout 5m -run 'TestServices$$' . -dragoman $(CURDIR)/dragoman $(ARGS)

@@ -28,7 +28,7 @@ func TestDocumentedKeys(t *testing.T) {
 	for _, file := range testkit.Documents(t) {
 		for _, m := range testkit.CodeSpan.FindAllStringSubmatch(testkit.ReadText(t, file), -1) {
 			table, _, _ := strings.Cut(m[1], ".")
-			if !dotted.MatchString(m[1]) || !first[table] || slices.Contains([]string{".go", ".md", ".mjs"}, path.Ext(m[1])) {
+			if !dotted.MatchString(m[1]) || !first[table] || slices.Contains([]string{".go", ".md", ".mjs", ".py", ".ts"}, path.Ext(m[1])) {
 				continue
 			}
 			seen++

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -8,8 +11,11 @@ import (
 
 	"dragoman/internal/cli/clients"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/internal/generate/source"
 	"dragoman/internal/generate/targets"
+	"dragoman/internal/scaffold"
+	"dragoman/proxy/wire"
 )
 
 const generateLong = `Generate code that calls the tools of servers: scripts, typed packages, command
@@ -113,4 +119,77 @@ func (p *program) generated(c *cobra.Command, args []string, o *clients.Options,
 		o.Given = strings.TrimSuffix(strings.TrimRight(args[0], "/"), "/mcp")
 	}
 	return nil
+}
+
+const newServerLong = `Write an MCP server as a project into the folder NAME: on the official SDK, with an
+example of a tool, resources and a prompt, configuration, limits, authentication, tests,
+linters, an image, and Dragoman as its sidecar. Its README says how to add to it.
+
+It speaks every revision of MCP over stdio and HTTP. A folder that has something in it
+is refused, and after an error nothing is written.`
+
+const newServerExample = `  dragoman new server weather --lang python
+  dragoman new server weather --lang typescript --dir ~/src/weather --description 'Says how it is outside.'`
+
+func newNew(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "new",
+		Short:   "Begin an MCP server of your own",
+		Long:    "Write new projects.",
+		Example: "  dragoman new server weather --lang python",
+	}
+	parent(c)
+	c.AddCommand(newNewServer(p))
+	return c
+}
+
+func newNewServer(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "server NAME --lang LANGUAGE [flags]",
+		Short:   "Write an MCP server as a project",
+		Long:    newServerLong,
+		Example: newServerExample,
+	}
+	known := scaffold.Languages()
+	lang := c.Flags().String("lang", "", "`LANGUAGE` of the project: "+value.OneOf(known))
+	dir := c.Flags().String("dir", "", "write into the folder `DIR` (default NAME)")
+	description := c.Flags().String("description", "", "what the server is for, one line of `TEXT`")
+	_ = c.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.MarkFlagDirname("dir")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usagef("the name of the server is missing; fix: write `%s weather --lang %s`", c.CommandPath(), known[0])
+		case len(args) > 1:
+			return usagef("unexpected argument %q; fix: write `%s NAME --lang LANGUAGE`", value.Shorten(args[1]), c.CommandPath())
+		case *lang == "":
+			return usagef("the language is missing; fix: add --lang %s", value.OneOf(known))
+		case !slices.Contains(known, *lang):
+			return unknownWord("lang", *lang, known)
+		case *dir == "":
+			*dir = args[0]
+		}
+		project := scaffold.Project{Name: args[0], Language: *lang, Description: *description}
+		if err := project.Check(); err != nil {
+			return err
+		}
+		if err := project.Write(*dir); err != nil {
+			return failed(err)
+		}
+		_, err := fmt.Fprintf(p.std.Out, "%s is written. Next:\n\n  make -C %s check   # installs what is pinned, then linters and tests\n  make -C %[2]s run     # serves on stdin and stdout; README.md has the rest\n",
+			wire.Shown(filepath.Clean(*dir)), shellWord(filepath.Clean(*dir)))
+		return failed(err)
+	}
+	return c
+}
+
+// shellWord returns a text as a word of a POSIX shell.
+func shellWord(text string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !safe(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -144,7 +144,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", groupServe, newServe}, {"stdio", groupServe, newStdio},
-		{"setup", groupRun, newSetup}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"tools", groupRun, newTools}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
+		{"setup", groupRun, newSetup}, {"new", groupRun, newNew}, {"config", groupRun, newConfig}, {"key", groupRun, newKey}, {"status", groupRun, newStatus}, {"servers", groupRun, newServers}, {"tools", groupRun, newTools}, {"approve", groupRun, newApprove}, {"catalogue", groupRun, newCatalogue}, {"health", groupRun, newHealth}, {"errors", groupRun, newErrors},
 		{"generate", groupRun, newGenerate},
 		{"probe", groupTest, newProbe}, {"conformance", groupTest, newConformance}, {"bench", groupTest, newBench}, {"demo", groupTest, newDemo},
 		{"version", groupOther, newVersion}, {reaper.Command, "", newReaper},

@@ -367,6 +367,9 @@ func typed(t *testing.T, file string, args []string) {
 	if at := slices.Index(args, "#"); at >= 0 {
 		args = args[:at]
 	}
+	if len(args) > 0 && args[0] == "new" { // it writes
+		args = append(args, "--dir", filepath.Join(t.TempDir(), "project"))
+	}
 	if r := clitest.Run(t, []string{"EXAMPLE_TOKEN=x", "TOKEN=x", "DRAGOMAN_AGGREGATOR_KEY=x"}, args...); r.Code == cli.ExitUsage {
 		t.Errorf("%s: dragoman %s: %s", file, strings.Join(args, " "), r.Errs)
 	}

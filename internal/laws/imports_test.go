@@ -148,6 +148,7 @@ var layers = map[string]int{
 	"internal/imported/clients":         5,
 	"internal/imported/registry":        5,
 	"internal/imported/bundle":          5,
+	"internal/scaffold":                 0, // standard library only
 	"internal/setup":                    6,
 	"internal/config":                   6,
 	"internal/config/reference":         7,

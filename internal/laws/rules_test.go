@@ -18,8 +18,8 @@ import (
 //
 //	| rule | what it says | tests | why |
 //
-// Tests are in backquotes: `TestName/subtest` of the packages below internal, `DIRECTORY TestName/subtest` of another, or `FILE.txt remark` for
-// a line of a transcript that begins with # and this remark. The beginning of a subtest's name is enough. why names what takes precedence over
+// Tests are in backquotes: `TestName/subtest` of the packages below internal, `DIRECTORY TestName/subtest` of another, `FILE.txt remark` for a
+// line of a transcript that begins with # and this remark, or `FILE.py name` and `FILE.ts name` for a test of a project in internal/scaffold. The beginning of a subtest's name is enough. why names what takes precedence over
 // the rule, or the reason why it has no test.
 type ruleTable struct {
 	file string
@@ -37,6 +37,7 @@ var ruleTables = []ruleTable{
 	{file: "adapters/classification/RULES.md"},
 	{file: "adapters/grpc/RULES.md"},
 	{file: "internal/generate/RULES.md"},
+	{file: "internal/scaffold/RULES.md"},
 }
 
 // ruleRow is one row of a table.
@@ -178,6 +179,8 @@ func (s testSources) has(t *testing.T, test string) bool {
 	dir, path := "", test
 	if first, rest, ok := strings.Cut(test, " "); ok && strings.HasSuffix(first, ".txt") {
 		return hasRemark(t, first, rest)
+	} else if ok && (strings.HasSuffix(first, ".py") || strings.HasSuffix(first, ".ts")) {
+		return projectHas(first, rest)
 	} else if ok && !strings.HasPrefix(first, "Test") {
 		dir, path = first, rest
 	}
@@ -308,6 +311,30 @@ func readTest(n ast.Node) *testFunc {
 		return true
 	})
 	return f
+}
+
+// projectHas reports whether a test file of a project in internal/scaffold has a test: a function in Python, the words of test() in TypeScript.
+func projectHas(file, name string) bool {
+	raw, err := os.ReadFile(filepath.Join("internal/scaffold/python/tests", file))
+	form := `(?m)^(async )?def ` + regexp.QuoteMeta(name) + `\(`
+	if strings.HasSuffix(file, ".ts") {
+		raw, err = os.ReadFile(filepath.Join("internal/scaffold/typescript/test", file))
+		form = `(?m)^\s*(test|it)(\.each)?\('` + regexp.QuoteMeta(name) + `'`
+	}
+	return err == nil && regexp.MustCompile(form).Match(raw)
+}
+
+// Tests of projects are found by their whole names.
+func TestProjectsTests(t *testing.T) {
+	for test, want := range map[string]bool{
+		"test_server.py test_lifecycle": true, "test_server.py test_life": false, "test_server.py lifecycle": false, "none.py test_lifecycle": false,
+		"test_config.py test_rules": true, "test_config.py test_.*": false,
+		"server.test.ts no state is skipped": true, "server.test.ts no state": false, "none.test.ts no state is skipped": false,
+	} {
+		if got := (testSources{}).has(t, test); got != want {
+			t.Errorf("%s: %v", test, got)
+		}
+	}
 }
 
 // hasRemark reports whether a transcript has a remark.

@@ -1,0 +1,1 @@
+"""An MCP server: tools in tools.py, resources in resources.py, prompts in prompts.py."""

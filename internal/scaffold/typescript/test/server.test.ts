@@ -1,0 +1,332 @@
+// The rules of the server, at the SDK's own client, without a transport.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ProtocolError } from '@modelcontextprotocol/client';
+import * as z from 'zod/v4';
+import { CapabilityError, TransientError } from '../src/capabilities.js';
+import { Lifecycle, LifecycleError, NEXT } from '../src/lifecycle.js';
+import type { ServerState } from '../src/lifecycle.js';
+import { Gate } from '../src/limits.js';
+import { Server, TIMEOUT, TOO_LARGE, UNAVAILABLE } from '../src/server.js';
+import { Event, configured, connected, newServer, said, waiting } from './helpers.js';
+
+const ORDER: ServerState[] = ['initializing', 'ready', 'shutting_down', 'stopped'];
+const nothing = z.object({});
+
+/** Wait for an error of JSON-RPC with a code. */
+async function fails(code: number, work: Promise<unknown>): Promise<void> {
+  await assert.rejects(work, (error) => error instanceof ProtocolError && error.code === code);
+}
+
+/** Wait for a failure of a tool: the SDK makes a result of every error. */
+async function failsWith(text: RegExp, work: Promise<{ content: unknown; isError?: unknown }>) {
+  const result = await work;
+  assert.equal(result.isError, true);
+  assert.match(said(result), text);
+}
+
+test('lifecycle and its observers', () => {
+  const lifecycle = new Lifecycle();
+  const seen: string[] = [];
+  lifecycle.observe((state) => seen.push(state));
+  const path: ServerState[] = ['ready', 'shutting_down', 'stopped', 'ready', 'shutting_down'];
+  for (const state of path) lifecycle.to(state);
+  assert.deepEqual(seen, path);
+});
+
+test('no state is skipped', () => {
+  for (const state of ORDER) {
+    for (const next of ORDER) {
+      const lifecycle = new Lifecycle();
+      lifecycle.state = state;
+      const follows = ORDER[ORDER.indexOf(state) + 1] ?? 'ready';
+      assert.equal(NEXT[state], follows);
+      if (next === follows) lifecycle.to(next);
+      else
+        assert.throws(() => {
+          lifecycle.to(next);
+        }, LifecycleError);
+      assert.equal(lifecycle.state, next === follows ? next : state);
+    }
+  }
+});
+
+test('there is a capability before the start', () => {
+  assert.throws(() => {
+    new Server(configured()).start();
+  }, /no capability; fix: /);
+});
+
+test('names are unique over all kinds', () => {
+  const server = newServer();
+  const common = { name: 'echo', description: 'd' };
+  const claims = [
+    () => {
+      server.tool({ ...common, inputSchema: nothing, handler: () => Promise.resolve('') });
+    },
+    () => {
+      server.resource({
+        ...common,
+        uriPattern: 'x://y',
+        mimeType: 'text/plain',
+        isStatic: true,
+        fetch: () => Promise.resolve(''),
+      });
+    },
+    () => {
+      server.prompt({ ...common, parameters: {}, template: [{ role: 'user', text: 'x' }] });
+    },
+  ];
+  for (const claim of claims) assert.throws(claim, CapabilityError);
+});
+
+test('arguments are valid against the schema', async () => {
+  await connected(newServer(), async (client) => {
+    assert.equal(said(await client.callTool({ name: 'echo', arguments: { number: 5 } })), '5');
+    for (const wrong of [{ number: '5' }, { number: 1.5 }, {}, { number: null }]) {
+      const result = await client.callTool({ name: 'echo', arguments: wrong });
+      assert.equal(result.isError, true);
+      assert.match(said(result), /number/);
+    }
+  });
+});
+
+test('unknown names are invalid parameters', async () => {
+  await connected(newServer(), async (client) => {
+    await fails(-32602, client.callTool({ name: 'none', arguments: {} }));
+  });
+  const server = newServer();
+  server.prompt({
+    name: 'p',
+    description: 'd',
+    parameters: {},
+    template: [{ role: 'user', text: 'x' }],
+  });
+  server.resource({
+    name: 'r',
+    description: 'd',
+    uriPattern: 'x://y',
+    mimeType: 'text/plain',
+    isStatic: true,
+    fetch: () => Promise.resolve(''),
+  });
+  await connected(server, async (client) => {
+    await fails(-32602, client.getPrompt({ name: 'none' }));
+    await fails(-32602, client.readResource({ uri: 'x://none' }));
+  });
+});
+
+test('failures of tools are results, and keep secrets', async () => {
+  const logged: string[] = [];
+  const server = new Server(configured(), undefined, undefined, (text) => logged.push(text));
+  server.tool({
+    name: 'fail',
+    description: 'Fail.',
+    inputSchema: nothing,
+    handler: () => Promise.reject(new Error('a secret of the server')),
+  });
+  await connected(server, async (client) => {
+    const result = await client.callTool({ name: 'fail', arguments: {} });
+    assert.equal(result.isError, true);
+    assert.equal(said(result), 'the tool fail has failed');
+  });
+  assert.match(logged.join(), /a secret of the server/);
+});
+
+test('timeouts', async () => {
+  const server = newServer();
+  const never = (signal: AbortSignal) =>
+    new Promise<string>((_, reject) => {
+      signal.addEventListener('abort', () => {
+        reject(signal.reason as Error);
+      });
+    });
+  const common = { description: 'Wait.', timeout: 1 };
+  server.tool({
+    ...common,
+    name: 'tool_waits',
+    inputSchema: nothing,
+    handler: (_, signal) => never(signal),
+  });
+  server.resource({
+    ...common,
+    name: 'resource_waits',
+    uriPattern: 'x://{id}',
+    mimeType: 'text/plain',
+    isStatic: false,
+    fetch: (_, signal) => never(signal),
+  });
+  await connected(server, async (client) => {
+    await Promise.all([
+      failsWith(/longer than 1 s/, client.callTool({ name: 'tool_waits', arguments: {} })),
+      fails(TIMEOUT, client.readResource({ uri: 'x://1' })),
+    ]);
+  });
+});
+
+test('transient failures are tried again', async () => {
+  const server = newServer();
+  let attempts = 0;
+  const retry = { attempts: 3, delaySeconds: 0 };
+  const common = { description: 'Fail.', inputSchema: nothing, retry };
+  server.tool({
+    ...common,
+    name: 'third',
+    handler: () =>
+      ++attempts < 3 ? Promise.reject(new TransientError('not yet')) : Promise.resolve('done'),
+  });
+  server.tool({
+    ...common,
+    name: 'never',
+    handler: () => {
+      attempts++;
+      return Promise.reject(new TransientError('still not'));
+    },
+  });
+  await connected(server, async (client) => {
+    assert.equal(said(await client.callTool({ name: 'third', arguments: {} })), 'done');
+    assert.equal(attempts, 3);
+    const result = await client.callTool({ name: 'never', arguments: {} });
+    assert.deepEqual([attempts, result.isError, said(result)], [6, true, 'still not']);
+  });
+});
+
+test('tools run one at a time, unless thread-safe', async () => {
+  for (const threadSafe of [false, true]) {
+    const server = newServer();
+    let running = 0;
+    let most = 0;
+    for (const name of ['first', 'second']) {
+      server.tool({
+        name,
+        description: 'Overlap.',
+        inputSchema: nothing,
+        threadSafe,
+        handler: async () => {
+          most = Math.max(most, ++running);
+          for (let i = 0; i < 20; i++) await new Promise(setImmediate);
+          running--;
+          return '';
+        },
+      });
+    }
+    await connected(server, async (client) => {
+      const names = Array.from({ length: 10 }, (_, i) => (i % 2 ? 'first' : 'second'));
+      await Promise.all(names.map((name) => client.callTool({ name, arguments: {} })));
+    });
+    assert.equal(most > 1, threadSafe);
+  }
+});
+
+test('static resources are kept, dynamic ones computed', async () => {
+  const server = newServer();
+  const fetched: string[] = [];
+  const common = { description: 'd', mimeType: 'text/plain' };
+  server.resource({
+    ...common,
+    name: 'fixed',
+    uriPattern: 'x://fixed',
+    isStatic: true,
+    fetch: () => {
+      fetched.push('fixed');
+      return fetched.length === 1
+        ? Promise.reject(new Error('not yet'))
+        : Promise.resolve('content');
+    },
+  });
+  server.resource({
+    ...common,
+    name: 'dynamic',
+    uriPattern: 'x://items/{item}',
+    isStatic: false,
+    fetch: (variables) => {
+      fetched.push(variables['item'] ?? '');
+      return Promise.resolve(variables['item'] ?? '');
+    },
+  });
+  await connected(server, async (client) => {
+    await fails(-32603, client.readResource({ uri: 'x://fixed' })); // a failure is not kept
+    for (let i = 0; i < 3; i++) {
+      await client.readResource({ uri: 'x://fixed' });
+      const { contents } = await client.readResource({ uri: 'x://items/a%2Fb%25' });
+      assert.equal((contents[0] as { text: string }).text, 'a/b%');
+    }
+  });
+  assert.deepEqual(fetched, ['fixed', 'fixed', 'a/b%', 'a/b%', 'a/b%']);
+});
+
+function repeating(server: Server): Server {
+  server.tool({
+    name: 'repeat',
+    description: 'Repeat x.',
+    inputSchema: z.object({ count: z.int() }),
+    threadSafe: true,
+    handler: ({ count }) => Promise.resolve('x'.repeat(count)),
+  });
+  server.resource({
+    name: 'large',
+    description: 'Many x.',
+    uriPattern: 'x://large',
+    mimeType: 'text/plain',
+    isStatic: true,
+    fetch: () => Promise.resolve('x'.repeat(1024 * 1024)),
+  });
+  return server;
+}
+const repeat = (count: number) => ({ name: 'repeat', arguments: { count } });
+
+test('a response has max_response_size_mb at most', async () => {
+  await connected(repeating(newServer({ max_response_size_mb: 1 })), async (client) => {
+    assert.equal(said(await client.callTool(repeat(500_000))).length, 500_000);
+    await failsWith(/max_response_size_mb is 1/, client.callTool(repeat(1024 * 1024)));
+    await fails(TOO_LARGE, client.readResource({ uri: 'x://large' }));
+  });
+});
+
+test('memory in flight is bounded', async () => {
+  const gate = new Gate(10, 10, 1000);
+  await connected(repeating(new Server(configured(), gate)), async (client) => {
+    await failsWith(/in flight hold 1000 bytes/, client.callTool(repeat(1000)));
+    assert.equal(said(await client.callTool(repeat(10))).length, 10);
+  });
+  assert.equal(gate.held, 0);
+});
+
+test('a server that is not ready refuses', async () => {
+  const server = newServer();
+  await connected(server, async (client) => {
+    server.lifecycle.to('shutting_down');
+    await fails(UNAVAILABLE, client.callTool({ name: 'echo', arguments: { number: 1 } }));
+  });
+});
+
+test('a full queue refuses, and what was cancelled in it does not run', async () => {
+  const gate = new Gate(1, 1);
+  const server = new Server(configured(), gate);
+  const held = waiting(server);
+  let ran = 0;
+  server.tool({
+    name: 'count',
+    description: 'Count.',
+    inputSchema: nothing,
+    handler: () => Promise.resolve(String(++ran)),
+  });
+  const count = { name: 'count', arguments: {} };
+  await connected(server, async (client) => {
+    const first = client.callTool({ name: 'wait', arguments: {} });
+    await held.begun.happened;
+    const gone = new AbortController();
+    const queued = client.callTool(count, { signal: gone.signal });
+    const sent = new Event();
+    setImmediate(sent.set);
+    await sent.happened;
+    assert.equal(gate.accepted, 2);
+    await fails(UNAVAILABLE, client.callTool(count));
+    gone.abort();
+    await assert.rejects(queued);
+    held.release.set();
+    assert.equal(said(await first), 'waited');
+    assert.equal(said(await client.callTool(count)), '1');
+  });
+  assert.equal(gate.accepted, 0);
+});
