@@ -3,7 +3,10 @@ module dragoman
 go 1.26.0
 
 // npm packages that contain Go code
-ignore ./internal/scaffold/typescript/node_modules
+ignore (
+	./conformance/generated/node_modules
+	./internal/scaffold/typescript/node_modules
+)
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
