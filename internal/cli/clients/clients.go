@@ -3,6 +3,7 @@ package clients
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -98,21 +99,25 @@ func Run(ctx context.Context, o *Options, std app.Streams) error {
 		return err
 	}
 	defer done()
+	var last [sha256.Size]byte
+	var said string
 	for {
-		all, changed, err := ask(ctx)
+		all, err := ask(ctx)
 		if ctx.Err() != nil {
 			if o.Watch {
 				return nil
 			}
 			return errors.New("interrupted; nothing was written")
 		}
-		if err == nil && changed {
+		if sum := source.Sum(all); err == nil && sum != last {
+			last, said = sum, ""
 			err = o.write(ctx, std, all)
 		}
 		if !o.Watch {
 			return err
 		}
-		if err != nil {
+		if err != nil && err.Error() != said {
+			said = err.Error()
 			tell(std, "%s", err)
 		}
 		later := time.NewTimer(o.Every)
@@ -158,12 +163,12 @@ func (o *Options) source(ctx context.Context, std app.Streams) (ask source.Asker
 			tell(std, "asking %s", name)
 		}
 	}
-	return func(ctx context.Context) ([]source.Result, bool, error) {
+	return func(ctx context.Context) ([]source.Result, error) {
 		var all []source.Result
 		for _, l := range lists.List(ctx, o.Limit, asking) {
 			all = append(all, o.listed(&l, base, o.Several()))
 		}
-		return all, true, nil
+		return all, nil
 	}, lists.Close, nil
 }
 
@@ -172,18 +177,18 @@ var ErrNoCatalogue = errors.New("the catalogue of this configuration is in memor
 
 // remembered returns an asker of the catalogue of a configuration, which is opened each time: another Dragoman may use it.
 func (o *Options) remembered(base string) source.Asker {
-	return func(ctx context.Context) ([]source.Result, bool, error) {
+	return func(ctx context.Context) ([]source.Result, error) {
 		store, err := stores.OpenStore(ctx, o.Config, nil)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if store == nil {
-			return nil, false, ErrNoCatalogue
+			return nil, ErrNoCatalogue
 		}
 		defer func() { _ = store.Close() }() // it was only read
 		stored, err := store.Load(ctx)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		var all []source.Result
 		for _, s := range stored.Servers {
@@ -196,9 +201,9 @@ func (o *Options) remembered(base string) source.Asker {
 			}
 		}
 		if len(all) == 0 {
-			return nil, false, errors.New("the catalogue remembers no tools; fix: run `dragoman serve` with the same configuration first")
+			return nil, errors.New("the catalogue remembers no tools; fix: run `dragoman serve` with the same configuration first")
 		}
-		return all, true, nil
+		return all, nil
 	}
 }
 

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -22,25 +23,45 @@ type Result struct {
 	Err     error
 }
 
-// Asker asks for the tools of all services, as often as wanted. changed is false if nothing has changed since the last time.
-type Asker func(ctx context.Context) (all []Result, changed bool, err error)
+// Asker asks for the tools of all services, as often as wanted.
+type Asker func(ctx context.Context) ([]Result, error)
+
+// Sum identifies what services have answered: the same tools, and the same errors, have the same.
+func Sum(all []Result) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	add := func(parts ...string) {
+		for _, p := range parts {
+			_, _ = fmt.Fprintf(h, "%d %s", len(p), p)
+		}
+	}
+	for _, r := range all {
+		add(r.Name, fmt.Sprint(r.Err))
+		add(r.Skipped...)
+		if r.Service == nil {
+			continue
+		}
+		add("service", r.Service.URL, r.Service.Title, r.Service.Version, r.Service.Instructions, r.Service.TokenVariable)
+		for _, t := range r.Service.Tools {
+			add(t.Name, t.Title, t.Description, string(t.Input), string(t.Output), string(t.Annotations))
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
 
 // askAtOnce is how many services are asked at a time.
 const askAtOnce = 8
 
-// services asks services, and remembers what they said.
-type services struct {
-	clients map[Entry]*rest
-	last    map[string]Result
-}
+// services asks services over connections that it keeps.
+type services struct{ clients map[Entry]*rest }
 
 // Services returns an asker of the services that a services.yaml names, and what ends it. The file is read each time.
 func Services(file string) (ask Asker, done func()) {
-	s := &services{clients: map[Entry]*rest{}, last: map[string]Result{}}
-	return func(ctx context.Context) ([]Result, bool, error) {
+	s := &services{clients: map[Entry]*rest{}}
+	return func(ctx context.Context) ([]Result, error) {
 		entries, err := Registry(file)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		on := entries[:0]
 		for _, e := range entries {
@@ -49,27 +70,27 @@ func Services(file string) (ask Asker, done func()) {
 				on = append(on, e)
 			}
 		}
-		return s.ask(ctx, on)
+		return s.ask(ctx, on), nil
 	}, s.close
 }
 
 // One returns an asker of one service, and what ends it. Without a name the service has the one that it gives itself. url replaces the address in what
 // is generated, if it is not empty.
 func One(e Entry, url string) (ask Asker, done func()) {
-	s := &services{clients: map[Entry]*rest{}, last: map[string]Result{}}
-	return func(ctx context.Context) ([]Result, bool, error) {
+	s := &services{clients: map[Entry]*rest{}}
+	return func(ctx context.Context) ([]Result, error) {
 		if e.Name == "" {
 			name, err := own(ctx, e)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			e.Name = name
 		}
-		all, changed, err := s.ask(ctx, []Entry{e})
-		if err == nil && all[0].Service != nil && url != "" {
+		all := s.ask(ctx, []Entry{e})
+		if all[0].Service != nil && url != "" {
 			all[0].Service.URL = url
 		}
-		return all, changed, err
+		return all, nil
 	}, s.close
 }
 
@@ -80,14 +101,15 @@ func (s *services) close() {
 }
 
 // ask asks services, some at a time.
-func (s *services) ask(ctx context.Context, entries []Entry) (all []Result, changed bool, err error) {
-	all = make([]Result, len(entries))
+func (s *services) ask(ctx context.Context, entries []Entry) []Result {
+	all := make([]Result, len(entries))
 	var work errgroup.Group
 	work.SetLimit(askAtOnce)
 	for i, e := range entries {
 		all[i].Name = e.Name
 		r := s.clients[e]
 		if r == nil {
+			var err error
 			if r, err = newREST(e); err != nil {
 				all[i].Err = err
 				continue
@@ -100,17 +122,7 @@ func (s *services) ask(ctx context.Context, entries []Entry) (all []Result, chan
 		})
 	}
 	_ = work.Wait() // each result has its error
-	changed = len(all) != len(s.last)
-	for _, r := range all {
-		before, known := s.last[r.Name]
-		same := r.Err == nil && before.Err == nil && r.Service == before.Service
-		changed = changed || !known || !same && (r.Err == nil || before.Err == nil || r.Err.Error() != before.Err.Error())
-	}
-	clear(s.last)
-	for _, r := range all {
-		s.last[r.Name] = r
-	}
-	return all, changed, nil
+	return all
 }
 
 // own returns the name that a service gives itself.

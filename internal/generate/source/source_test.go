@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/goccy/go-json"
 	"go.uber.org/goleak"
+
+	"dragoman/internal/generate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,21 +112,21 @@ func start(t *testing.T, tools string) *service {
 }
 
 // ask asks a service once.
-func ask(t *testing.T, a Asker) (Result, bool) {
+func ask(t *testing.T, a Asker) Result {
 	t.Helper()
-	all, changed, err := a(t.Context())
+	all, err := a(t.Context())
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	return all[0], changed
+	return all[0]
 }
 
 func TestOne(t *testing.T) {
 	s := start(t, `{"name":"a","description":"A","input_schema":{"type":"object","properties":{"x":{"type":"string"}}}},{"name":"","input_schema":{}},{"name":"b\u001b","input_schema":[]},{"name":"c"},{"name":"a","input_schema":{}}`)
 	a, done := One(Entry{URL: s.URL + "/"}, "")
 	defer done()
-	r, changed := ask(t, a)
-	if r.Err != nil || !changed || r.Name != "seal-tools" || r.Service.URL != s.URL || r.Service.Version != "1.2.3" || len(r.Service.Tools) != 1 || r.Service.TokenVariable != "MCP_TOKEN_SEAL_TOOLS" {
+	r := ask(t, a)
+	if r.Err != nil || r.Name != "seal-tools" || r.Service.URL != s.URL || r.Service.Version != "1.2.3" || len(r.Service.Tools) != 1 || r.Service.TokenVariable != "MCP_TOKEN_SEAL_TOOLS" {
 		t.Fatalf("%+v, %+v", r, r.Service)
 	}
 	if one := r.Service.Tools[0]; one.Name != "a" || one.Description != "A" || len(one.Arguments.Fields) != 1 || one.Output != nil {
@@ -133,24 +136,21 @@ func TestOne(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	// It is asked again, and says that nothing has changed.
-	again, changed := ask(t, a)
-	if changed || again.Service != r.Service || len(again.Skipped) != 4 || s.asked.Load() != 2 { // once for its name
-		t.Errorf("%+v, changed %v, asked %d times", again, changed, s.asked.Load())
+	again := ask(t, a)
+	if again.Service != r.Service || len(again.Skipped) != 4 || s.asked.Load() != 2 { // once for its name
+		t.Errorf("%+v, asked %d times", again, s.asked.Load())
 	}
 	s.status = 503
-	if r, changed := ask(t, a); !changed || r.Err == nil || r.Service != nil {
-		t.Errorf("%+v, changed %v", r, changed)
-	}
-	if _, changed := ask(t, a); changed {
-		t.Error("the same error again is a change")
+	if r := ask(t, a); r.Err == nil || r.Service != nil {
+		t.Errorf("%+v", r)
 	}
 	s.status = 0
-	if back, changed := ask(t, a); !changed || back.Service != r.Service {
-		t.Errorf("%+v, changed %v", back, changed)
+	if back := ask(t, a); back.Service != r.Service {
+		t.Errorf("%+v", back)
 	}
 	s.tools.Store(`{"name":"b","input_schema":{"type":"object"}}`)
-	if r, changed := ask(t, a); !changed || r.Service.Tools[0].Name != "b" {
-		t.Errorf("%+v, changed %v", r, changed)
+	if r := ask(t, a); r.Service.Tools[0].Name != "b" {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestOfADragoman(t *testing.T) {
 	s.full = `{"tools":[{"name":"tool","title":"T","outputSchema":{"type":"object","properties":{"y":{"type":"integer"}}},"annotations":{"readOnlyHint":true}},{"name":"other"},{"name":"tool1","outputSchema":7}]}`
 	a, done := One(Entry{Name: "one", URL: s.URL}, "https://example.com/x")
 	defer done()
-	r, _ := ask(t, a)
+	r := ask(t, a)
 	if r.Err != nil || len(r.Service.Tools) != 2 || r.Service.URL != "https://example.com/x" {
 		t.Fatalf("%+v", r)
 	}
@@ -177,7 +177,7 @@ func TestFailures(t *testing.T) {
 	for status, want := range map[int]string{302: "/tools answers 302: ", 401: "answers 401; fix: put a token", 403: "answers 403; fix", 404: "answers 404: it has no such path", 500: `answers 500: \u001bno`} {
 		s.status = status
 		a, done := One(Entry{Name: "one", URL: s.URL}, "")
-		if r, _ := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), want) || strings.Contains(r.Err.Error(), "\x1b") {
+		if r := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), want) || strings.Contains(r.Err.Error(), "\x1b") {
 			t.Errorf("%d: %v, want %q", status, r.Err, want)
 		}
 		done()
@@ -185,7 +185,7 @@ func TestFailures(t *testing.T) {
 	for body, want := range map[string]string{"[]": "is no list of tools", "{": "is no list of tools", `{"tools":null}`: "is no list of tools", `{"tools":1}`: "is no list of tools"} {
 		bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
 		a, done := One(Entry{Name: "one", URL: bad.URL}, "")
-		if r, _ := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
+		if r := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
 			t.Errorf("%s: %v", body, r.Err)
 		}
 		if (&Entry{URL: bad.URL}).Answers(t.Context()) {
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 	}
 	a, done := One(Entry{Name: "one", URL: "http://127.0.0.1:1"}, "")
 	defer done()
-	if r, _ := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), "http://127.0.0.1:1 does not answer") || !strings.Contains(r.Err.Error(), "fix: ") {
+	if r := ask(t, a); r.Err == nil || !strings.Contains(r.Err.Error(), "http://127.0.0.1:1 does not answer") || !strings.Contains(r.Err.Error(), "fix: ") {
 		t.Errorf("%v", r.Err)
 	}
 }
@@ -231,20 +231,43 @@ func TestServices(t *testing.T) {
 	write(fmt.Sprintf("services:\n- {name: one, url: %q}\n- {name: two-b, url: %q}\n- {name: down, url: 'http://127.0.0.1:1'}\n- {name: three, url: %q, token_env: OWN_TOKEN}\n- {name: off, url: %q, enabled: false}\n", one.URL, two.URL, three.URL, off.URL))
 	a, done := Services(file)
 	defer done()
-	all, changed, err := a(t.Context())
-	if err != nil || !changed || len(all) != 4 || all[0].Err != nil || all[1].Err != nil || all[2].Err == nil || all[3].Err != nil || all[3].Service.TokenVariable != "OWN_TOKEN" {
+	all, err := a(t.Context())
+	if err != nil || len(all) != 4 || all[0].Err != nil || all[1].Err != nil || all[2].Err == nil || all[3].Err != nil || all[3].Service.TokenVariable != "OWN_TOKEN" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if seen["one"] != "POST" || seen["two"] != "Bearer secretPOST" || seen["three"] != "Bearer otherPOST" || seen["off"] != "" {
 		t.Errorf("%q", seen)
 	}
 	write(fmt.Sprintf("services:\n- {name: one, url: %q}\n", one.URL))
-	if all, changed, err := a(t.Context()); err != nil || !changed || len(all) != 1 {
-		t.Errorf("%+v, %v, %v", all, changed, err)
+	if all, err := a(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
 	}
 	write("services: []")
-	if _, _, err := a(t.Context()); err == nil {
+	if _, err := a(t.Context()); err == nil {
 		t.Error("a file that names nothing")
+	}
+}
+
+// Whatever changes of an answer, or of an error, changes its sum.
+func TestSum(t *testing.T) {
+	result := func(change func(r *Result)) [32]byte {
+		s := &generate.Service{URL: "u", Title: "t", Version: "v", Instructions: "i", Tools: []*generate.Tool{{Name: "n", Title: "t", Description: "d", Input: json.RawMessage("{}"), Output: json.RawMessage("{}"), Annotations: json.RawMessage("{}")}}}
+		r := Result{Name: "one", Service: s, Skipped: []string{"a"}}
+		change(&r)
+		return Sum([]Result{r})
+	}
+	seen := map[[32]byte]int{}
+	for i, change := range []func(r *Result){func(*Result) {}, func(r *Result) { r.Name = "two" }, func(r *Result) { r.Err = errors.New("x") }, func(r *Result) { r.Skipped = nil }, func(r *Result) { r.Service = nil },
+		func(r *Result) { r.Service.URL = "" }, func(r *Result) { r.Service.Title = "" }, func(r *Result) { r.Service.Version = "" }, func(r *Result) { r.Service.Instructions = "" }, func(r *Result) { r.Service.TokenVariable = "x" },
+		func(r *Result) { r.Service.Tools[0].Name = "" }, func(r *Result) { r.Service.Tools[0].Title = "" }, func(r *Result) { r.Service.Tools[0].Description = "" }, func(r *Result) { r.Service.Tools[0].Input = nil },
+		func(r *Result) { r.Service.Tools[0].Output = nil }, func(r *Result) { r.Service.Tools[0].Annotations = nil }, func(r *Result) { r.Service.Tools = nil }, func(r *Result) { r.Service.URL, r.Service.Title = "ut", "" }} {
+		sum := result(change)
+		if other, twice := seen[sum]; twice {
+			t.Errorf("change %d has the sum of %d", i, other)
+		}
+		if seen[sum] = i; result(change) != sum {
+			t.Errorf("change %d has another sum at the second time", i)
+		}
 	}
 }
 

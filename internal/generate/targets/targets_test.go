@@ -1,8 +1,10 @@
 package targets
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"dragoman/adapters/skills"
 	"dragoman/internal/generate"
 	"dragoman/internal/generate/output"
+	"dragoman/internal/generate/source"
 )
 
 func service(name string, tools ...string) *generate.Service {
@@ -160,5 +163,43 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := Find("cobol"); err == nil || !strings.Contains(err.Error(), "fix: choose of bash, python, typescript, cli, skills, openapi") {
 		t.Errorf("%v", err)
+	}
+}
+
+// BenchmarkPlan generates everything for 4,000 tools: those of real servers, again and again under other names.
+func BenchmarkPlan(b *testing.B) {
+	raw, err := os.Open("../../../adapters/skills/testdata/real.jsonl.gz")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer raw.Close()
+	plain, err := gzip.NewReader(raw)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var tools []generate.Tool
+	for d := json.NewDecoder(plain); d.More(); {
+		var line struct{ Tool json.RawMessage }
+		if err := d.Decode(&line); err != nil {
+			b.Fatal(err)
+		}
+		t, err := source.Tool(line.Tool)
+		if err != nil {
+			b.Fatal(err)
+		}
+		tools = append(tools, *t)
+	}
+	for b.Loop() {
+		s := &generate.Service{Name: "one", URL: "http://h"}
+		for i := range 4000 {
+			t := tools[i%len(tools)]
+			t.Name = fmt.Sprintf("%s_%d", t.Name, i)
+			s.Tools = append(s.Tools, &t)
+		}
+		s.Prepare()
+		plan, err := Plan(b.Context(), []Named{{"one", s}}, all(), nil)
+		if err != nil || len(paths(plan)) < 4*4000 {
+			b.Fatal(err)
+		}
 	}
 }
