@@ -15,7 +15,7 @@ fetch_etcd() {
     apt-get -qq download "${debian[@]}" 2>/dev/null || { apt-get -qq update && apt-get -qq download "${debian[@]}"; }
     for package in *.deb; do dpkg-deb --fsys-tarfile "$package" | tar -x --wildcards --no-anchored usr/bin/etcd gogoproto/gogo.proto 'go.etcd.io/*.proto' 2>/dev/null || true; done
     rm ./*.deb
-    ./usr/bin/etcd --version | grep -q 'Version: 3\.4\.23$' || { echo "grpc/setup.sh: the tests are written for etcd 3.4.23 (Debian 12)" >&2; exit 1; }
+    [[ $(./usr/bin/etcd --version) == *'Version: 3.4.23'$'\n'* ]] || { echo "grpc/setup.sh: the tests are written for etcd 3.4.23 (Debian 12)" >&2; exit 1; }
     touch .ready
   ) || return 1
 }

@@ -92,8 +92,9 @@ func Plan(ctx context.Context, services []Named, chosen []*Target, own *Own) (*o
 		if t.common != nil {
 			plan.Units = append(plan.Units, t.common()...)
 		}
-		for i, dir := range t.folders(all) {
-			s := services[i].Service
+		dirs := t.folders(all)
+		for i, named := range services {
+			dir, s := dirs[i], named.Service
 			if s == nil {
 				plan.Keep = append(plan.Keep, dir)
 				continue
