@@ -58,7 +58,7 @@ func appendSeen(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// hidden reports whether people do not see a character as it is. What is not UTF-8 is read as U+FFFD, which is hidden, too.
+// hidden reports whether people do not see a character as it is. Bytes that are no UTF-8 are read as U+FFFD, which is hidden, too.
 func hidden(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) || deceptive.Hides(r) }
 
 // seenJSON returns JSON with the same value in which every character can be seen and none is a backtick: both are escaped as JSON does. The

@@ -38,7 +38,7 @@ type Listed struct {
 	Err          error             // why there are none
 }
 
-// OpenToolLists prepares to ask the servers of a configuration. What is wrong with one of them is said by List.
+// OpenToolLists prepares to ask the servers of a configuration. List returns the fault of each that cannot be asked.
 func OpenToolLists(cfg *config.Config, std Streams) (*ToolLists, error) {
 	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
@@ -53,7 +53,7 @@ func OpenToolLists(cfg *config.Config, std Streams) (*ToolLists, error) {
 	}
 	l := &ToolLists{}
 	for _, up := range cfg.Upstreams {
-		follows := *up // what it lists now is what is asked for
+		follows := *up // its list of this moment is wanted, approved or not
 		follows.Definitions, follows.Health.Fallback = config.Follow, ""
 		alone := quiet
 		alone.Upstreams, alone.Merge = []*config.Upstream{&follows}, config.Auto

@@ -19,7 +19,7 @@ import (
 )
 
 const generateLong = `Generate code that calls the tools of servers: scripts, typed packages, command
-lines and descriptions, a folder for each server. What is generated calls the tools
+lines and descriptions, a folder for each server. The generated code calls the tools
 at a Dragoman's REST endpoint (--service-url, http://127.0.0.1:8080 by default), or
 at any service with GET /tools and POST /call-tool.
 
