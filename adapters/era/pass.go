@@ -199,7 +199,7 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 		}
 		switch m.Kind {
 		case wire.Request:
-			continue // forbidden in the modern era, and not answered
+			continue // forbidden in the modern era; a reply's stream has no way back
 		case wire.Failure:
 			if m.ErrorCode == proxy.CodeHeaderMismatch && c.again && !c.begun {
 				if err := c.repeat(); err == nil {

@@ -272,10 +272,19 @@ func (l *modernLink) expire() {
 	}
 }
 
-// Message implements transport.Sink.
+// Message implements transport.Sink. A modern server must not send requests. One that does waits for the answer, often without a time
+// limit, and with it the client whose call it is; so a pipe carries a refusal back. Over HTTP there is no way to answer.
 func (l *modernLink) Message(m *wire.Message) bool {
-	if m.Is("notifications/cancelled") {
+	switch {
+	case m.Is("notifications/cancelled"):
 		l.x.events.Cancelled(m)
+	case m.Kind == wire.Request && l.x.wires.Stdio:
+		select {
+		case <-l.ready:
+			l.x.work.Refuse(l.link, m)
+		default: // no call has reached the server
+		}
+		return true
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -108,6 +109,30 @@ func TestWhoSharesALink(t *testing.T) {
 			}
 			if !r.Any() {
 				t.Errorf("%s: no link is open", c.name)
+			}
+			r.close()
+		})
+	}
+}
+
+// A modern server's request is refused over a pipe, its ping answered; over HTTP it is left.
+func TestModernServerThatAsks(t *testing.T) {
+	for _, stdio := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newLinksRig(t, transport.Wires{Stdio: stdio}, Options{})
+			link, sink := r.get("").Link, r.of[proxy.Identity{}][0]
+			for _, asked := range []string{`"id":1,"method":"ping"`, `"id":"r","method":"roots/list"`} {
+				if taken := sink.Message(fakeserver.Scan(t, `{"jsonrpc":"2.0",`+asked+`}`)); taken != stdio {
+					t.Errorf("pipe: %t: %s is taken: %t", stdio, asked, taken)
+				}
+			}
+			synctest.Wait()
+			said := strings.Join(link.Said, "\n")
+			if got := strings.Contains(said, `{"jsonrpc":"2.0","id":1,"result":{}}`); got != stdio {
+				t.Errorf("pipe: %t: ping is answered: %t", stdio, got)
+			}
+			if got := strings.Contains(said, `"id":"r","error":{"code":-32601`); got != stdio {
+				t.Errorf("pipe: %t: roots/list is refused: %t", stdio, got)
 			}
 			r.close()
 		})
