@@ -29,7 +29,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run run-providers test check proto laws unit race lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services skills generators generated makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
+.PHONY: help build run run-providers test check proto laws unit race raced raced-a-q raced-r-z lint browser opa registries events vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed embedding vectors qdrant servers served services skills generators generated makers made setups registered rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released installed packed clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -57,7 +57,7 @@ check: ## linters, the repository's laws and the Go tests without the race detec
 	@.ci/steps check lint laws unit
 
 test: ## install what the tests need, and run all tests (about half an hour)
-	@.ci/steps test packages lint race smoke cells clients conformed+faulted rested+served+services made+besides alerts+rolled policed counted ratioed packed+registries soaked
+	@.ci/steps test packages lint raced raced-a-q+raced-r-z smoke cells clients conformed+faulted rested+served+services made+besides alerts+rolled policed counted ratioed packed+registries soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.
 LABS := bench/lab conformance/beside conformance/grpc deploy/pages deploy/tools
@@ -90,8 +90,19 @@ unit: ## the Go tests, without the race detector and the end-to-end tests
 	go test $$(go list ./... | grep -v '/internal/\(e2e\|laws\)$$')
 
 race: ## all Go tests, with the race detector
+	@.ci/steps race raced raced-a-q+raced-r-z
+
+raced:
 	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
-	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir test $(RACE) -timeout 20m ./...) || status=1; done; exit $$status
+	@status=0; go test $(RACE) -timeout 20m $$(go list ./... | grep -v '/internal/e2e$$') || status=1; \
+	for dir in $(LABS); do (set -x; go -C $$dir test $(RACE) -timeout 20m ./...) || status=1; done; exit $$status
+
+# The end-to-end tests mostly wait: two halves, by the first letter, take little more than half of the time.
+raced-a-q:
+	go test $(RACE) -timeout 20m -run '^Test[A-Q]' ./internal/e2e
+
+raced-r-z:
+	go test $(RACE) -timeout 20m -skip '^Test[A-Q]' ./internal/e2e
 
 # Pinned, so that their findings do not change by themselves. The linter is built once.
 LINTER      := 2.15.0

