@@ -343,9 +343,7 @@ async function main() {
   const dragoman = await serve(binary, { name: 'all', dir: path.join(dir, 'dragoman'), members: members.length > 1 ? members : [...members, members[0]] }, 'all');
   try {
     const base = dragoman.url.replace(/\/mcp$/, '');
-    const services = path.join(dir, 'services.yaml');
-    writeFileSync(services, `services:\n${members.map(m => `- { name: ${m.name}, url: "${base}/servers/${m.name}" }\n`).join('')}`);
-    const args = ['generate', '--services', services, '--out', out, '--target', TARGETS.join(',')];
+    const args = ['generate', members.length > 1 ? base : `${base}/servers/${members[0].name}`, ...(members.length > 1 ? [] : ['--name', members[0].name]), '--out', out, '--target', TARGETS.join(',')];
     let generated;
     await until(async () => (generated = await run(binary, args)).code === 0, READY);
     say('generate', generated.code === 0 ? undefined : generated.stderr, generated.stdout.trim().split('\n').at(-1));

@@ -34,7 +34,7 @@ reported, and what was generated for it stays; the exit code is 1 then.
 Tokens are never written: what is generated reads them from MCP_TOKEN_NAME of the
 environment, or from the variable that --token-env or token_env names.`
 
-const generateExample = `  # scripts for the tools of a running dragoman
+const generateExample = `  # scripts for the tools of a running dragoman, a folder for each of its servers
   dragoman generate http://127.0.0.1:8080 --target bash
 
   # all kinds of code, for the servers of a configuration
@@ -74,6 +74,7 @@ func newGenerate(p *program) *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "the `NAME` of the one server in what is generated (default its own)")
 	f.StringVar(&o.ServiceURL, "service-url", "", "the `URL` where the generated code calls the tools (default that of the service; for MCP servers the listener of the configuration)")
 	f.StringVar(&o.TokenVariable, "token-env", "", "the environment `VARIABLE` with the bearer token (default MCP_TOKEN_NAME)")
+	f.BoolVar(&o.Merged, "merged", false, "take the servers behind a URL as one service, with the names that they have there")
 	f.BoolVar(&o.Catalogue, "catalogue", false, "ask no server: take the tools that the catalogue of the configuration remembers")
 	f.BoolVar(&o.Check, "check", false, "write nothing; exit with 1 if something would change")
 	f.BoolVar(&o.Watch, "watch", false, "go on, and follow what servers change")
@@ -102,7 +103,7 @@ func newGenerate(p *program) *cobra.Command {
 func (p *program) generated(c *cobra.Command, args []string, o *clients.Options, flags *settingFlags) (err error) {
 	if o.Services != "" {
 		switch {
-		case len(args) > 0 || flags.file != "" || o.Catalogue:
+		case len(args) > 0 || flags.file != "" || o.Catalogue || o.Merged:
 			return usagef("--services and a server are given; fix: leave one out")
 		case o.Name != "" || o.ServiceURL != "" || o.TokenVariable != "":
 			return usagef("--name, --service-url and --token-env are of one server; fix: write name, url and token_env into %s", o.Services)
@@ -117,6 +118,9 @@ func (p *program) generated(c *cobra.Command, args []string, o *clients.Options,
 	}
 	if len(args) == 1 && c.ArgsLenAtDash() < 0 && source.CheckURL(args[0]) == nil {
 		o.Given = strings.TrimSuffix(strings.TrimRight(args[0], "/"), "/mcp")
+	}
+	if o.Merged && o.Given == "" {
+		return usagef("--merged is of the URL of a running dragoman; fix: write one, or leave it out")
 	}
 	return nil
 }

@@ -39,18 +39,23 @@ func exists(t *testing.T, path ...string) bool {
 	return err == nil
 }
 
-// Tools are those of a running Dragoman, with all servers as one or one by one, or of an MCP server.
+// Tools are those of a running Dragoman, its servers one by one or as one, or of an MCP server.
 func TestGenerate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	one, two := toolsServer(t, "mow_lawn"), toolsServer(t, "cut_hedge", "sing")
 	s := serveAggregator(t, fmt.Sprintf("[upstreams.one]\nurl = %q\n[upstreams.two]\nurl = %q\n", one, two))
 	testkit.Eventually(t, "both servers are listed", func() bool {
 		_, out, _ := generateLine(t, s.base, "--out", dir, "--target", "bash")
-		return strings.Contains(out, "\n3 tools of 1 service") || strings.HasPrefix(out, "3 tools of 1 service")
+		return strings.Contains(out, "3 tools of 2 services")
 	})
 	wantGenerated(t, ExitOK, "nothing has changed", s.base+"/mcp", "--out", dir, "--target", "bash")
-	if !exists(t, dir, "bash/dragoman/one_mow_lawn.sh") {
-		t.Error("the tools of all servers are not there")
+	script, err := os.ReadFile(filepath.Join(dir, "bash/two/sing.sh"))
+	if err != nil || !exists(t, dir, "bash/one/mow_lawn.sh") || !strings.Contains(string(script), "mcp_url='"+s.base+"/servers/two'") {
+		t.Errorf("%s, %v", script, err)
+	}
+	wantGenerated(t, ExitOK, "3 tools of 1 service", s.base, "--merged", "--out", dir, "--target", "bash")
+	if !exists(t, dir, "bash/dragoman/one_mow_lawn.sh") || exists(t, dir, "bash/one") {
+		t.Error("the tools of all servers are not those of one service")
 	}
 	wantGenerated(t, ExitOK, "created: typescript/servers/garden/sing.ts", s.base+"/servers/two", "--name", "garden", "--out", dir, "-t", "typescript,python", "--token-env", "KEY", "--service-url", "https://example.com/two")
 	service, err := os.ReadFile(filepath.Join(dir, "typescript/servers/garden/service.ts"))
@@ -70,7 +75,7 @@ func TestGenerate(t *testing.T) {
 	if !exists(t, dir, "skills/one/SKILL.md") || !exists(t, dir, "skills/two/scripts/sing.sh") || exists(t, dir, "skills/down") || !strings.Contains(out, "down: ") || !strings.Contains(out, "3 tools of 2 services") {
 		t.Errorf("%s", out)
 	}
-	script, err := os.ReadFile(filepath.Join(dir, "skills/two/scripts/sing.sh"))
+	script, err = os.ReadFile(filepath.Join(dir, "skills/two/scripts/sing.sh"))
 	if err != nil || !strings.Contains(string(script), "mcp_url='http://127.0.0.1:8181/servers/two'") {
 		t.Errorf("%s, %v", script, err)
 	}
@@ -182,6 +187,7 @@ func TestGenerateUsage(t *testing.T) {
 		"--service-url: ":                                       {"http://h", "--service-url", "x"},
 		"--template: ":                                          {"http://h", "--template", filepath.Join(t.TempDir(), "none")},
 		"--services and a server are given":                     {"http://h", "--services", file},
+		"--merged is of the URL of a running dragoman; fix: ":   {"--merged", "--", "true"},
 		"write name, url and token_env into":                    {"--services", file, "--name", "x"},
 		"--name is of one server, and 2 servers are configured": {"--config", two, "--name", "x"},
 		"a URL or a COMMAND is missing":                         {},

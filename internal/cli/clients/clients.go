@@ -35,6 +35,7 @@ type Options struct {
 	Services  string         // a services.yaml; empty: Config says which servers there are
 	Config    *config.Config // nil with Services
 	Given     string         // the URL that was given, which may be that of a REST endpoint; empty: none
+	Merged    bool           // several servers behind Given are one service
 	Catalogue bool           // no server is asked: the tools are those that the catalogue of Config remembers
 
 	// Of one server: its name, where its tools are called, and the variable with its token. Empty: its own, that of the service, and MCP_TOKEN_NAME.
@@ -143,7 +144,11 @@ func (o *Options) source(ctx context.Context, std app.Streams) (ask source.Asker
 	}
 	if o.Given != "" {
 		if e := (source.Entry{Name: o.Name, URL: o.Given, TokenEnv: o.TokenVariable}); e.Answers(ctx) {
-			ask, done = source.One(e, o.ServiceURL)
+			if o.Merged || o.Name != "" || o.ServiceURL != "" {
+				ask, done = source.One(e, o.ServiceURL)
+			} else {
+				ask, done = source.Gateway(e)
+			}
 			return ask, done, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-json"
 	"golang.org/x/sync/errgroup"
@@ -57,7 +58,7 @@ type services struct{ clients map[Entry]*rest }
 
 // Services returns an asker of the services that a services.yaml names, and what ends it. The file is read each time.
 func Services(file string) (ask Asker, done func()) {
-	s := &services{clients: map[Entry]*rest{}}
+	s := newServices()
 	return func(ctx context.Context) ([]Result, error) {
 		entries, err := Registry(file)
 		if err != nil {
@@ -77,7 +78,7 @@ func Services(file string) (ask Asker, done func()) {
 // One returns an asker of one service, and what ends it. Without a name the service has the one that it gives itself. url replaces the address in what
 // is generated, if it is not empty.
 func One(e Entry, url string) (ask Asker, done func()) {
-	s := &services{clients: map[Entry]*rest{}}
+	s := newServices()
 	return func(ctx context.Context) ([]Result, error) {
 		if e.Name == "" {
 			name, err := own(ctx, e)
@@ -93,6 +94,8 @@ func One(e Entry, url string) (ask Asker, done func()) {
 		return all, nil
 	}, s.close
 }
+
+func newServices() *services { return &services{clients: map[Entry]*rest{}} }
 
 func (s *services) close() {
 	for _, r := range s.clients {
@@ -122,6 +125,12 @@ func (s *services) ask(ctx context.Context, entries []Entry) []Result {
 		})
 	}
 	_ = work.Wait() // each result has its error
+	for e, r := range s.clients {
+		if !slices.Contains(entries, e) {
+			r.close()
+			delete(s.clients, e)
+		}
+	}
 	return all
 }
 

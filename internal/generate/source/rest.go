@@ -26,9 +26,6 @@ const (
 	askTime   = time.Minute
 )
 
-// errNotThere says that a service does not have a path.
-var errNotThere = errors.New("it has no such path")
-
 // rest asks a service that speaks the REST envelope. Redirects are not followed, so that no token goes elsewhere.
 type rest struct {
 	entry Entry
@@ -154,7 +151,7 @@ func (r *rest) complete(ctx context.Context, s *generate.Service) error {
 	params := []byte("{}")
 	for range maxPages {
 		answer, err := r.ask(ctx, "POST", r.base+"/mcp/tools/list", params, false)
-		if errors.Is(err, errNotThere) {
+		if other := (*statusError)(nil); errors.As(err, &other) && other.absent() {
 			return nil
 		}
 		if err != nil {
@@ -232,16 +229,32 @@ func (r *rest) ask(ctx context.Context, method, address string, body []byte, tag
 	case 304:
 		a.unchanged = true
 	case 404, 405, 501:
-		return a, fmt.Errorf("%s answers %d: %w", u.Path, status, errNotThere)
+		return a, &statusError{status, fmt.Sprintf("%s answers %d: it has no such path", u.Path, status)}
 	case 401, 403:
-		return a, fmt.Errorf("%s answers %d; fix: put a token into the environment variable of the service (MCP_TOKEN_NAME, or token_env)", u.Path, status)
+		return a, &statusError{status, fmt.Sprintf("%s answers %d; fix: put a token into the environment variable of the service (MCP_TOKEN_NAME, or token_env)", u.Path, status)}
 	default:
-		return a, fmt.Errorf("%s answers %d: %s", u.Path, status, wire.Shown(a.body))
+		return a, &statusError{status, fmt.Sprintf("%s answers %d: %s", u.Path, status, wire.Shown(a.body))}
 	}
 	if tagged && tag != "" {
 		r.tag = tag
 	}
 	return a, nil
+}
+
+// statusError says that a service answers with another status than 200.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// absent reports whether the service has no such path.
+func (e *statusError) absent() bool { return e.status == 404 || e.status == 405 || e.status == 501 }
+
+// lasts reports whether the same request will have the same answer later.
+func (e *statusError) lasts() bool {
+	return e.status/100 == 4 && e.status != 408 && e.status != 429 || e.status == 501
 }
 
 // unreached returns the error of a request that got no answer.
