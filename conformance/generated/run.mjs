@@ -336,6 +336,8 @@ async function judge(file) {
 
 async function main() {
   if (options.tools) return judge(options.tools);
+  const tests = await run(NODE, ['--test', '--test-reporter=spec', path.join(HERE, 'runtime.test.mjs')]);
+  say('runtime.test.mjs', tests.code === 0 ? undefined : tests.stdout + tests.stderr, /tests \d+/.exec(tests.stdout)?.[0]);
   const at = { web: await website(), chromium: onPath('chromium') };
   const queue = [...SERVERS, ...MORE].filter(s => pick.test(s.name) && (!options.short || s.short) && (!s.needs || onPath(s.needs)));
   const members = queue.map(s => ({ ...resolve(s, { ...at, dir: path.join(dir, 'servers', s.name) }), dir: path.join(dir, 'servers', s.name) }));

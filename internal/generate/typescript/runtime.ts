@@ -94,7 +94,7 @@ export class ToolError extends Error {
 
 const defaults = new Map<string, CallOptions>();
 
-/** Sets options of all calls of a service, by its name, or of all services. */
+/** Sets options of all calls of a service, by its name, or of all services. Those of a call come first; undefined is as if left out. */
 export function configure(options: CallOptions, service = ""): void {
   defaults.set(service, { ...defaults.get(service), ...options });
 }
@@ -103,7 +103,10 @@ const maxRounds = 32; // questions of one call
 
 /** Calls a tool by its name. */
 export async function call<T>(service: Service, tool: string, args: object, options: CallOptions = {}): Promise<ToolResult<T>> {
-  const all = { ...defaults.get(""), ...defaults.get(service.name), ...options };
+  const all: CallOptions = {};
+  for (const some of [defaults.get(""), defaults.get(service.name), options]) {
+    Object.assign(all, Object.fromEntries(Object.entries(some ?? {}).filter(([, value]) => value !== undefined)));
+  }
   const body: Record<string, unknown> = { tool, arguments: args };
   for (let round = 0; round < maxRounds; round++) {
     const data = await send(service, body, all);
