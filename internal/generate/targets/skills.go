@@ -18,11 +18,11 @@ const scripts = "scripts"
 // how says how a skill's commands work.
 const how = "Each tool is a script in `scripts/` of this skill, which needs bash and curl. Run it from the folder of the skill. `--help` shows its options; `-` in their place " +
 	"reads the arguments as JSON from standard input. The answer is JSON on standard output: the result of the tool is in `data`. A call that has failed ends with exit code 1 and " +
-	"says why on standard error."
+	"says why on standard error. "
 
 // skill returns the folder of an Agent Skill for a service: what the tools are for, and scripts that call them.
 func skill(s *generate.Service, folder string) ([]output.File, error) {
-	from := skills.Server{Name: folder, ID: s.Name, Title: s.Title, Instructions: s.Instructions, How: how}
+	from := skills.Server{Name: folder, ID: s.Name, Title: s.Title, Instructions: s.Instructions, How: how + "`" + s.URLVariable + "` says that the server is somewhere else, `" + s.TokenVariable + "` has the token that it wants."}
 	commands := make(map[string]string, len(s.Tools))
 	for i, name := range bash.Scripts(s) {
 		t := s.Tools[i]

@@ -111,7 +111,7 @@ func TestSkill(t *testing.T) {
 	if err != nil || front.Name != "one" || files[0].Path != skills.Main {
 		t.Errorf("%+v, %v", front, err)
 	}
-	for _, want := range []string{"scripts/create_issue.sh - <<'JSON'\n{\"x\":", "`Does create_issue`", how} {
+	for _, want := range []string{"scripts/create_issue.sh - <<'JSON'\n{\"x\":", "`Does create_issue`", how + "`MCP_URL_ONE` says", "`MCP_TOKEN_ONE` has the token"} {
 		if !strings.Contains(main, want) {
 			t.Errorf("%q is not in\n%s", want, main)
 		}
