@@ -160,12 +160,7 @@ func (s Style) Assign(texts []string) []string {
 		all[i] = s.one(text)
 		wanted[key(all[i])]++
 	}
-	taken := make(map[string]bool, len(texts))
-	for i, text := range texts {
-		if wanted[key(all[i])] == 1 || all[i] == text {
-			taken[key(all[i])] = true
-		}
-	}
+	taken := make(map[string]bool) // by names with a hash
 	for i, text := range texts {
 		if wanted[key(all[i])] == 1 || all[i] == text {
 			continue

@@ -11,7 +11,8 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string][]string{
 		"create_issue": {"create", "issue"}, "createIssue": {"create", "Issue"}, "HTTPServer2Go": {"HTTPServer2", "Go"}, "a.b/c-d e": {"a", "b", "c", "d", "e"},
 		"": nil, "../../.bashrc": {"bashrc"}, "$(rm -rf)\n": {"rm", "rf"}, "Größe": {"Größe"}, "标题": {"标题"}, "ﬁle": {"file"}, "e\u0301te": {"éte"},
-		"\u202ea": {"a"}, "a\u0301": {"á"}, "\u0301a": {"a"}, "𝐀b": {"Ab"}, "Ⅳ": {"IV"}, "İ": {"İ"},
+		"v0A v9B v:C": {"v0", "A", "v9", "B", "v", "C"}, "a0z9": {"a0z9"}, "x\u06411": {"x\u06411"}, "ЯБв": {"ЯБв"}, "\u3041\u3096\u30a1\u30fa\u4e00\u9fa5\uac00\ud7a3": {"\u3041\u3096\u30a1\u30fa\u4e00\u9fa5\uac00\ud7a3"},
+		"a\u9fa6b\u309fc": {"a", "b\u3088\u308ac"}, "a\ufe0fb": {"a", "b"}, "\u202ea": {"a"}, "a\u0301": {"á"}, "\u0301a": {"a"}, "𝐀b": {"Ab"}, "Ⅳ": {"IV"}, "İ": {"İ"},
 	} {
 		if got := Words(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -32,6 +33,9 @@ func TestAssign(t *testing.T) {
 		{snake, []string{"createIssue", "from", "class", "3d", "", "Größe"}, []string{"create_issue", "from_", "class_", "n_3d", "value", "größe"}},
 		{camel, []string{"create_issue", "class", "X-API-Key", "3d"}, []string{"createIssue", "class_", "xApiKey", "n_3d"}},
 		{pascal, []string{"create_issue", "3d"}, []string{"CreateIssue", "N_3d"}},
+		{Style{Join: "_", Upper: true, Empty: "VALUE"}, []string{"issue-tracker", "", "9a", "0a", "größe"}, []string{"ISSUE_TRACKER", "VALUE", "N_9A", "N_0A", "GRÖßE"}},
+		{snake, []string{"0a", "9a", ":a"}, []string{"n_0a", "n_9a", "a"}},
+		{snake, []string{strings.Repeat("a", maxIdentifier), strings.Repeat("a", maxIdentifier+1)}, []string{strings.Repeat("a", maxIdentifier), strings.Repeat("a", maxIdentifier) + "_" + hash(strings.Repeat("a", maxIdentifier+1), 0)}},
 		{files, []string{"CON", "lib", "../../.bashrc", "Größe", "标题"}, []string{"con_", "lib_", "bashrc", "groe", "tool"}},
 		// One that is its name keeps it; the others have a hash, in whichever order they come.
 		{files, []string{"list_files", "List-Files", "listFiles"}, []string{"list_files", "list_files_" + hash("List-Files", 0), "list_files_" + hash("listFiles", 0)}},
