@@ -93,7 +93,9 @@ func (r *reader) merge(a, b *Type, label string) *Type {
 		t.Label = "arguments"
 	}
 	if t.Extra == nil {
-		t.Extra = b.Extra
+		if t.Extra = b.Extra; b.Kind == Map && b.Items.Kind != Any {
+			t.Extra = b.Items
+		}
 	}
 	places := make(map[string]int, len(t.Fields))
 	for i, f := range t.Fields {

@@ -233,3 +233,139 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// What is larger than a bound says less, and never nothing: each bound itself is still read.
+func TestLimits(t *testing.T) {
+	some := func(n int, one string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = strings.ReplaceAll(one, "#", fmt.Sprint(i))
+		}
+		return strings.Join(all, ",")
+	}
+	read := func(schema string) *Type {
+		t.Helper()
+		all, err := Read([]byte(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		schema string
+		most   int // of #
+		count  func(of *Type) int
+		beyond int // what is counted for one more
+	}{
+		"allOf":             {`{"allOf":[%s]}`, maxOptions, func(of *Type) int { return len(of.Fields) }, maxOptions},
+		"anyOf":             {`{"anyOf":[%s]}`, maxOptions, func(of *Type) int { return len(of.Options) }, 0},
+		"prefixItems":       {`{"prefixItems":[%s],"items":false}`, maxOptions, func(of *Type) int { return len(of.Items.Options) }, maxOptions},
+		"patternProperties": {`{"patternProperties":{%s}}`, maxOptions, func(of *Type) int { return len(of.Items.Options) }, maxOptions},
+		"enum":              {`{"enum":[%s]}`, maxValues, func(of *Type) int { return len(of.Values) }, 0},
+	} {
+		one := map[string]string{"enum": `#`, "patternProperties": `"p#":{"properties":{"a#":{}}}`}[name]
+		if one == "" {
+			one = `{"properties":{"a#":{}}}`
+		}
+		for n, want := range map[int]int{test.most - 1: test.most - 1, test.most: test.most, test.most + 1: test.beyond} {
+			if got := test.count(read(fmt.Sprintf(test.schema, some(n, one)))); got != want {
+				t.Errorf("%s with %d: %d, want %d", name, n, got, want)
+			}
+		}
+	}
+	kinds := `"string",` + strings.Repeat(`"integer",`, maxOptions-2) + `"null"`
+	if got := text(read(`{"type":[`+kinds+`,"boolean"]}`), map[*Type]bool{}); got != "(string|integer|null)" {
+		t.Errorf("%s", got)
+	}
+	for n, want := range map[int]Kind{maxValue - 2: Enum, maxValue - 1: Any} {
+		if got := read(fmt.Sprintf(`{"const":"%s"}`, strings.Repeat("x", n))); got.Kind != want {
+			t.Errorf("a value of %d bytes: %v", n+2, got.Kind)
+		}
+	}
+	for n, want := range map[int]int{maxValue - 2: maxValue, maxValue - 1: 0} {
+		if got := read(fmt.Sprintf(`{"properties":{"a":{"default":"%s"}}}`, strings.Repeat("x", n))).Fields[0].Default; len(got) != want {
+			t.Errorf("a default of %d bytes: %d", n+2, len(got))
+		}
+	}
+	for bounds, want := range map[string]string{`"pattern":"` + strings.Repeat("x", 198) + `"`: "pattern " + strings.Repeat("x", 198), `"pattern":"` + strings.Repeat("x", 199) + `"`: "",
+		`"minimum":` + strings.Repeat("1", 40): "minimum " + strings.Repeat("1", 40), `"minimum":` + strings.Repeat("1", 41): "", `"minimum":[1],"maximum":{}`: ""} {
+		if got := read(`{"properties":{"a":{` + bounds + `}}}`).Fields[0].Bounds; got != want {
+			t.Errorf("%s: %q, want %q", bounds, got, want)
+		}
+	}
+	deep := func(n int) *Type {
+		at := read(strings.Repeat(`{"items":`, n) + `{"type":"null"}` + strings.Repeat("}", n))
+		for at.Kind == Array {
+			at = at.Items
+		}
+		return at
+	}
+	if deep(maxDepth).Kind != Null || deep(maxDepth+1).Kind != Any {
+		t.Error("the greatest depth")
+	}
+}
+
+// Types have labels that say where they stand, and no two parts of a schema that differ have the same.
+func TestLabels(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{"properties":{"x":{}}}}}`:                                                                               "a, arguments",
+		`{"properties":{"a":{"properties":{"b":{"properties":{"x":{}}}}}}}`:                                                          "a b, a, arguments",
+		`{"properties":{"a":{"items":{"properties":{"x":{}}}}}}`:                                                                     "a item, arguments",
+		`{"properties":{"a":{"prefixItems":[{"properties":{"x":{}}},{"properties":{"x":{}}}],"items":false}}}`:                       "a item 1, a item 2, arguments",
+		`{"properties":{"a":{"additionalProperties":{"properties":{"x":{}}}}}}`:                                                      "a value, arguments",
+		`{"properties":{"a":{"patternProperties":{"p":{"properties":{"x":{}}}}}}}`:                                                   "a value, arguments",
+		`{"properties":{"a":{"anyOf":[{"properties":{"x":{}}},{"properties":{"y":{}}}]}}}`:                                           "a option 1, a option 2, arguments",
+		`{"anyOf":[{"properties":{"x":{}}},{"properties":{"y":{}}}]}`:                                                                "option 1, option 2",
+		`{"properties":{"z":{}},"oneOf":[{"properties":{"x":{}}},{"properties":{"y":{}}}]}`:                                          "option 1, option 2",
+		`{"allOf":[{"properties":{"x":{}}},{"properties":{"y":{}}}]}`:                                                                "arguments",
+		`{"properties":{"a":{"allOf":[{"properties":{"x":{}}},{"properties":{"y":{}}}]}}}`:                                           "a, arguments",
+		`{"properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"b":{"properties":{"x":{}}}}}}}`:                       "n b, n, arguments",
+		`{"properties":{"a":{"$ref":"#/$defs/n","properties":{"y":{}}}},"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}}}`: "n, a, arguments",
+	} {
+		all, err := Read([]byte(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var labels []string
+		for _, one := range all.Named() {
+			labels = append(labels, one.Label)
+		}
+		if got := strings.Join(labels, ", "); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
+// Of a field that several schemas describe, the first that says something counts.
+func TestMerged(t *testing.T) {
+	read := func(schema string) *Type {
+		t.Helper()
+		all, err := Read([]byte(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	full := `{"type":"integer","description":"%s","default":%d,"minimum":%[2]d}`
+	a, b := fmt.Sprintf(full, "A", 1), fmt.Sprintf(full, "B", 2)
+	for _, c := range []struct{ first, second, want string }{
+		{a, b, "A 1 minimum 1"}, {"{}", b, "B 2 minimum 2"}, {a, "{}", "A 1 minimum 1"}, {`{"description":"A"}`, b, "A 2 minimum 2"}, {`{"default":1}`, b, "B 1 minimum 2"}, {`{"minimum":1}`, b, "B 2 minimum 1"},
+	} {
+		f := read(fmt.Sprintf(`{"properties":{"f":%s},"allOf":[{"properties":{"f":%s}}]}`, c.first, c.second)).Fields[0]
+		if got := fmt.Sprint(f.Description, " ", string(f.Default), " ", f.Bounds); got != c.want || f.Type.Kind != Integer {
+			t.Errorf("%s, %s: %s %v, want %s", c.first, c.second, got, f.Type.Kind, c.want)
+		}
+	}
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{}},"allOf":[{"properties":{"b":{}},"additionalProperties":{"type":"null"}}]}`:                                          "{a?:any, b?:any, *:null}",
+		`{"properties":{"a":{}},"additionalProperties":{"type":"string"},"allOf":[{"additionalProperties":{"type":"null"},"properties":{"b":{}}}]}`: "{a?:any, b?:any, *:string}",
+		`{"type":"object","additionalProperties":{"type":"null"},"allOf":[{"properties":{"b":{}}}]}`:                                                "{b?:any, *:null}",
+		`{"properties":{"a":{}},"anyOf":[{"type":"object"},{"properties":{"b":{}}}]}`:                                                               "({a?:any}|{a?:any, b?:any})",
+		`{"type":"object","anyOf":[{"type":"object"},{"type":"string"}]}`:                                                                           "map(any)",
+		`{"type":"object","anyOf":[false]}`: "map(any)",
+	} {
+		if got := text(read(schema), map[*Type]bool{}); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
