@@ -154,6 +154,35 @@ func TestWrite(t *testing.T) {
 	want(t, dir, map[string]string{"bash/README.md": "readme", "python/one/a.py": "p"})
 }
 
+// Of an open folder each file is written and removed alone, with the folders that only it needed.
+func TestOpenFolder(t *testing.T) {
+	dir := t.TempDir()
+	open := func(files ...string) *Plan {
+		p := &Plan{Roots: []string{"."}, Units: []Unit{{Dir: ".", Open: true}}}
+		for _, f := range files {
+			p.Units[0].Files = append(p.Units[0].Files, file(f, f))
+		}
+		return p
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Write(dir, open("a", "b/c/d/e", "b/f"))
+	wantChanges(t, c, err, "a b/c/d/e b/f", "", "")
+	if c.Count() != 3 {
+		t.Errorf("%d changes", c.Count())
+	}
+	c, err = Write(dir, open("a", "b/f"))
+	wantChanges(t, c, err, "", "", "b/c/d/e")
+	want(t, dir, map[string]string{"mine": "", "a": "a", "b/f": "b/f"})
+	if c, err = Write(dir, open("b/f", "mine")); err == nil || !strings.Contains(err.Error(), "mine") || !strings.Contains(err.Error(), "fix: move it away") {
+		t.Errorf("%v, %v", c, err)
+	}
+	c, err = Write(dir, open("g/h"))
+	wantChanges(t, c, err, "g/h", "", "a b/f")
+	want(t, dir, map[string]string{"mine": "", "g/h": "g/h"})
+}
+
 // Files of others are not changed and not removed.
 func TestForeignFiles(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
