@@ -35,7 +35,7 @@ func Gateway(e Entry) (ask Asker, done func()) {
 
 // memberName reports whether a server of a Dragoman may have a name.
 func memberName(name string) bool {
-	return name != "" && len(name) <= 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && !strings.ContainsAny(name, "/.\\?#%")
+	return name != "" && len(name) <= 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // pageOfServers is the greatest page of a registry's list.

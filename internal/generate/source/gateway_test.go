@@ -86,6 +86,7 @@ func TestGateway(t *testing.T) {
 	}{
 		{map[string]string{"": listed("a/b&c", "one"), "a/b&c": listed("", "two_b")}, "one /x/servers/one /x/servers/one/tools, two_b /x/servers/two_b /x/servers/two_b/tools"},
 		{map[string]string{"": listed("", "one", "three")}, "one /x/servers/one /x/servers/one/tools, three /x/servers/three /x/servers/three/tools"},
+		{map[string]string{"": listed("", "one", strings.Repeat("n", 128))}, "one /x/servers/one /x/servers/one/tools, " + strings.Repeat("n", 128) + " /x/servers/" + strings.Repeat("n", 128) + " /x/servers/" + strings.Repeat("n", 128) + "/tools"},
 		{map[string]string{"": listed("", "three")}, "three /x/servers/three /x/servers/three/tools"},
 	} {
 		g.set(200, step.pages)
@@ -117,7 +118,7 @@ func TestNoGateway(t *testing.T) {
 		{200, listed("", "one")}, {200, listed("")}, {200, "[]"}, {200, "no JSON"}, {200, `{"success":true}`},
 		{200, `{"servers":[{"server":{"name":"com.example/one"}},{"server":{"name":"com.example/two"}}]}`},
 		{200, strings.ReplaceAll(listed("", "one", "two"), "/servers/two/mcp", "/mcp")},
-		{200, listed("", "../one", "../two")}, {200, listed("", "groups/one", "groups/two")}, {200, listed("", "One", "Two")}, {200, listed("", "")},
+		{200, listed("", "../one", "../two")}, {200, listed("", "groups/one", "groups/two")}, {200, listed("", "One", "Two")}, {200, listed("", "")}, {200, listed("", "one", strings.Repeat("n", 129))},
 	} {
 		g := startGateway(t)
 		g.set(c.status, map[string]string{"": c.page})
