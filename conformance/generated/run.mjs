@@ -339,6 +339,10 @@ async function main() {
   const tests = await run(NODE, ['--test', '--test-reporter=spec', path.join(HERE, 'runtime.test.mjs')]);
   say('runtime.test.mjs', tests.code === 0 ? undefined : tests.stdout + tests.stderr, /tests \d+/.exec(tests.stdout)?.[0]);
   const at = { web: await website(), chromium: onPath('chromium') };
+  if (at.chromium && pick.test('browser')) {
+    const page = await run(process.execPath, [path.join(HERE, 'browser.mjs'), binary, at.chromium]);
+    say('browser.mjs', page.code === 0 ? undefined : page.stdout + page.stderr, page.stdout.trim());
+  }
   const queue = [...SERVERS, ...MORE].filter(s => pick.test(s.name) && (!options.short || s.short) && (!s.needs || onPath(s.needs)));
   const members = queue.map(s => ({ ...resolve(s, { ...at, dir: path.join(dir, 'servers', s.name) }), dir: path.join(dir, 'servers', s.name) }));
   mkdirSync(path.join(dir, 'dragoman'));
