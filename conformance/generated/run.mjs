@@ -360,10 +360,11 @@ async function main() {
     if (options.table) write(rows, await context(rows.filter(r => SERVERS.some(s => s.name === r.name)), members), judged);
   } finally {
     end(dragoman);
-    endAll();
   }
 }
 
+process.on('exit', endAll);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(1));
 await main();
 if (!options.keep && failed === 0) rmSync(dir, { recursive: true, force: true });
 else console.log(`files: ${dir}`);

@@ -194,3 +194,15 @@ func FuzzScript(f *testing.F) {
 		}
 	})
 }
+
+// Of a word that is not plain all but letters, spaces, "_" and "-" is escaped, also digits, which an escape before them would take.
+func TestQuote(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "''", "azAZ09 _-./:,=@%+": "'azAZ09 _-./:,=@%+'", "azAZ _-09;": `$'azAZ _-\060\071\073'`,
+		"`": `$'\140'`, "{": `$'\173'`, "[": `$'\133'`, "'": `$'\047'`, `\`: `$'\134'`, "\n": `$'\012'`, "é": `$'\303\251'`, "@'": `$'\100\047'`, "./:'": `$'\056\057\072\047'`, "!": `$'\041'`, "~": `$'\176'`,
+	} {
+		if got := quote(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
