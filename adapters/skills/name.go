@@ -15,22 +15,20 @@ const (
 // Name returns a valid name of a skill for a text: lower-case letters of ASCII, digits and single hyphens, 64 characters at most, and none
 // that Windows keeps for devices. The name of a text is always the same. Different texts may have the same name, see Names.
 func Name(text string) string {
-	name := slug(text, maxName)
+	name := slug(text)
 	if name == "" || reserved(name) {
-		return hashed(name, text, maxName)
+		return hashed(name, text)
 	}
 	return name
 }
 
 // Names returns a name for each of the texts. Texts that would share a name all get a hash, so that no name depends on their order; the same
 // text twice gets the same name.
-func Names(texts []string) []string { return distinct(texts, maxName) }
-
-func distinct(texts []string, most int) []string {
+func Names(texts []string) []string {
 	all, of := make([]string, len(texts)), map[string]string{}
 	shared := map[string]bool{}
 	for i, text := range texts {
-		all[i] = slug(text, most)
+		all[i] = slug(text)
 		other, taken := of[all[i]]
 		shared[all[i]] = shared[all[i]] || taken && other != text || all[i] == "" || reserved(all[i])
 		of[all[i]] = text
@@ -40,7 +38,7 @@ func distinct(texts []string, most int) []string {
 			continue
 		}
 		for name := all[i]; ; text += "\x00" { // another hash, if some text has this very name
-			if all[i] = hashed(name, text, most); of[all[i]] == "" || of[all[i]] == texts[i] {
+			if all[i] = hashed(name, text); of[all[i]] == "" || of[all[i]] == texts[i] {
 				of[all[i]] = texts[i]
 				break
 			}
@@ -58,7 +56,7 @@ func ValidName(name string) bool {
 func plain(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 
 // slug returns the letters of ASCII and digits of a text, with single hyphens in the place of everything else; empty if it has none.
-func slug(text string, most int) string {
+func slug(text string) string {
 	var b strings.Builder
 	apart := false
 	for _, r := range text {
@@ -68,7 +66,7 @@ func slug(text string, most int) string {
 		switch {
 		case !plain(r):
 			apart = b.Len() > 0
-		case b.Len() >= most, apart && b.Len()+1 >= most:
+		case b.Len() >= maxName, apart && b.Len()+1 >= maxName:
 			return b.String()
 		default:
 			if apart {
@@ -82,12 +80,12 @@ func slug(text string, most int) string {
 }
 
 // hashed returns a name with a hash of a text at its end.
-func hashed(name, text string, most int) string {
+func hashed(name, text string) string {
 	sum := sha256.Sum256([]byte(text))
 	if name == "" {
 		name = "server"
 	}
-	return strings.TrimSuffix(name[:min(len(name), most-sumLength-1)], "-") + "-" + hex.EncodeToString(sum[:])[:sumLength]
+	return strings.TrimSuffix(name[:min(len(name), maxName-sumLength-1)], "-") + "-" + hex.EncodeToString(sum[:])[:sumLength]
 }
 
 // devices are names that no file of Windows can have, whatever its extension is.

@@ -37,7 +37,7 @@ func placesOf(tools []Tool) []string {
 	for i, t := range tools {
 		all[i] = t.Name
 	}
-	for i, name := range distinct(all, maxName) {
+	for i, name := range Names(all) {
 		places[i] = "references/tool-" + name + ".md"
 	}
 	return places
