@@ -1,6 +1,7 @@
 """The rules of the server, at the SDK's own client, without a transport."""
 
 import itertools
+import time
 from typing import Any
 
 import anyio
@@ -171,6 +172,20 @@ async def test_timeouts() -> None:
     assert codes == [REQUEST_TIMEOUT] * 3
 
 
+async def test_what_does_not_wait_is_judged_once_it_has_ended() -> None:
+    made = ready()
+
+    @made.tool("Take too long.", timeout=1)
+    async def busy() -> str:
+        time.sleep(1.1)  # noqa: ASYNC251
+        return "done"
+
+    async with Client(made.sdk) as client:
+        with pytest.raises(MCPError, match="took longer than 1 s") as failed:
+            await client.call_tool("busy", {})
+    assert failed.value.error.code == REQUEST_TIMEOUT
+
+
 async def test_retries() -> None:
     made = ready()
     attempts = 0
@@ -262,10 +277,13 @@ async def test_response_size() -> None:
 
     async with Client(made.sdk) as client:
         assert not (await client.call_tool("repeat", {"count": 500_000})).is_error
-        with pytest.raises(MCPError, match="max_response_size_mb is 1"):
-            await client.call_tool("repeat", {"count": 1024 * 1024})
-        with pytest.raises(MCPError, match="max_response_size_mb is 1"):
-            await client.read_resource(f"x://{1024 * 1024}")
+        for asked in (
+            client.call_tool("repeat", {"count": 1024 * 1024}),
+            client.read_resource(f"x://{1024 * 1024}"),
+        ):
+            with pytest.raises(MCPError, match="max_response_size_mb is 1") as failed:
+                await asked
+            assert failed.value.error.code == server.TOO_LARGE
 
 
 async def test_memory_in_flight() -> None:

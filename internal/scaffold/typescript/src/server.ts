@@ -84,10 +84,13 @@ export class Server {
   build(): McpServer {
     const { server_name: name, server_version: version } = this.config;
     const sdk = new McpServer({ name, version });
-    for (const tool of this.tools.values()) {
-      const { description, inputSchema } = tool;
-      sdk.registerTool(tool.name, { description, inputSchema }, (args, ctx) =>
-        this.callTool(tool, args, ctx.mcpReq.signal),
+    for (const { name, description, inputSchema } of this.tools.values()) {
+      sdk.registerTool(name, { description, inputSchema }, () => ({ content: [] })); // to be listed
+    }
+    if (this.tools.size > 0) {
+      // The SDK's own handler makes a result of every error, which would then have no code.
+      sdk.server.setRequestHandler('tools/call', ({ params }, ctx) =>
+        this.callTool(params.name, params.arguments ?? {}, ctx.mcpReq.signal),
       );
     }
     for (const resource of this.resources.values()) {
@@ -155,10 +158,18 @@ export class Server {
     return it.timeout ?? this.config[key];
   }
 
-  private async callTool(tool: Tool, args: unknown, outer: AbortSignal): Promise<CallToolResult> {
+  private async callTool(name: string, args: unknown, outer: AbortSignal): Promise<CallToolResult> {
+    const tool = this.tools.get(name);
+    if (!tool) throw new ProtocolError(INVALID_PARAMS, `unknown tool: ${name}`);
+    const parsed = await tool.inputSchema.safeParseAsync(args);
+    if (!parsed.success) {
+      const [{ path, message: text } = { path: [], message: '' }] = parsed.error.issues;
+      const where = path.join('/') || 'arguments';
+      return failed(`invalid arguments of ${name}: ${where}: ${text.slice(0, 500)}`);
+    }
     const run = () =>
-      this.deadline(`tool ${tool.name}`, this.seconds(tool, 'tool_timeout'), outer, (signal) =>
-        this.retried(tool, () => tool.handler(args as Record<string, unknown>, signal), signal),
+      this.deadline(`tool ${name}`, this.seconds(tool, 'tool_timeout'), outer, (signal) =>
+        this.retried(tool, () => tool.handler(parsed.data, signal), signal),
       );
     try {
       const text = await (tool.threadSafe ? run() : this.alone(run));
@@ -166,17 +177,18 @@ export class Server {
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       const known = error instanceof ToolError || error instanceof TransientError;
-      this.log(`tool ${tool.name}: ${known ? message(error) : String((error as Error).stack)}`);
-      const text = known ? message(error) : `the tool ${tool.name} has failed`;
-      return { content: [{ type: 'text', text }], isError: true };
+      this.log(`tool ${name}: ${known ? message(error) : String((error as Error).stack)}`);
+      return failed(known ? message(error) : `the tool ${name} has failed`);
     }
   }
 
   private async readResource(
     resource: Resource,
     variables: Record<string, string>,
-    outer: AbortSignal,
+    caller: AbortSignal,
   ): Promise<string> {
+    // What is kept is kept for all: it goes on when the caller that was first has gone.
+    const outer = resource.isStatic ? new AbortController().signal : caller;
     const run = () =>
       this.deadline(
         `resource ${resource.name}`,
@@ -220,7 +232,10 @@ export class Server {
     }
   }
 
-  /** Abort what runs after so many seconds, and throw an error of JSON-RPC. */
+  /**
+   * Abort what runs after so many seconds, and throw an error of JSON-RPC. Code that does not wait
+   * cannot be interrupted: it is judged once it has ended.
+   */
   private async deadline<T>(
     what: string,
     seconds: number,
@@ -230,15 +245,20 @@ export class Server {
     const ours = new AbortController();
     const error = new ProtocolError(TIMEOUT, `${what} took longer than ${seconds} s`);
     let timer: NodeJS.Timeout | undefined;
+    const end = performance.now() + seconds * 1000;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        this.log(error.message);
         reject(error);
         ours.abort(error);
       }, seconds * 1000);
     });
     try {
-      return await Promise.race([run(AbortSignal.any([outer, ours.signal])), late]);
+      const result = await Promise.race([run(AbortSignal.any([outer, ours.signal])), late]);
+      if (performance.now() > end) throw error;
+      return result;
+    } catch (thrown) {
+      if (thrown === error) this.log(error.message);
+      throw thrown;
     } finally {
       clearTimeout(timer);
     }
@@ -260,6 +280,11 @@ export class Server {
     }
     return result;
   }
+}
+
+/** The result of a tool that has failed. */
+function failed(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true };
 }
 
 /** Variables as they were before a client encoded them. The SDK matches, and leaves them encoded. */

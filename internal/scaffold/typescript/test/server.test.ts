@@ -13,16 +13,12 @@ import { Event, configured, connected, newServer, said, waiting } from './helper
 const ORDER: ServerState[] = ['initializing', 'ready', 'shutting_down', 'stopped'];
 const nothing = z.object({});
 
-/** Wait for an error of JSON-RPC with a code. */
-async function fails(code: number, work: Promise<unknown>): Promise<void> {
-  await assert.rejects(work, (error) => error instanceof ProtocolError && error.code === code);
-}
-
-/** Wait for a failure of a tool: the SDK makes a result of every error. */
-async function failsWith(text: RegExp, work: Promise<{ content: unknown; isError?: unknown }>) {
-  const result = await work;
-  assert.equal(result.isError, true);
-  assert.match(said(result), text);
+/** Wait for an error of JSON-RPC with a code and a text. */
+async function fails(code: number, work: Promise<unknown>, text = /./): Promise<void> {
+  await assert.rejects(
+    work,
+    (error) => error instanceof ProtocolError && error.code === code && text.test(error.message),
+  );
 }
 
 test('lifecycle and its observers', () => {
@@ -86,7 +82,7 @@ test('arguments are valid against the schema', async () => {
     for (const wrong of [{ number: '5' }, { number: 1.5 }, {}, { number: null }]) {
       const result = await client.callTool({ name: 'echo', arguments: wrong });
       assert.equal(result.isError, true);
-      assert.match(said(result), /number/);
+      assert.match(said(result), /^invalid arguments of echo: number: /);
     }
   });
 });
@@ -158,9 +154,38 @@ test('timeouts', async () => {
   });
   await connected(server, async (client) => {
     await Promise.all([
-      failsWith(/longer than 1 s/, client.callTool({ name: 'tool_waits', arguments: {} })),
-      fails(TIMEOUT, client.readResource({ uri: 'x://1' })),
+      fails(TIMEOUT, client.callTool({ name: 'tool_waits', arguments: {} }), /longer than 1 s/),
+      fails(TIMEOUT, client.readResource({ uri: 'x://1' }), /resource_waits took longer/),
     ]);
+  });
+});
+
+test('what does not wait is judged once it has ended', async (t) => {
+  const server = newServer({ prompt_timeout: 1 });
+  let late = 0;
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, 'now', () => now() + late);
+  server.tool({
+    name: 'busy',
+    description: 'Take 1.5 s.',
+    inputSchema: nothing,
+    timeout: 1,
+    handler: () => {
+      late += 1500;
+      return Promise.resolve('done');
+    },
+  });
+  const message = {
+    role: 'user' as const,
+    get text() {
+      late += 1500;
+      return 'filled';
+    },
+  };
+  server.prompt({ name: 'slow', description: 'd', parameters: {}, template: [message] });
+  await connected(server, async (client) => {
+    await fails(TIMEOUT, client.callTool({ name: 'busy', arguments: {} }));
+    await fails(TIMEOUT, client.getPrompt({ name: 'slow' }), /prompt slow took longer than 1 s/);
   });
 });
 
@@ -255,6 +280,35 @@ test('static resources are kept, dynamic ones computed', async () => {
   assert.deepEqual(fetched, ['fixed', 'fixed', 'a/b%', 'a/b%', 'a/b%']);
 });
 
+test('a static resource goes on without the caller that was first', async () => {
+  const server = newServer();
+  const [begun, release] = [new Event(), new Event()];
+  server.resource({
+    name: 'fixed',
+    description: 'd',
+    uriPattern: 'x://fixed',
+    mimeType: 'text/plain',
+    isStatic: true,
+    fetch: async (_, signal) => {
+      begun.set();
+      await release.happened;
+      signal.throwIfAborted();
+      return 'content';
+    },
+  });
+  await connected(server, async (client) => {
+    const first = new AbortController();
+    const gone = client.readResource({ uri: 'x://fixed' }, { signal: first.signal });
+    await begun.happened;
+    const second = client.readResource({ uri: 'x://fixed' });
+    first.abort();
+    await assert.rejects(gone);
+    release.set();
+    const { contents } = await second;
+    assert.equal((contents[0] as { text: string }).text, 'content');
+  });
+});
+
 function repeating(server: Server): Server {
   server.tool({
     name: 'repeat',
@@ -278,7 +332,7 @@ const repeat = (count: number) => ({ name: 'repeat', arguments: { count } });
 test('a response has max_response_size_mb at most', async () => {
   await connected(repeating(newServer({ max_response_size_mb: 1 })), async (client) => {
     assert.equal(said(await client.callTool(repeat(500_000))).length, 500_000);
-    await failsWith(/max_response_size_mb is 1/, client.callTool(repeat(1024 * 1024)));
+    await fails(TOO_LARGE, client.callTool(repeat(1024 * 1024)), /max_response_size_mb is 1/);
     await fails(TOO_LARGE, client.readResource({ uri: 'x://large' }));
   });
 });
@@ -286,7 +340,7 @@ test('a response has max_response_size_mb at most', async () => {
 test('memory in flight is bounded', async () => {
   const gate = new Gate(10, 10, 1000);
   await connected(repeating(new Server(configured(), gate)), async (client) => {
-    await failsWith(/in flight hold 1000 bytes/, client.callTool(repeat(1000)));
+    await fails(UNAVAILABLE, client.callTool(repeat(1000)), /in flight hold 1000 bytes/);
     assert.equal(said(await client.callTool(repeat(10))).length, 10);
   });
   assert.equal(gate.held, 0);
