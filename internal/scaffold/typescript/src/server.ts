@@ -16,7 +16,7 @@ import {
 } from './capabilities.js';
 import type { Prompt, Resource, Tool } from './capabilities.js';
 import { message } from './config.js';
-import type { MCPConfiguration } from './config.js';
+import type { Log, MCPConfiguration } from './config.js';
 import { Lifecycle } from './lifecycle.js';
 import { Gate, current } from './limits.js';
 
@@ -37,14 +37,14 @@ export class Server {
   readonly tools = new Map<string, Tool>();
   readonly resources = new Map<string, Resource>();
   readonly prompts = new Map<string, Prompt>();
-  private readonly kept = new Map<string, Promise<string>>();
+  private readonly kept = new Map<string, Promise<string | Uint8Array>>();
   private serial: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly config: MCPConfiguration,
     readonly gate = new Gate(),
     readonly lifecycle = new Lifecycle(),
-    readonly log: (text: string) => void = () => undefined,
+    readonly log: Log = () => undefined,
   ) {}
 
   /** Become ready. Throws a CapabilityError if nothing is registered. */
@@ -96,8 +96,12 @@ export class Server {
     for (const resource of this.resources.values()) {
       const { description, mimeType, uriPattern } = resource;
       const read = async (uri: URL, variables: Record<string, string>, signal: AbortSignal) => {
-        const text = await this.readResource(resource, variables, signal);
-        return this.measured({ contents: [{ uri: uri.href, mimeType, text }] });
+        const found = await this.readResource(resource, variables, signal);
+        const content =
+          typeof found === 'string'
+            ? { text: found }
+            : { blob: Buffer.from(found).toString('base64') };
+        return this.measured({ contents: [{ uri: uri.href, mimeType, ...content }] });
       };
       if (resource.isStatic) {
         sdk.registerResource(resource.name, uriPattern, { description, mimeType }, (uri, ctx) =>
@@ -172,12 +176,14 @@ export class Server {
         this.retried(tool, () => tool.handler(parsed.data, signal), signal),
       );
     try {
-      const text = await (tool.threadSafe ? run() : this.alone(run));
-      return this.measured({ content: [{ type: 'text', text }] });
+      const found = await (tool.threadSafe ? run() : this.alone(run));
+      const content = typeof found === 'string' ? [{ type: 'text' as const, text: found }] : found;
+      return this.measured({ content });
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       const known = error instanceof ToolError || error instanceof TransientError;
-      this.log(`tool ${name}: ${known ? message(error) : String((error as Error).stack)}`);
+      if (known) this.log(`tool ${name}: ${message(error)}`);
+      else this.log(`tool ${name}: ${String((error as Error).stack)}`, 'ERROR');
       return failed(known ? message(error) : `the tool ${name} has failed`);
     }
   }
@@ -186,7 +192,7 @@ export class Server {
     resource: Resource,
     variables: Record<string, string>,
     caller: AbortSignal,
-  ): Promise<string> {
+  ): Promise<string | Uint8Array> {
     // What is kept is kept for all: it goes on when the caller that was first has gone.
     const outer = resource.isStatic ? new AbortController().signal : caller;
     const run = () =>
@@ -207,7 +213,7 @@ export class Server {
       return await kept;
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      this.log(`resource ${resource.name}: ${String((error as Error).stack)}`);
+      this.log(`resource ${resource.name}: ${String((error as Error).stack)}`, 'ERROR');
       throw new ProtocolError(INTERNAL_ERROR, `the resource ${resource.name} has failed`);
     }
   }
@@ -257,7 +263,7 @@ export class Server {
       if (performance.now() > end) throw error;
       return result;
     } catch (thrown) {
-      if (thrown === error) this.log(error.message);
+      if (thrown === error) this.log(error.message, 'WARNING');
       throw thrown;
     } finally {
       clearTimeout(timer);
