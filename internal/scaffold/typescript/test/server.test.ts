@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProtocolError } from '@modelcontextprotocol/client';
+import { InMemoryTransport } from '@modelcontextprotocol/server';
 import * as z from 'zod/v4';
 import { CapabilityError, TransientError } from '../src/capabilities.js';
+import type { Log } from '../src/config.js';
+import { Guard } from '../src/guard.js';
 import { Lifecycle, LifecycleError, NEXT } from '../src/lifecycle.js';
 import type { ServerState } from '../src/lifecycle.js';
 import { Gate } from '../src/limits.js';
-import { Server, TIMEOUT, TOO_LARGE, UNAVAILABLE } from '../src/server.js';
+import { Server, TIMEOUT, TOO_LARGE, ToolError, UNAVAILABLE } from '../src/server.js';
 import { Event, configured, connected, newServer, said, waiting } from './helpers.js';
+import type { Answer } from './helpers.js';
 
 const ORDER: ServerState[] = ['initializing', 'ready', 'shutting_down', 'stopped'];
 const nothing = z.object({});
@@ -54,13 +58,12 @@ test('there is a capability before the start', () => {
 });
 
 test('names are unique over all kinds', () => {
-  const server = newServer();
-  const common = { name: 'echo', description: 'd' };
+  const common = { name: 'same', description: 'd' };
   const claims = [
-    () => {
+    (server: Server) => {
       server.tool({ ...common, inputSchema: nothing, handler: () => Promise.resolve('') });
     },
-    () => {
+    (server: Server) => {
       server.resource({
         ...common,
         uriPattern: 'x://y',
@@ -69,11 +72,19 @@ test('names are unique over all kinds', () => {
         fetch: () => Promise.resolve(''),
       });
     },
-    () => {
+    (server: Server) => {
       server.prompt({ ...common, parameters: {}, template: [{ role: 'user', text: 'x' }] });
     },
   ];
-  for (const claim of claims) assert.throws(claim, CapabilityError);
+  for (const first of claims) {
+    for (const second of claims) {
+      const server = new Server(configured());
+      first(server);
+      assert.throws(() => {
+        second(server);
+      }, CapabilityError);
+    }
+  }
 });
 
 test('arguments are valid against the schema', async () => {
@@ -114,19 +125,41 @@ test('unknown names are invalid parameters', async () => {
 
 test('failures of tools are results, and keep secrets', async () => {
   const logged: string[] = [];
-  const server = new Server(configured(), undefined, undefined, (text) => logged.push(text));
+  const log: Log = (text, level) => logged.push(`${level ?? 'INFO'} ${text}`);
+  const server = new Server(configured(), undefined, undefined, log);
+  const broken = () => Promise.reject(new Error('a secret of the server'));
+  const common = { description: 'Fail.' };
+  server.tool({ ...common, name: 'fail', inputSchema: nothing, handler: broken });
   server.tool({
-    name: 'fail',
-    description: 'Fail.',
+    ...common,
+    name: 'tell',
     inputSchema: nothing,
-    handler: () => Promise.reject(new Error('a secret of the server')),
+    handler: () => Promise.reject(new ToolError('it rains')),
+  });
+  server.resource({
+    ...common,
+    name: 'broken',
+    uriPattern: 'x://{id}',
+    mimeType: 'text/plain',
+    isStatic: false,
+    fetch: broken,
   });
   await connected(server, async (client) => {
     const result = await client.callTool({ name: 'fail', arguments: {} });
     assert.equal(result.isError, true);
     assert.equal(said(result), 'the tool fail has failed');
+    const told = await client.callTool({ name: 'tell', arguments: {} });
+    assert.deepEqual([told.isError, said(told)], [true, 'it rains']);
+    await fails(-32603, client.readResource({ uri: 'x://1' }), /the resource broken has failed/);
   });
-  assert.match(logged.join(), /a secret of the server/);
+  assert.deepEqual(
+    logged.map((line) => line.split('\n')[0]),
+    [
+      'ERROR tool fail: Error: a secret of the server',
+      'INFO tool tell: it rains',
+      'ERROR resource broken: Error: a secret of the server',
+    ],
+  );
 });
 
 test('timeouts', async () => {
@@ -213,6 +246,49 @@ test('transient failures are tried again', async () => {
     assert.equal(attempts, 3);
     const result = await client.callTool({ name: 'never', arguments: {} });
     assert.deepEqual([attempts, result.isError, said(result)], [6, true, 'still not']);
+  });
+});
+
+test('the time between attempts doubles', async () => {
+  const server = newServer();
+  server.tool({
+    name: 'never',
+    description: 'Fail.',
+    inputSchema: nothing,
+    retry: { attempts: 4, delaySeconds: 0.1 },
+    handler: () => Promise.reject(new TransientError('still not')),
+  });
+  await connected(server, async (client) => {
+    const began = performance.now();
+    await client.callTool({ name: 'never', arguments: {} });
+    assert.ok(performance.now() - began > 690); // 100, 200 and 400 ms
+  });
+});
+
+test('what tools and resources return', async () => {
+  const server = newServer();
+  const content = [
+    { type: 'text' as const, text: 'a dot' },
+    { type: 'image' as const, data: 'AAAA', mimeType: 'image/png' },
+  ];
+  server.tool({
+    name: 'draw',
+    description: 'Draw.',
+    inputSchema: nothing,
+    handler: () => Promise.resolve(content),
+  });
+  server.resource({
+    name: 'bytes',
+    description: 'd',
+    uriPattern: 'x://bytes',
+    mimeType: 'image/png',
+    isStatic: true,
+    fetch: () => Promise.resolve(Uint8Array.of(255, 0)),
+  });
+  await connected(server, async (client) => {
+    assert.deepEqual((await client.callTool({ name: 'draw', arguments: {} })).content, content);
+    const { contents } = await client.readResource({ uri: 'x://bytes' });
+    assert.deepEqual(contents, [{ uri: 'x://bytes', mimeType: 'image/png', blob: '/wA=' }]);
   });
 });
 
@@ -334,6 +410,10 @@ test('a response has max_response_size_mb at most', async () => {
     assert.equal(said(await client.callTool(repeat(500_000))).length, 500_000);
     await fails(TOO_LARGE, client.callTool(repeat(1024 * 1024)), /max_response_size_mb is 1/);
     await fails(TOO_LARGE, client.readResource({ uri: 'x://large' }));
+    const around = JSON.stringify({ content: [{ type: 'text', text: '' }] }).length;
+    const most = 1024 * 1024 - around;
+    assert.equal(said(await client.callTool(repeat(most))).length, most);
+    await fails(TOO_LARGE, client.callTool(repeat(most + 1)), /has 1048577 bytes/);
   });
 });
 
@@ -344,6 +424,32 @@ test('memory in flight is bounded', async () => {
     assert.equal(said(await client.callTool(repeat(10))).length, 10);
   });
   assert.equal(gate.held, 0);
+});
+
+test('a request whose id is in use is refused', async () => {
+  const server = new Server(configured());
+  const held = waiting(server);
+  server.start();
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  await server.build().connect(new Guard(server, theirs));
+  const answers: unknown[] = [];
+  const both = new Event();
+  ours.onmessage = (message) => {
+    answers.push(message);
+    if (answers.length === 1) held.release.set();
+    else both.set();
+  };
+  await ours.start();
+  const twice = { jsonrpc: '2.0' as const, id: 7, method: 'tools/call', params: { name: 'wait' } };
+  await ours.send(twice);
+  await held.begun.happened;
+  await ours.send(twice);
+  await both.happened;
+  const [refused, answered] = answers as Answer[];
+  assert.deepEqual(refused?.error, { code: -32600, message: 'a request with id 7 runs' });
+  assert.deepEqual(answered?.result?.content, [{ type: 'text', text: 'waited' }]);
+  await server.gate.idle(); // no slot is lost
+  await ours.close();
 });
 
 test('a server that is not ready refuses', async () => {
