@@ -21,7 +21,8 @@ async function started(
     logged: (text: string) => Promise<string>,
   ) => Promise<void>,
 ): Promise<void> {
-  const child = spawn(process.execPath, COMMAND, { env: { ...process.env, ...changes } });
+  const env = { ...process.env, ...changes };
+  const child = spawn(process.execPath, COMMAND, { env, timeout: 50_000, killSignal: 'SIGKILL' });
   let log = '';
   let from = 0;
   child.stderr.setEncoding('utf8').on('data', (part: string) => (log += part));
