@@ -10,7 +10,12 @@ import anyio
 import httpx2
 import pytest
 
-from example_server import capabilities, http, limits, server
+from example_server import (
+    capabilities,
+    http,
+    limits,
+    server,
+)
 
 from .conftest import (
     BEARER,

@@ -17,7 +17,7 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 from mcp.types import TextResourceContents
 
-from example_server.config import ConfigurationError, from_process
+from example_server import config
 
 from .conftest import BEARER, LEGACY, TOKEN, request
 from .test_http import free_port
@@ -151,9 +151,9 @@ async def test_wrong_configuration() -> None:
 
 def test_config_file_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_CONFIG_FILE", str(tmp_path / "none.toml"))
-    with pytest.raises(ConfigurationError, match=r"none\.toml: "):
-        from_process(None)
-    assert from_process(str(ROOT / "config.toml")).profile == "development"
+    with pytest.raises(config.ConfigurationError, match=r"none\.toml: "):
+        config.from_process(None)
+    assert config.from_process(str(ROOT / "config.toml")).profile == "development"
 
 
 async def test_address_in_use() -> None:
