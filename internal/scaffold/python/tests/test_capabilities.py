@@ -67,10 +67,17 @@ def test_input_schema() -> None:
         tool(input_schema={"type": "no-such-type"})
 
 
-@pytest.mark.parametrize("change", [{"attempts": 0}, {"attempts": 11}, {"delay_seconds": -1}])
+@pytest.mark.parametrize(
+    "change", [{"attempts": 0}, {"attempts": 11}, {"delay_seconds": -1}, {"delay_seconds": 301}]
+)
 def test_retry_config(change: dict[str, Any]) -> None:
     with pytest.raises(c.CapabilityError, match="fix"):
         c.RetryConfig(**change)
+
+
+@pytest.mark.parametrize(("attempts", "delay"), [(1, 0), (10, 300)])
+def test_retry_config_boundaries(attempts: int, delay: float) -> None:
+    assert c.RetryConfig(attempts, delay).attempts == attempts
 
 
 @pytest.mark.parametrize(
@@ -87,6 +94,19 @@ def test_retry_config(change: dict[str, Any]) -> None:
 def test_resource_rules(change: dict[str, Any]) -> None:
     with pytest.raises(c.CapabilityError, match="resource r: "):
         resource(**change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uri_pattern": "x://fixed", "is_static": True},
+        {"uri_pattern": "x://a{/path*}{?q}"},
+        {"mime_type": "application/vnd.api+json"},
+        {"mime_type": "text/plain; charset=utf-8"},
+    ],
+)
+def test_resources_that_are_right(change: dict[str, Any]) -> None:
+    assert resource(**change).name == "r"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from example_server import config
 
@@ -51,7 +52,41 @@ def test_environment_over_file_over_defaults(tmp_path: Path) -> None:
     assert got.cors_origins == ["https://a.example", "https://b.example"]
 
 
+def test_each_key_is_a_variable_too(tmp_path: Path) -> None:
+    want = {
+        "server_name": "b-2",
+        "server_version": "4.5.6",
+        "profile": "production",
+        "log_level": "CRITICAL",
+        "transport_type": "HTTP",
+        "http_host": "127.0.0.2",
+        "http_port": 8001,
+        "tool_timeout": 1,
+        "resource_timeout": 2,
+        "prompt_timeout": 300,
+        "max_response_size_mb": 4,
+        "rate_limit_per_minute": 5,
+        "rate_limit_burst": 6,
+        "bearer_token": SecretStr("0123456789abcdef"),
+        "api_key": SecretStr("fedcba9876543210"),
+        "cors_origins": ["https://a.example"],
+        "allowed_hosts": ["b.example"],
+        "file_root": "other",
+    }
+    environ = {
+        f"MCP_{key.upper()}": value[0]
+        if isinstance(value, list)
+        else value.get_secret_value()
+        if isinstance(value, SecretStr)
+        else str(value)
+        for key, value in want.items()
+    }
+    assert loaded(tmp_path, {}, environ).model_dump() == want
+
+
 def test_development_logs_more(tmp_path: Path) -> None:
+    got = loaded(tmp_path, REQUIRED, {})
+    assert (got.profile, got.log_level) == ("development", "DEBUG")
     assert loaded(tmp_path, {**REQUIRED, "profile": "development"}, {}).log_level == "DEBUG"
     assert loaded(tmp_path, {**REQUIRED, "profile": "production"}, {}).log_level == "INFO"
     assert loaded(tmp_path, REQUIRED, {"MCP_LOG_LEVEL": "ERROR"}).log_level == "ERROR"
@@ -71,6 +106,7 @@ def test_http_boundaries(tmp_path: Path) -> None:
         ("server_name", ""),
         ("server_version", "1.2"),
         ("server_version", "v1.2.3"),
+        ("server_version", "1.2.\u0663"),
         ("log_level", "debug"),
         ("transport_type", "http"),
         ("profile", "Production"),

@@ -32,6 +32,24 @@ async def test_what_is_offered() -> None:
     assert list(made.prompts) == ["code_review"]
 
 
+async def test_fetch_url_as_it_is_listed() -> None:
+    made = __main__.create(configured())
+    made.start()
+    async with Client(made.sdk) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.input_schema["required"] == ["url"]
+        url, seconds = (tool.input_schema["properties"][k] for k in ("url", "timeout_seconds"))
+        assert (url["type"], url["format"]) == ("string", "uri")
+        assert (seconds["type"], seconds["minimum"], seconds["maximum"]) == ("integer", 1, 60)
+        for wrong in (0, 61, 1.5):
+            arguments = {"url": "http://site.example/", "timeout_seconds": wrong}
+            result = await client.call_tool("fetch_url", arguments)
+            assert "invalid arguments of fetch_url: timeout_seconds: " in str(result.content)
+        (prompt,) = (await client.list_prompts()).prompts
+        required = [(one.name, one.required) for one in prompt.arguments or []]
+        assert required == [("code", True), ("language", False), ("focus", False)]
+
+
 @pytest.mark.parametrize(
     ("address", "public"),
     [
@@ -147,9 +165,13 @@ async def test_fetch_checks_each_redirect(location: str, says: str) -> None:
 
 async def test_fetch_follows_redirects() -> None:
     web = Web()
-    web.answers["/old"] = httpx2.Response(301, headers={"Location": "/new"})
-    web.answers["/new"] = answer(b"here")
-    assert await web.fetch("http://site.example/old") == "here"
+    for hop in range(5):
+        web.answers[f"/{hop}"] = httpx2.Response(301, headers={"Location": f"/{hop + 1}"})
+    web.answers["/5"] = answer(b"here")
+    assert await web.fetch("http://site.example/0") == "here"
+    web.answers["/6"] = httpx2.Response(301, headers={"Location": "/0"})
+    with pytest.raises(ToolError, match="more than 5 redirects"):
+        await web.fetch("http://site.example/6")
 
 
 async def test_fetch_bounds_size() -> None:
@@ -230,8 +252,10 @@ def test_browse_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, says in (("large", "more than"), ("binary", "not text"), ("pipe", "neither")):
         with pytest.raises(ResourceError, match=says):
             resources.browse(root, path)
-    monkeypatch.setattr(resources, "MAX_ENTRIES", 2)
-    with pytest.raises(ResourceError, match="more than 2 entries"):
+    monkeypatch.setattr(resources, "MAX_ENTRIES", 4)
+    assert len(resources.browse(root, ".")["entries"]) == 4
+    monkeypatch.setattr(resources, "MAX_ENTRIES", 3)
+    with pytest.raises(ResourceError, match="more than 3 entries"):
         resources.browse(root, ".")
 
 
@@ -241,6 +265,8 @@ async def test_file_browser_through_the_server(root: Path) -> None:
     async with Client(made.sdk) as client:
         got = await client.read_resource("file:///sub%2Fa.txt")
         assert "inside" in str(got.contents)
+        got = await client.read_resource("file:///.%2F")
+        assert "entries" in str(got.contents)
         for uri in ("file:///..%2Fsecret.txt", "file:///%2Fetc%2Fpasswd", "file:///a/b"):
             with pytest.raises(Exception, match="Unknown resource"):
                 await client.read_resource(uri)
@@ -256,6 +282,8 @@ async def test_code_review() -> None:
         content = got.messages[1].content
         assert isinstance(content, TextContent)
         assert content.text == "Review this C code focusing on style:\n\na = {focus}"
+        got = await client.get_prompt("code_review", {"code": "a"})
+        assert "Review this python code focusing on security, performance:" in str(got.messages)
         for wrong in ({}, {"code": "x", "focus": "style"}, {"code": "x", "colour": "blue"}):
             with pytest.raises(Exception, match="code_review: "):
                 await client.get_prompt("code_review", wrong)

@@ -10,7 +10,12 @@ import anyio
 import httpx2
 import pytest
 
-from example_server import http, limits, server
+from example_server import (
+    capabilities,
+    http,
+    limits,
+    server,
+)
 
 from .conftest import (
     BEARER,
@@ -106,6 +111,9 @@ async def test_legacy_session_belongs_to_its_caller() -> None:
         ("tools/list", request("tools/list"), 200, None),
         ("prompts/list", request("prompts/list"), 200, None),
         ("resources/list", request("resources/list"), 200, None),
+        ("resources/templates/list", request("resources/templates/list"), 200, None),
+        ("resources/read", request("resources/read", uri="x://größe"), 200, None),
+        ("prompts/get", request("prompts/get", name="p"), 200, None),
         ("server/discover", request("server/discover"), 200, None),
         ("tools/call", request("tools/list"), 400, -32600),
         ("tools/call", [], 400, -32600),
@@ -117,7 +125,14 @@ async def test_legacy_session_belongs_to_its_caller() -> None:
     ],
 )
 async def test_method_paths(path: str, body: Any, status: int, code: int | None) -> None:
-    async with serving(new_server()) as client:
+    made = new_server()
+
+    @made.resource("x://{id}", "d", "text/plain")
+    async def r(id: str) -> str:  # noqa: A002
+        return id
+
+    made.prompt(capabilities.Prompt("p", "d", {}, [capabilities.PromptMessage("user", "x")], 5))
+    async with serving(made) as client:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         got = await client.post(f"/mcp/{path}", content=content, headers=headers)
@@ -178,6 +193,29 @@ async def test_body_size() -> None:
     async with serving(new_server()) as client:
         body = b" " * (limits.BODY_BYTES + 1)
         assert (await client.post("/mcp/tools/list", content=body)).status_code == 413
+        body = json.dumps(request("tools/list")).encode().ljust(limits.BODY_BYTES)
+        json_type = {"Content-Type": "application/json"}
+        got = await client.post("/mcp/tools/list", content=body, headers=json_type)
+        assert got.status_code == 200
+
+
+async def test_streams_are_counted_while_they_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits.OPEN_STREAMS == 100
+    monkeypatch.setattr(http, "OPEN_STREAMS", 1)
+    stop = anyio.Event()
+    async with listening(new_server(http_port=free_port()), stop) as (client, _):
+        async with client.stream("GET", "/mcp/sse") as stream:
+            assert stream.status_code == 200
+            assert (await client.get("/mcp/sse")).status_code == 503
+        while (got := await state(client)) == 503:
+            await anyio.lowlevel.checkpoint()
+        assert got == 200
+        stop.set()
+
+
+async def state(client: httpx2.AsyncClient) -> int:
+    async with client.stream("GET", "/mcp/sse") as stream:
+        return stream.status_code
 
 
 async def test_open_streams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,10 +255,17 @@ async def test_cors_if_configured() -> None:
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("127.0.0.1:8000", 200), ("localhost:1", 200), ("evil.example", 421), ("own.example", 200)],
+    [
+        ("127.0.0.1:8000", 200),
+        ("localhost:1", 200),
+        ("evil.example", 421),
+        ("own.example", 200),
+        ("host.example:8000", 200),
+    ],
 )
 async def test_hosts(host: str, status: int) -> None:
-    async with serving(new_server(allowed_hosts=["own.example"])) as client:
+    made = new_server(allowed_hosts=["own.example"], http_host="host.example")
+    async with serving(made) as client:
         got = await client.post(
             "/mcp/tools/list", json=request("tools/list"), headers={"Host": host}
         )

@@ -17,6 +17,8 @@ from anyio.streams.text import TextReceiveStream
 from mcp import Client, StdioServerParameters
 from mcp.types import TextResourceContents
 
+from example_server import config
+
 from .conftest import BEARER, LEGACY, TOKEN, request
 from .test_http import free_port
 
@@ -80,9 +82,9 @@ async def test_stdio_serves_both_eras(mode: str) -> None:
 
 async def test_stdio_answers_all_before_it_ends() -> None:
     """The end of stdin cuts nothing off, a cancelled request is not waited for, logs are apart."""
-    reads = [{**request("resources/read", uri="file:///."), "id": n} for n in range(2, 22)]
+    reads = [{**request("resources/read", uri="file:///.%2F"), "id": n} for n in range(2, 22)]
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-    async with started() as process:
+    async with started(MCP_RATE_LIMIT_BURST="1") as process:  # there is no rate over stdio
         assert process.stdin is not None
         assert process.stdout is not None
         await process.stdin.send(
@@ -99,14 +101,15 @@ async def test_stdio_answers_all_before_it_ends() -> None:
         assert await process.wait() == 0
     answers = [json.loads(line) for line in output.splitlines()]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-    ids = {answer.get("id") for answer in answers}
+    ids = {answer.get("id") for answer in answers if "result" in answer}
     assert set(range(1, 21)) <= ids
 
 
-async def test_stdio_ends_at_sigterm() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_stdio_ends_at_sigterm(number: signal.Signals) -> None:
     async with started() as process:
         await logged(process, "server is ready")
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert "server is stopped" in await logged(process, "server is stopped")
         assert await process.wait() == 0
 
@@ -144,6 +147,13 @@ async def test_wrong_configuration() -> None:
         log = await logged(process, "fix")
         assert "log_level: 'loud' is wrong; fix: " in log
         assert await process.wait() == 2
+
+
+def test_config_file_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_CONFIG_FILE", str(tmp_path / "none.toml"))
+    with pytest.raises(config.ConfigurationError, match=r"none\.toml: "):
+        config.from_process(None)
+    assert config.from_process(str(ROOT / "config.toml")).profile == "development"
 
 
 async def test_address_in_use() -> None:

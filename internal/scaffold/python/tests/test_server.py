@@ -1,12 +1,25 @@
 """The rules of the server, at the SDK's own client, without a transport."""
 
 import itertools
+import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client, MCPError
-from mcp.types import INVALID_PARAMS, REQUEST_TIMEOUT, TextContent, TextResourceContents
+from mcp.server.mcpserver import Image
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    REQUEST_TIMEOUT,
+    BlobResourceContents,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
 
 from example_server import (
     capabilities,
@@ -66,20 +79,27 @@ async def test_needs_a_capability() -> None:
         server.Server(configured()).start()
 
 
-async def test_names_are_unique_over_kinds() -> None:
-    made = new_server()
+async def same() -> str:
+    return ""
 
-    async def echo() -> str:
-        return ""
 
-    message = capabilities.PromptMessage("user", "x")
-    for register in (
-        lambda: made.tool("d")(echo),
-        lambda: made.resource("x://y", "d", "text/plain", static=True)(echo),
-        lambda: made.prompt(capabilities.Prompt("echo", "d", {}, [message], 5)),
-    ):
-        with pytest.raises(capabilities.CapabilityError, match="echo: the name is taken"):
-            register()
+SAME = capabilities.Prompt("same", "d", {}, [capabilities.PromptMessage("user", "x")], 5)
+CLAIMS: list[Callable[[server.Server], object]] = [
+    lambda made: made.tool("d")(same),
+    lambda made: made.resource("x://y", "d", "text/plain", static=True)(same),
+    lambda made: made.prompt(SAME),
+]
+
+
+@pytest.mark.parametrize("first", CLAIMS)
+@pytest.mark.parametrize("second", CLAIMS)
+async def test_names_are_unique_over_kinds(
+    first: Callable[[server.Server], object], second: Callable[[server.Server], object]
+) -> None:
+    made = server.Server(configured())
+    first(made)
+    with pytest.raises(capabilities.CapabilityError, match="same: the name is taken"):
+        second(made)
 
 
 async def test_handlers_are_async() -> None:
@@ -126,17 +146,36 @@ async def test_unknown_names() -> None:
             assert failed.value.error.code == INVALID_PARAMS
 
 
-async def test_failures_are_results_and_keep_secrets() -> None:
+async def test_failures_are_results_and_keep_secrets(caplog: pytest.LogCaptureFixture) -> None:
     made = ready()
 
     @made.tool("Fail.")
     async def fail() -> str:
         raise RuntimeError("a secret of the server")
 
+    @made.tool("Fail.")
+    async def tell() -> str:
+        raise ToolError("it rains")
+
+    @made.resource("x://{id}", "Fail.", "text/plain")
+    async def broken(id: str) -> str:  # noqa: A002
+        raise RuntimeError("another secret")
+
     async with Client(made.sdk) as client:
         result = await client.call_tool("fail", {})
-    assert result.is_error
-    assert "secret" not in said(result)
+        assert result.is_error
+        assert "secret" not in said(result)
+        told = await client.call_tool("tell", {})
+        assert told.is_error
+        assert said(told).endswith(": it rains")
+        with pytest.raises(MCPError) as failed:
+            await client.read_resource("x://1")
+        assert failed.value.error.code == INTERNAL_ERROR
+        assert "secret" not in str(failed.value)
+    levels = {record.levelname for record in caplog.records if record.exc_info}
+    assert levels == {"ERROR"}
+    assert "a secret of the server" in caplog.text
+    assert "another secret" in caplog.text
 
 
 async def test_timeouts() -> None:
@@ -171,6 +210,20 @@ async def test_timeouts() -> None:
     assert codes == [REQUEST_TIMEOUT] * 3
 
 
+async def test_what_does_not_wait_is_judged_once_it_has_ended() -> None:
+    made = ready()
+
+    @made.tool("Take too long.", timeout=1)
+    async def busy() -> str:
+        time.sleep(1.1)  # noqa: ASYNC251
+        return "done"
+
+    async with Client(made.sdk) as client:
+        with pytest.raises(MCPError, match="took longer than 1 s") as failed:
+            await client.call_tool("busy", {})
+    assert failed.value.error.code == REQUEST_TIMEOUT
+
+
 async def test_retries() -> None:
     made = ready()
     attempts = 0
@@ -196,6 +249,44 @@ async def test_retries() -> None:
     assert attempts == 5
     assert result.is_error
     assert "still not" in said(result)
+
+
+async def test_the_time_between_attempts_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    tool = capabilities.Tool("t", "d", {}, 5, capabilities.RetryConfig(5, 0.25))
+
+    async def attempt() -> None:
+        raise capabilities.TransientError("still not")
+
+    with pytest.raises(ToolError, match="still not"):
+        await server.retried(tool, attempt)
+    assert waits == [0.25, 0.5, 1, 2]
+
+
+async def test_what_tools_and_resources_return() -> None:
+    made = ready()
+
+    @made.tool("Draw.")
+    async def draw() -> list[str | Image]:
+        return ["a dot", Image(data=b"\xff\x00", format="png")]
+
+    @made.resource("x://bytes", "d", "image/png", static=True)
+    async def content() -> bytes:
+        return b"\xff\x00"
+
+    async with Client(made.sdk) as client:
+        text, image = (await client.call_tool("draw", {})).content
+        assert isinstance(text, TextContent)
+        assert isinstance(image, ImageContent)
+        assert (text.text, image.data, image.mime_type) == ("a dot", "/wA=", "image/png")
+        (blob,) = (await client.read_resource("x://bytes")).contents
+        assert isinstance(blob, BlobResourceContents)
+        assert (blob.blob, blob.mime_type) == ("/wA=", "image/png")
 
 
 @pytest.mark.parametrize("thread_safe", [False, True])
@@ -262,10 +353,20 @@ async def test_response_size() -> None:
 
     async with Client(made.sdk) as client:
         assert not (await client.call_tool("repeat", {"count": 500_000})).is_error
-        with pytest.raises(MCPError, match="max_response_size_mb is 1"):
-            await client.call_tool("repeat", {"count": 1024 * 1024})
-        with pytest.raises(MCPError, match="max_response_size_mb is 1"):
-            await client.read_resource(f"x://{1024 * 1024}")
+        for asked in (
+            client.call_tool("repeat", {"count": 1024 * 1024}),
+            client.read_resource(f"x://{1024 * 1024}"),
+        ):
+            with pytest.raises(MCPError, match="max_response_size_mb is 1") as failed:
+                await asked
+            assert failed.value.error.code == server.TOO_LARGE
+        over = int(re.findall(r"\d+", str(failed.value))[0]) - 1024 * 1024
+        most = 1024 * 1024 - over  # of x, in a response of max_response_size_mb
+        (got,) = (await client.read_resource(f"x://{most}")).contents
+        assert isinstance(got, TextResourceContents)
+        assert len(got.text) == most
+        with pytest.raises(MCPError, match="the response has 1048577 bytes"):
+            await client.read_resource(f"x://{most + 1}")
 
 
 async def test_memory_in_flight() -> None:

@@ -1,5 +1,6 @@
 // What a server offers: tools, resources and prompts, with the rules of each.
 import { UriTemplate } from '@modelcontextprotocol/server';
+import type { ContentBlock } from '@modelcontextprotocol/server';
 import * as z from 'zod/v4';
 import { MAX_TIMEOUT } from './config.js';
 
@@ -31,7 +32,8 @@ interface Common {
 /** A function that clients call. Others wait while it runs, unless it is thread-safe. */
 export interface Tool<S extends z.ZodObject = z.ZodObject> extends Common {
   inputSchema: S;
-  handler: (args: z.infer<S>, signal: AbortSignal) => Promise<string>;
+  /** Returns a text, or texts, images and whatever else MCP has. */
+  handler: (args: z.infer<S>, signal: AbortSignal) => Promise<string | ContentBlock[]>;
   retry?: RetryConfig;
   threadSafe?: boolean;
 }
@@ -41,7 +43,8 @@ export interface Resource extends Common {
   uriPattern: string;
   mimeType: string;
   isStatic: boolean;
-  fetch: (variables: Record<string, string>, signal: AbortSignal) => Promise<string>;
+  /** Returns a text or bytes. */
+  fetch: (variables: Record<string, string>, signal: AbortSignal) => Promise<string | Uint8Array>;
 }
 
 /** A parameter of a prompt. Without a default it is required. */

@@ -52,6 +52,9 @@ export const MCPConfiguration = z.strictObject({
 });
 export type MCPConfiguration = z.infer<typeof MCPConfiguration>;
 type Key = keyof MCPConfiguration;
+
+/** Writes a line to the log, of level INFO if none is named. */
+export type Log = (text: string, level?: MCPConfiguration['log_level']) => void;
 const keys = Object.keys(MCPConfiguration.shape) as Key[];
 
 /** Values that break a rule, a line each: key, value and fix. */

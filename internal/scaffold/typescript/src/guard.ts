@@ -1,5 +1,6 @@
 // Admission of the messages of one connection: stdio and HTTP+SSE, where a request has no HTTP
 // response of its own.
+import { INVALID_REQUEST } from '@modelcontextprotocol/server';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { message as said } from './config.js';
 import { current } from './limits.js';
@@ -63,6 +64,10 @@ export class Guard implements Transport {
       this.refuse(id, `the server is ${lifecycle.state}`);
       return;
     }
+    if (this.tickets.has(id)) {
+      this.refuse(id, `a request with id ${JSON.stringify(id)} runs`, INVALID_REQUEST);
+      return;
+    }
     const deliver = (ticket: Ticket) => {
       this.tickets.set(id, ticket);
       current.run(ticket, () => this.onmessage?.(message, extra));
@@ -84,10 +89,10 @@ export class Guard implements Transport {
     });
   }
 
-  private refuse(id: string | number, text: string): void {
-    const error = { code: UNAVAILABLE, message: text };
+  private refuse(id: string | number, text: string, code = UNAVAILABLE): void {
+    const error = { code, message: text };
     this.inner.send({ jsonrpc: '2.0', id, error }).catch((failed: unknown) => {
-      this.server.log(said(failed));
+      this.server.log(said(failed), 'WARNING');
     });
   }
 

@@ -90,7 +90,7 @@ export class Door {
           : error instanceof OverloadedError
             ? unavailable(`overloaded: ${error.message}`)
             : undefined;
-      if (!refusal) this.server.log(String((error as Error).stack));
+      if (!refusal) this.server.log(String((error as Error).stack), 'ERROR');
       if (res.headersSent) res.destroy();
       else refuse(res, refusal ?? new Refusal(500, -32603, 'the server has failed'));
     }
@@ -304,7 +304,7 @@ export async function serve(
   });
   server.lifecycle.to('shutting_down');
   if (!(await within(drainSeconds, server.gate.idle()))) {
-    server.log(`${server.gate.accepted} requests are cut off`);
+    server.log(`${server.gate.accepted} requests are cut off`, 'WARNING');
   }
   const closed = new Promise<void>((done) => {
     listener.close(() => {

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { CapabilityError } from './capabilities.js';
-import { ConfigurationError, fromProcess, message } from './config.js';
-import type { MCPConfiguration } from './config.js';
+import { ConfigurationError, MCPConfiguration, fromProcess, message } from './config.js';
+import type { Log } from './config.js';
 import * as http from './http.js';
 import { Lifecycle } from './lifecycle.js';
 import * as prompts from './prompts.js';
@@ -24,14 +24,15 @@ export function create(config: MCPConfiguration, lifecycle = new Lifecycle()): S
 }
 
 /** Return what writes a line to stderr: stdout belongs to the messages of stdio. */
-function logger(config: MCPConfiguration): (text: string) => void {
-  if (!['DEBUG', 'INFO'].includes(config.log_level)) return () => undefined;
-  return (text) => {
+function logger(config: MCPConfiguration): Log {
+  const levels = MCPConfiguration.shape.log_level.unwrap().options;
+  return (text, level = 'INFO') => {
+    if (levels.indexOf(level) < levels.indexOf(config.log_level)) return;
     const time = new Date().toISOString();
     const line =
       config.profile === 'production'
-        ? JSON.stringify({ time, level: 'INFO', message: text })
-        : text;
+        ? JSON.stringify({ time, level, message: text })
+        : `${level.padEnd(7)} ${text}`;
     process.stderr.write(`${line}\n`);
   };
 }

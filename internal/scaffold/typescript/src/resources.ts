@@ -23,7 +23,7 @@ export function register(server: Server): void {
   server.resource({
     name: 'file_browser',
     description:
-      "A folder's entries or a file's text, below file_root. In path, / is %2F and . the root.",
+      "A folder's entries or a file's text below file_root. In path, / is %2F and .%2F the root.",
     uriPattern: 'file:///{path}',
     mimeType: 'application/json',
     isStatic: false,

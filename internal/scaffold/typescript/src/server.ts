@@ -16,7 +16,7 @@ import {
 } from './capabilities.js';
 import type { Prompt, Resource, Tool } from './capabilities.js';
 import { message } from './config.js';
-import type { MCPConfiguration } from './config.js';
+import type { Log, MCPConfiguration } from './config.js';
 import { Lifecycle } from './lifecycle.js';
 import { Gate, current } from './limits.js';
 
@@ -37,14 +37,14 @@ export class Server {
   readonly tools = new Map<string, Tool>();
   readonly resources = new Map<string, Resource>();
   readonly prompts = new Map<string, Prompt>();
-  private readonly kept = new Map<string, Promise<string>>();
+  private readonly kept = new Map<string, Promise<string | Uint8Array>>();
   private serial: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly config: MCPConfiguration,
     readonly gate = new Gate(),
     readonly lifecycle = new Lifecycle(),
-    readonly log: (text: string) => void = () => undefined,
+    readonly log: Log = () => undefined,
   ) {}
 
   /** Become ready. Throws a CapabilityError if nothing is registered. */
@@ -84,17 +84,24 @@ export class Server {
   build(): McpServer {
     const { server_name: name, server_version: version } = this.config;
     const sdk = new McpServer({ name, version });
-    for (const tool of this.tools.values()) {
-      const { description, inputSchema } = tool;
-      sdk.registerTool(tool.name, { description, inputSchema }, (args, ctx) =>
-        this.callTool(tool, args, ctx.mcpReq.signal),
+    for (const { name, description, inputSchema } of this.tools.values()) {
+      sdk.registerTool(name, { description, inputSchema }, () => ({ content: [] })); // to be listed
+    }
+    if (this.tools.size > 0) {
+      // The SDK's own handler makes a result of every error, which would then have no code.
+      sdk.server.setRequestHandler('tools/call', ({ params }, ctx) =>
+        this.callTool(params.name, params.arguments ?? {}, ctx.mcpReq.signal),
       );
     }
     for (const resource of this.resources.values()) {
       const { description, mimeType, uriPattern } = resource;
       const read = async (uri: URL, variables: Record<string, string>, signal: AbortSignal) => {
-        const text = await this.readResource(resource, variables, signal);
-        return this.measured({ contents: [{ uri: uri.href, mimeType, text }] });
+        const found = await this.readResource(resource, variables, signal);
+        const content =
+          typeof found === 'string'
+            ? { text: found }
+            : { blob: Buffer.from(found).toString('base64') };
+        return this.measured({ contents: [{ uri: uri.href, mimeType, ...content }] });
       };
       if (resource.isStatic) {
         sdk.registerResource(resource.name, uriPattern, { description, mimeType }, (uri, ctx) =>
@@ -155,28 +162,39 @@ export class Server {
     return it.timeout ?? this.config[key];
   }
 
-  private async callTool(tool: Tool, args: unknown, outer: AbortSignal): Promise<CallToolResult> {
+  private async callTool(name: string, args: unknown, outer: AbortSignal): Promise<CallToolResult> {
+    const tool = this.tools.get(name);
+    if (!tool) throw new ProtocolError(INVALID_PARAMS, `unknown tool: ${name}`);
+    const parsed = await tool.inputSchema.safeParseAsync(args);
+    if (!parsed.success) {
+      const [{ path, message: text } = { path: [], message: '' }] = parsed.error.issues;
+      const where = path.join('/') || 'arguments';
+      return failed(`invalid arguments of ${name}: ${where}: ${text.slice(0, 500)}`);
+    }
     const run = () =>
-      this.deadline(`tool ${tool.name}`, this.seconds(tool, 'tool_timeout'), outer, (signal) =>
-        this.retried(tool, () => tool.handler(args as Record<string, unknown>, signal), signal),
+      this.deadline(`tool ${name}`, this.seconds(tool, 'tool_timeout'), outer, (signal) =>
+        this.retried(tool, () => tool.handler(parsed.data, signal), signal),
       );
     try {
-      const text = await (tool.threadSafe ? run() : this.alone(run));
-      return this.measured({ content: [{ type: 'text', text }] });
+      const found = await (tool.threadSafe ? run() : this.alone(run));
+      const content = typeof found === 'string' ? [{ type: 'text' as const, text: found }] : found;
+      return this.measured({ content });
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       const known = error instanceof ToolError || error instanceof TransientError;
-      this.log(`tool ${tool.name}: ${known ? message(error) : String((error as Error).stack)}`);
-      const text = known ? message(error) : `the tool ${tool.name} has failed`;
-      return { content: [{ type: 'text', text }], isError: true };
+      if (known) this.log(`tool ${name}: ${message(error)}`);
+      else this.log(`tool ${name}: ${String((error as Error).stack)}`, 'ERROR');
+      return failed(known ? message(error) : `the tool ${name} has failed`);
     }
   }
 
   private async readResource(
     resource: Resource,
     variables: Record<string, string>,
-    outer: AbortSignal,
-  ): Promise<string> {
+    caller: AbortSignal,
+  ): Promise<string | Uint8Array> {
+    // What is kept is kept for all: it goes on when the caller that was first has gone.
+    const outer = resource.isStatic ? new AbortController().signal : caller;
     const run = () =>
       this.deadline(
         `resource ${resource.name}`,
@@ -195,7 +213,7 @@ export class Server {
       return await kept;
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      this.log(`resource ${resource.name}: ${String((error as Error).stack)}`);
+      this.log(`resource ${resource.name}: ${String((error as Error).stack)}`, 'ERROR');
       throw new ProtocolError(INTERNAL_ERROR, `the resource ${resource.name} has failed`);
     }
   }
@@ -220,7 +238,10 @@ export class Server {
     }
   }
 
-  /** Abort what runs after so many seconds, and throw an error of JSON-RPC. */
+  /**
+   * Abort what runs after so many seconds, and throw an error of JSON-RPC. Code that does not wait
+   * cannot be interrupted: it is judged once it has ended.
+   */
   private async deadline<T>(
     what: string,
     seconds: number,
@@ -230,15 +251,20 @@ export class Server {
     const ours = new AbortController();
     const error = new ProtocolError(TIMEOUT, `${what} took longer than ${seconds} s`);
     let timer: NodeJS.Timeout | undefined;
+    const end = performance.now() + seconds * 1000;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        this.log(error.message);
         reject(error);
         ours.abort(error);
       }, seconds * 1000);
     });
     try {
-      return await Promise.race([run(AbortSignal.any([outer, ours.signal])), late]);
+      const result = await Promise.race([run(AbortSignal.any([outer, ours.signal])), late]);
+      if (performance.now() > end) throw error;
+      return result;
+    } catch (thrown) {
+      if (thrown === error) this.log(error.message, 'WARNING');
+      throw thrown;
     } finally {
       clearTimeout(timer);
     }
@@ -260,6 +286,11 @@ export class Server {
     }
     return result;
   }
+}
+
+/** The result of a tool that has failed. */
+function failed(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true };
 }
 
 /** Variables as they were before a client encoded them. The SDK matches, and leaves them encoded. */

@@ -80,7 +80,10 @@ test('input schemas and retries', () => {
     { retry: { attempts: 0, delaySeconds: 0 } },
     { retry: { attempts: 11, delaySeconds: 0 } },
     { retry: { attempts: 2, delaySeconds: -1 } },
+    { retry: { attempts: 2, delaySeconds: 301 } },
   ];
+  checkTool(tool({ retry: { attempts: 1, delaySeconds: 0 } }));
+  checkTool(tool({ retry: { attempts: 10, delaySeconds: 300 } }));
   for (const changes of wrong)
     assert.throws(() => {
       checkTool(tool(changes));
@@ -88,6 +91,10 @@ test('input schemas and retries', () => {
 });
 
 test('URI patterns and MIME types', () => {
+  checkResource(resource({ uriPattern: 'x://fixed', isStatic: true }));
+  checkResource(resource({ uriPattern: 'x://a{/path*}{?q}' }));
+  for (const mimeType of ['application/vnd.api+json', 'text/plain; charset=utf-8'])
+    checkResource(resource({ mimeType }));
   const wrong: Partial<Resource>[] = [
     { uriPattern: 'x://{id' },
     { uriPattern: 'no-scheme-{id}' },

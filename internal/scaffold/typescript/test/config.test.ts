@@ -63,7 +63,36 @@ test('environment over file over defaults', () => {
   assert.deepEqual(got.cors_origins, ['https://a.example', 'https://b.example']);
 });
 
+test('each key is a variable too', () => {
+  const environ: Record<string, string> = {
+    MCP_SERVER_NAME: 'b-2',
+    MCP_SERVER_VERSION: '4.5.6',
+    MCP_PROFILE: 'production',
+    MCP_LOG_LEVEL: 'CRITICAL',
+    MCP_TRANSPORT_TYPE: 'HTTP',
+    MCP_HTTP_HOST: '127.0.0.2',
+    MCP_HTTP_PORT: '8001',
+    MCP_TOOL_TIMEOUT: '1',
+    MCP_RESOURCE_TIMEOUT: '2',
+    MCP_PROMPT_TIMEOUT: '300',
+    MCP_MAX_RESPONSE_SIZE_MB: '4',
+    MCP_RATE_LIMIT_PER_MINUTE: '5',
+    MCP_RATE_LIMIT_BURST: '6',
+    MCP_BEARER_TOKEN: '0123456789abcdef',
+    MCP_API_KEY: 'fedcba9876543210',
+    MCP_CORS_ORIGINS: 'https://a.example',
+    MCP_ALLOWED_HOSTS: 'b.example',
+    MCP_FILE_ROOT: 'other',
+  };
+  const got = Object.entries(loaded({}, environ));
+  assert.equal(got.length, Object.keys(environ).length);
+  for (const [key, value] of got)
+    assert.equal(String(value), environ[`MCP_${key.toUpperCase()}`], key);
+});
+
 test('development logs more', () => {
+  const { profile, log_level } = loaded(REQUIRED);
+  assert.deepEqual([profile, log_level], ['development', 'DEBUG']);
   assert.equal(loaded({ ...REQUIRED, profile: 'development' }).log_level, 'DEBUG');
   assert.equal(loaded({ ...REQUIRED, profile: 'production' }).log_level, 'INFO');
   assert.equal(loaded(REQUIRED, { MCP_LOG_LEVEL: 'ERROR' }).log_level, 'ERROR');
@@ -76,6 +105,7 @@ const WRONG: [string, unknown][] = [
   ['server_name', ''],
   ['server_version', '1.2'],
   ['server_version', 'v1.2.3'],
+  ['server_version', '1.2.\u0663'],
   ['log_level', 'debug'],
   ['transport_type', 'http'],
   ['profile', 'Production'],

@@ -13,7 +13,7 @@ import { create } from '../src/main.js';
 import * as resources from '../src/resources.js';
 import { ToolError } from '../src/server.js';
 import * as tools from '../src/tools.js';
-import { configured, connected } from './helpers.js';
+import { configured, connected, said } from './helpers.js';
 
 const PUBLIC = '93.184.215.14';
 
@@ -23,6 +23,30 @@ test('what is offered', () => {
   assert.deepEqual([...server.resources.keys()], ['about', 'file_browser']);
   assert.deepEqual([...server.prompts.keys()], ['code_review']);
 });
+
+test('fetch_url as it is listed', async () => {
+  await connected(create(configured()), async (client) => {
+    const { tools: listed } = await client.listTools();
+    assert.deepEqual(listed[0]?.inputSchema.required, ['url']);
+    const { url, timeout_seconds: seconds } = listed[0].inputSchema.properties as Listed;
+    assert.deepEqual([url?.['type'], url?.['format']], ['string', 'uri']);
+    const { type, minimum, maximum } = seconds ?? {};
+    assert.deepEqual([type, minimum, maximum], ['integer', 1, 60]);
+    for (const timeout_seconds of [0, 61, 1.5]) {
+      const args = { url: 'http://site.example/', timeout_seconds };
+      const result = await client.callTool({ name: 'fetch_url', arguments: args });
+      assert.match(said(result), /^invalid arguments of fetch_url: timeout_seconds: /);
+    }
+    const { prompts } = await client.listPrompts();
+    const required = prompts[0]?.arguments?.map((one) => [one.name, one.required]);
+    assert.deepEqual(required, [
+      ['code', true],
+      ['language', false],
+      ['focus', false],
+    ]);
+  });
+});
+type Listed = Record<string, Record<string, unknown> | undefined>;
 
 test('public addresses', () => {
   const table: Record<string, boolean> = {
@@ -126,8 +150,15 @@ test('fetch_url checks each redirect', async () => {
     const { get } = web({ '/again': [302, { location }, ''] });
     await refuses(get('http://site.example/again'), text);
   }
-  const { get } = web({ '/old': [301, { location: '/new' }, ''], '/new': [200, {}, 'here'] });
-  assert.equal(await get('http://site.example/old'), 'here');
+  const hop = (n: number): [number, Record<string, string>, string] => [
+    301,
+    { location: `/${n}` },
+    '',
+  ];
+  const hops = { '/0': hop(1), '/1': hop(2), '/2': hop(3), '/3': hop(4), '/4': hop(5) };
+  const { get } = web({ ...hops, '/5': [200, {}, 'here'], '/6': hop(0) });
+  assert.equal(await get('http://site.example/0'), 'here');
+  await refuses(get('http://site.example/6'), /more than 5 redirects/);
 });
 
 test('fetch_url bounds size and time', async () => {
@@ -218,6 +249,9 @@ test('file_browser is bounded', async () => {
       writeFileSync(path.join(root, 'many', String(i)), '');
     }
     await refuses(resources.browse(root, 'many'), /more than 1000 entries/, Error);
+    rmSync(path.join(root, 'many', '0'));
+    const { entries } = await resources.browse(root, 'many');
+    assert.equal((entries as unknown[]).length, 1000);
   });
 });
 
@@ -226,6 +260,8 @@ test('file_browser through the server', async () => {
     await connected(create(configured({ file_root: root })), async (client) => {
       const got = await client.readResource({ uri: 'file:///sub%2Fa.txt' });
       assert.match(JSON.stringify(got.contents), /inside/);
+      const { contents } = await client.readResource({ uri: 'file:///.%2F' });
+      assert.match(JSON.stringify(contents), /entries.*sub.*folder/);
       const outside = [
         'file:///..%2Fsecret.txt',
         'file:///%2Fetc%2Fpasswd',
@@ -251,6 +287,11 @@ test('code_review', async () => {
       type: 'text',
       text: 'Review this C code focusing on style:\n\na = {focus}',
     });
+    const defaults = await client.getPrompt({ name: 'code_review', arguments: { code: 'a' } });
+    assert.match(
+      JSON.stringify(defaults.messages),
+      /Review this python code focusing on security, performance:/,
+    );
     const wrong: Record<string, string>[] = [
       {},
       { code: 'x', focus: 'style' },

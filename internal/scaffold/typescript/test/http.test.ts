@@ -95,10 +95,29 @@ test('both eras at /mcp', async () => {
 });
 
 test('POST /mcp/METHOD, and the errors of JSON-RPC', async () => {
-  await listening(newServer, async ({ url }) => {
+  const make = (changes: Record<string, unknown>) => {
+    const server = newServer(changes);
+    server.resource({
+      name: 'r',
+      description: 'd',
+      uriPattern: 'x://{id}',
+      mimeType: 'text/plain',
+      isStatic: false,
+      fetch: ({ id = '' }) => Promise.resolve(id),
+    });
+    const template = [{ role: 'user' as const, text: 'x' }];
+    server.prompt({ name: 'p', description: 'd', parameters: {}, template });
+    return server;
+  };
+  await listening(make, async ({ url }) => {
     const table: [string, unknown, number, number | undefined][] = [
       ['tools/call', call('echo', { number: 7 }), 200, undefined],
       ['tools/list', list, 200, undefined],
+      ['resources/list', request('resources/list'), 200, undefined],
+      ['resources/templates/list', request('resources/templates/list'), 200, undefined],
+      ['resources/read', request('resources/read', { uri: 'x://größe' }), 200, undefined],
+      ['prompts/list', request('prompts/list'), 200, undefined],
+      ['prompts/get', request('prompts/get', { name: 'p' }), 200, undefined],
       ['server/discover', request('server/discover'), 200, undefined],
       ['tools/call', list, 400, -32600],
       ['tools/call', [], 400, -32600],
@@ -170,7 +189,8 @@ test('bodies are bounded, each and together', async () => {
       () => 413, // the connection is closed while the rest is sent
     );
     assert.equal(status, 413);
-    assert.equal((await post(url, list)).status, 200);
+    const full = JSON.stringify(list).padEnd(BODY_BYTES);
+    assert.equal((await post(url, full, BEARER, '/mcp/tools/list')).status, 200);
   });
 });
 
@@ -183,6 +203,14 @@ test('streams are bounded, and leave slots for requests', async () => {
     const message = request('subscriptions/listen');
     assert.equal((await post(url, message, modern(message), '/mcp')).status, 503);
     assert.equal((await post(url, list)).status, 200);
+    await open[0]?.body?.cancel(); // one that has ended makes room
+    const deadline = Date.now() + 10_000;
+    let status = 503;
+    while (status === 503 && Date.now() < deadline) {
+      const again = await fetch(`${url}/mcp/sse`, { headers: BEARER });
+      ({ status } = again);
+    }
+    assert.equal(status, 200);
   });
 });
 
@@ -223,12 +251,14 @@ test('no DNS rebinding', async () => {
     });
   await listening(
     newServer,
-    async ({ url }) => {
+    async ({ url }, server) => {
+      server.config.http_host = 'host.example';
       const table = {
         '127.0.0.1:1': 200,
         'localhost:1': 200,
         'evil.example': 403,
         'own.example': 200,
+        'host.example': 200,
       };
       for (const [host, status] of Object.entries(table)) {
         assert.equal(await asked(url, host), status, host);

@@ -7,6 +7,7 @@ import { Event } from './helpers.js';
 test('100 run, 1,000 wait, and the next is refused', async () => {
   const gate = new limits.Gate();
   assert.equal(gate.memory, 100 * 1024 * 1024);
+  assert.equal(limits.SHUTDOWN_SECONDS, 30);
   let running = 0;
   let most = 0;
   const release = new Event();

@@ -6,7 +6,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { TOKEN, freePort, post, request } from './helpers.js';
+import { create } from '../src/main.js';
+import { BEARER, TOKEN, configured, freePort, post, request } from './helpers.js';
 
 const COMMAND = ['dist/src/main.js'];
 const WEB = { MCP_TRANSPORT_TYPE: 'HTTP', MCP_BEARER_TOKEN: TOKEN };
@@ -20,7 +21,8 @@ async function started(
     logged: (text: string) => Promise<string>,
   ) => Promise<void>,
 ): Promise<void> {
-  const child = spawn(process.execPath, COMMAND, { env: { ...process.env, ...changes } });
+  const env = { ...process.env, ...changes };
+  const child = spawn(process.execPath, COMMAND, { env, timeout: 50_000, killSignal: 'SIGKILL' });
   let log = '';
   let from = 0;
   child.stderr.setEncoding('utf8').on('data', (part: string) => (log += part));
@@ -73,14 +75,14 @@ test('stdio serves both eras', limit, async () => {
 });
 
 test('stdio answers all before it ends, and has messages only on stdout', limit, async () => {
-  await started({}, async (child) => {
+  await started({ MCP_RATE_LIMIT_BURST: '1' }, async (child) => {
     const hello = {
       protocolVersion: '2025-11-25',
       capabilities: {},
       clientInfo: { name: 'test', version: '1' },
     };
     const reads = Array.from({ length: 20 }, (_, n) => ({
-      ...request('resources/read', { uri: 'file:///.' }),
+      ...request('resources/read', { uri: 'file:///.%2F' }),
       id: n + 2,
     }));
     const messages = [
@@ -98,20 +100,49 @@ test('stdio answers all before it ends, and has messages only on stdout', limit,
     const answers = output
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as { id: number; jsonrpc: string });
+      .map((line) => JSON.parse(line) as { id: number; jsonrpc: string; result?: unknown });
     assert.ok(answers.every(({ jsonrpc }) => jsonrpc === '2.0'));
-    const ids = new Set(answers.map(({ id }) => id));
-    for (let id = 1; id <= 20; id++) assert.ok(ids.has(id), `no answer to ${id}`);
+    const results = new Map(answers.map(({ id, result }) => [id, result])); // no rate over stdio
+    for (let id = 1; id <= 20; id++) assert.ok(results.get(id), `no result of ${id}`);
   });
 });
 
 test('stdio ends at SIGTERM', limit, async () => {
-  await started({}, async (child, logged) => {
-    await logged('server is ready');
-    child.kill('SIGTERM');
-    await logged('server is stopped');
-    assert.equal(await exit(child), 0);
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    await started({}, async (child, logged) => {
+      await logged('server is ready');
+      child.kill(name);
+      await logged('server is stopped');
+      assert.equal(await exit(child), 0, name);
+    });
+  }
+});
+
+test('a file is named by --config or MCP_CONFIG_FILE', limit, async () => {
+  await started({ MCP_CONFIG_FILE: 'no-such.toml' }, async (child, logged) => {
+    await logged('no-such.toml: ');
+    assert.equal(await exit(child), 2);
   });
+});
+
+test('the log has what log_level asks for', (t) => {
+  for (const [log_level, want] of [
+    ['INFO', ['INFO    a', 'WARNING b', 'ERROR   c']],
+    ['WARNING', ['WARNING b', 'ERROR   c']],
+    ['CRITICAL', []],
+  ] as const) {
+    const lines: string[] = [];
+    const written = t.mock.method(process.stderr, 'write', (line: string) => {
+      lines.push(line.trimEnd());
+      return true;
+    });
+    const { log } = create(configured({ log_level }));
+    log('a');
+    log('b', 'WARNING');
+    log('c', 'ERROR');
+    written.mock.restore();
+    assert.deepEqual(lines, want);
+  }
 });
 
 test('HTTP restarts at SIGHUP and ends at SIGTERM', limit, async () => {
@@ -119,7 +150,9 @@ test('HTTP restarts at SIGHUP and ends at SIGTERM', limit, async () => {
   await started({ ...WEB, MCP_HTTP_PORT: String(port) }, async (child, logged) => {
     for (let i = 0; i < 2; i++) {
       await logged('listening at');
-      const got = await post(`http://127.0.0.1:${port}`, request('tools/list'));
+      // A connection that is kept may end just when the next request takes it.
+      const headers = { ...BEARER, Connection: 'close' };
+      const got = await post(`http://127.0.0.1:${port}`, request('tools/list'), headers);
       assert.equal(got.status, 200);
       child.kill('SIGHUP');
     }

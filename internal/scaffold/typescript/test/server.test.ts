@@ -2,27 +2,27 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProtocolError } from '@modelcontextprotocol/client';
+import { InMemoryTransport } from '@modelcontextprotocol/server';
 import * as z from 'zod/v4';
 import { CapabilityError, TransientError } from '../src/capabilities.js';
+import type { Log } from '../src/config.js';
+import { Guard } from '../src/guard.js';
 import { Lifecycle, LifecycleError, NEXT } from '../src/lifecycle.js';
 import type { ServerState } from '../src/lifecycle.js';
 import { Gate } from '../src/limits.js';
-import { Server, TIMEOUT, TOO_LARGE, UNAVAILABLE } from '../src/server.js';
+import { Server, TIMEOUT, TOO_LARGE, ToolError, UNAVAILABLE } from '../src/server.js';
 import { Event, configured, connected, newServer, said, waiting } from './helpers.js';
+import type { Answer } from './helpers.js';
 
 const ORDER: ServerState[] = ['initializing', 'ready', 'shutting_down', 'stopped'];
 const nothing = z.object({});
 
-/** Wait for an error of JSON-RPC with a code. */
-async function fails(code: number, work: Promise<unknown>): Promise<void> {
-  await assert.rejects(work, (error) => error instanceof ProtocolError && error.code === code);
-}
-
-/** Wait for a failure of a tool: the SDK makes a result of every error. */
-async function failsWith(text: RegExp, work: Promise<{ content: unknown; isError?: unknown }>) {
-  const result = await work;
-  assert.equal(result.isError, true);
-  assert.match(said(result), text);
+/** Wait for an error of JSON-RPC with a code and a text. */
+async function fails(code: number, work: Promise<unknown>, text = /./): Promise<void> {
+  await assert.rejects(
+    work,
+    (error) => error instanceof ProtocolError && error.code === code && text.test(error.message),
+  );
 }
 
 test('lifecycle and its observers', () => {
@@ -58,13 +58,12 @@ test('there is a capability before the start', () => {
 });
 
 test('names are unique over all kinds', () => {
-  const server = newServer();
-  const common = { name: 'echo', description: 'd' };
+  const common = { name: 'same', description: 'd' };
   const claims = [
-    () => {
+    (server: Server) => {
       server.tool({ ...common, inputSchema: nothing, handler: () => Promise.resolve('') });
     },
-    () => {
+    (server: Server) => {
       server.resource({
         ...common,
         uriPattern: 'x://y',
@@ -73,11 +72,19 @@ test('names are unique over all kinds', () => {
         fetch: () => Promise.resolve(''),
       });
     },
-    () => {
+    (server: Server) => {
       server.prompt({ ...common, parameters: {}, template: [{ role: 'user', text: 'x' }] });
     },
   ];
-  for (const claim of claims) assert.throws(claim, CapabilityError);
+  for (const first of claims) {
+    for (const second of claims) {
+      const server = new Server(configured());
+      first(server);
+      assert.throws(() => {
+        second(server);
+      }, CapabilityError);
+    }
+  }
 });
 
 test('arguments are valid against the schema', async () => {
@@ -86,7 +93,7 @@ test('arguments are valid against the schema', async () => {
     for (const wrong of [{ number: '5' }, { number: 1.5 }, {}, { number: null }]) {
       const result = await client.callTool({ name: 'echo', arguments: wrong });
       assert.equal(result.isError, true);
-      assert.match(said(result), /number/);
+      assert.match(said(result), /^invalid arguments of echo: number: /);
     }
   });
 });
@@ -118,19 +125,41 @@ test('unknown names are invalid parameters', async () => {
 
 test('failures of tools are results, and keep secrets', async () => {
   const logged: string[] = [];
-  const server = new Server(configured(), undefined, undefined, (text) => logged.push(text));
+  const log: Log = (text, level) => logged.push(`${level ?? 'INFO'} ${text}`);
+  const server = new Server(configured(), undefined, undefined, log);
+  const broken = () => Promise.reject(new Error('a secret of the server'));
+  const common = { description: 'Fail.' };
+  server.tool({ ...common, name: 'fail', inputSchema: nothing, handler: broken });
   server.tool({
-    name: 'fail',
-    description: 'Fail.',
+    ...common,
+    name: 'tell',
     inputSchema: nothing,
-    handler: () => Promise.reject(new Error('a secret of the server')),
+    handler: () => Promise.reject(new ToolError('it rains')),
+  });
+  server.resource({
+    ...common,
+    name: 'broken',
+    uriPattern: 'x://{id}',
+    mimeType: 'text/plain',
+    isStatic: false,
+    fetch: broken,
   });
   await connected(server, async (client) => {
     const result = await client.callTool({ name: 'fail', arguments: {} });
     assert.equal(result.isError, true);
     assert.equal(said(result), 'the tool fail has failed');
+    const told = await client.callTool({ name: 'tell', arguments: {} });
+    assert.deepEqual([told.isError, said(told)], [true, 'it rains']);
+    await fails(-32603, client.readResource({ uri: 'x://1' }), /the resource broken has failed/);
   });
-  assert.match(logged.join(), /a secret of the server/);
+  assert.deepEqual(
+    logged.map((line) => line.split('\n')[0]),
+    [
+      'ERROR tool fail: Error: a secret of the server',
+      'INFO tool tell: it rains',
+      'ERROR resource broken: Error: a secret of the server',
+    ],
+  );
 });
 
 test('timeouts', async () => {
@@ -158,9 +187,38 @@ test('timeouts', async () => {
   });
   await connected(server, async (client) => {
     await Promise.all([
-      failsWith(/longer than 1 s/, client.callTool({ name: 'tool_waits', arguments: {} })),
-      fails(TIMEOUT, client.readResource({ uri: 'x://1' })),
+      fails(TIMEOUT, client.callTool({ name: 'tool_waits', arguments: {} }), /longer than 1 s/),
+      fails(TIMEOUT, client.readResource({ uri: 'x://1' }), /resource_waits took longer/),
     ]);
+  });
+});
+
+test('what does not wait is judged once it has ended', async (t) => {
+  const server = newServer({ prompt_timeout: 1 });
+  let late = 0;
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, 'now', () => now() + late);
+  server.tool({
+    name: 'busy',
+    description: 'Take 1.5 s.',
+    inputSchema: nothing,
+    timeout: 1,
+    handler: () => {
+      late += 1500;
+      return Promise.resolve('done');
+    },
+  });
+  const message = {
+    role: 'user' as const,
+    get text() {
+      late += 1500;
+      return 'filled';
+    },
+  };
+  server.prompt({ name: 'slow', description: 'd', parameters: {}, template: [message] });
+  await connected(server, async (client) => {
+    await fails(TIMEOUT, client.callTool({ name: 'busy', arguments: {} }));
+    await fails(TIMEOUT, client.getPrompt({ name: 'slow' }), /prompt slow took longer than 1 s/);
   });
 });
 
@@ -188,6 +246,49 @@ test('transient failures are tried again', async () => {
     assert.equal(attempts, 3);
     const result = await client.callTool({ name: 'never', arguments: {} });
     assert.deepEqual([attempts, result.isError, said(result)], [6, true, 'still not']);
+  });
+});
+
+test('the time between attempts doubles', async () => {
+  const server = newServer();
+  server.tool({
+    name: 'never',
+    description: 'Fail.',
+    inputSchema: nothing,
+    retry: { attempts: 4, delaySeconds: 0.1 },
+    handler: () => Promise.reject(new TransientError('still not')),
+  });
+  await connected(server, async (client) => {
+    const began = performance.now();
+    await client.callTool({ name: 'never', arguments: {} });
+    assert.ok(performance.now() - began > 690); // 100, 200 and 400 ms
+  });
+});
+
+test('what tools and resources return', async () => {
+  const server = newServer();
+  const content = [
+    { type: 'text' as const, text: 'a dot' },
+    { type: 'image' as const, data: 'AAAA', mimeType: 'image/png' },
+  ];
+  server.tool({
+    name: 'draw',
+    description: 'Draw.',
+    inputSchema: nothing,
+    handler: () => Promise.resolve(content),
+  });
+  server.resource({
+    name: 'bytes',
+    description: 'd',
+    uriPattern: 'x://bytes',
+    mimeType: 'image/png',
+    isStatic: true,
+    fetch: () => Promise.resolve(Uint8Array.of(255, 0)),
+  });
+  await connected(server, async (client) => {
+    assert.deepEqual((await client.callTool({ name: 'draw', arguments: {} })).content, content);
+    const { contents } = await client.readResource({ uri: 'x://bytes' });
+    assert.deepEqual(contents, [{ uri: 'x://bytes', mimeType: 'image/png', blob: '/wA=' }]);
   });
 });
 
@@ -255,6 +356,35 @@ test('static resources are kept, dynamic ones computed', async () => {
   assert.deepEqual(fetched, ['fixed', 'fixed', 'a/b%', 'a/b%', 'a/b%']);
 });
 
+test('a static resource goes on without the caller that was first', async () => {
+  const server = newServer();
+  const [begun, release] = [new Event(), new Event()];
+  server.resource({
+    name: 'fixed',
+    description: 'd',
+    uriPattern: 'x://fixed',
+    mimeType: 'text/plain',
+    isStatic: true,
+    fetch: async (_, signal) => {
+      begun.set();
+      await release.happened;
+      signal.throwIfAborted();
+      return 'content';
+    },
+  });
+  await connected(server, async (client) => {
+    const first = new AbortController();
+    const gone = client.readResource({ uri: 'x://fixed' }, { signal: first.signal });
+    await begun.happened;
+    const second = client.readResource({ uri: 'x://fixed' });
+    first.abort();
+    await assert.rejects(gone);
+    release.set();
+    const { contents } = await second;
+    assert.equal((contents[0] as { text: string }).text, 'content');
+  });
+});
+
 function repeating(server: Server): Server {
   server.tool({
     name: 'repeat',
@@ -278,18 +408,48 @@ const repeat = (count: number) => ({ name: 'repeat', arguments: { count } });
 test('a response has max_response_size_mb at most', async () => {
   await connected(repeating(newServer({ max_response_size_mb: 1 })), async (client) => {
     assert.equal(said(await client.callTool(repeat(500_000))).length, 500_000);
-    await failsWith(/max_response_size_mb is 1/, client.callTool(repeat(1024 * 1024)));
+    await fails(TOO_LARGE, client.callTool(repeat(1024 * 1024)), /max_response_size_mb is 1/);
     await fails(TOO_LARGE, client.readResource({ uri: 'x://large' }));
+    const around = JSON.stringify({ content: [{ type: 'text', text: '' }] }).length;
+    const most = 1024 * 1024 - around;
+    assert.equal(said(await client.callTool(repeat(most))).length, most);
+    await fails(TOO_LARGE, client.callTool(repeat(most + 1)), /has 1048577 bytes/);
   });
 });
 
 test('memory in flight is bounded', async () => {
   const gate = new Gate(10, 10, 1000);
   await connected(repeating(new Server(configured(), gate)), async (client) => {
-    await failsWith(/in flight hold 1000 bytes/, client.callTool(repeat(1000)));
+    await fails(UNAVAILABLE, client.callTool(repeat(1000)), /in flight hold 1000 bytes/);
     assert.equal(said(await client.callTool(repeat(10))).length, 10);
   });
   assert.equal(gate.held, 0);
+});
+
+test('a request whose id is in use is refused', async () => {
+  const server = new Server(configured());
+  const held = waiting(server);
+  server.start();
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  await server.build().connect(new Guard(server, theirs));
+  const answers: unknown[] = [];
+  const both = new Event();
+  ours.onmessage = (message) => {
+    answers.push(message);
+    if (answers.length === 1) held.release.set();
+    else both.set();
+  };
+  await ours.start();
+  const twice = { jsonrpc: '2.0' as const, id: 7, method: 'tools/call', params: { name: 'wait' } };
+  await ours.send(twice);
+  await held.begun.happened;
+  await ours.send(twice);
+  await both.happened;
+  const [refused, answered] = answers as Answer[];
+  assert.deepEqual(refused?.error, { code: -32600, message: 'a request with id 7 runs' });
+  assert.deepEqual(answered?.result?.content, [{ type: 'text', text: 'waited' }]);
+  await server.gate.idle(); // no slot is lost
+  await ours.close();
 });
 
 test('a server that is not ready refuses', async () => {

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 NAME = r"^[a-z0-9-]{1,64}$"
-VERSION = r"^\d+\.\d+\.\d+$"
+VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
 MAX_TIMEOUT = 300  # seconds, of anything
 FILE_BYTES = 1024 * 1024
 FILES = ("config.toml", "config.json")

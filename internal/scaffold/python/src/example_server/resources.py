@@ -22,7 +22,7 @@ def register(server: Server) -> None:
 
     @server.resource(
         "file:///{path}",
-        "A folder's entries or a file's text, below file_root. In path, / is %2F and . the root.",
+        "A folder's entries or a file's text below file_root. In path, / is %2F and .%2F the root.",
         "application/json",
     )
     async def file_browser(path: str) -> dict[str, Any]:

@@ -284,10 +284,13 @@ class Server:
 
 @contextmanager
 def deadline(what: str, seconds: int) -> Iterator[None]:
-    """Cancel the body after so many seconds, and raise an error of JSON-RPC."""
+    """Cancel the body after so many seconds, and raise an error of JSON-RPC.
+
+    Code that does not wait cannot be interrupted: it is judged once it has ended.
+    """
     with anyio.move_on_after(seconds) as scope:
         yield
-    if scope.cancelled_caught:
+    if scope.cancelled_caught or anyio.current_time() > scope.deadline:
         logger.warning("%s took longer than %d s", what, seconds)
         raise MCPError(REQUEST_TIMEOUT, f"{what} took longer than {seconds} s")
 
