@@ -105,7 +105,7 @@ async def test_stdio_answers_all_before_it_ends() -> None:
     assert set(range(1, 21)) <= ids
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_stdio_ends_at_sigterm(number: signal.Signals) -> None:
     async with started() as process:
         await logged(process, "server is ready")
