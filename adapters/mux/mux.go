@@ -107,6 +107,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
 		}
+		if proxy.IsFault(err, proxy.SessionLost) {
+			c.Take(m)
+		}
 		return nil, proxy.AsError(err)
 	}
 	ex.Attach(c)

@@ -563,3 +563,20 @@ func TestMuxLeavesACallThatIsDeliveredTo(t *testing.T) {
 		}
 	}
 }
+
+// A call that the channel has refused unsent is as it was, so that another channel may get it.
+func TestRefusedCallIsUnchanged(t *testing.T) {
+	lines := &testLines{write: func(context.Context, [][]byte) error { return proxy.Errf(proxy.SessionLost, "it has ended") }}
+	x := counting(NewLines(proxy.Modern, lines, &muxSink{}))
+	defer x.Fail(io.EOF)
+	ex := muxExchange(t, `"own"`, `"tok"`)
+	before := string(ex.Msg.Append(nil))
+	for range 2 {
+		if _, err := x.Call(ex); !proxy.IsFault(err, proxy.SessionLost) {
+			t.Errorf("%v", err)
+		}
+		if got := string(ex.Msg.Append(nil)); got != before || x.InFlight() != 0 {
+			t.Errorf("%s, want %s; %d calls", got, before, x.InFlight())
+		}
+	}
+}

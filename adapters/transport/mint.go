@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"dragoman/proxy/wire"
@@ -35,6 +36,13 @@ func (x *Minted) Put(m *wire.Message, n uint64) {
 		x.Token = append(strconv.AppendUint([]byte(`"p`), n, 10), '"')
 		m.Replace(m.Token, x.Token)
 	}
+}
+
+// Take undoes Put at a message that was not sent, which may then be sent elsewhere.
+func (x *Minted) Take(m *wire.Message) {
+	m.Edits = slices.DeleteFunc(m.Edits, func(e wire.Edit) bool {
+		return e.Span == m.ID && bytes.Equal(e.With, x.ID) || m.Token.Present() && e.Span == m.Token && bytes.Equal(e.With, x.Token)
+	})
 }
 
 // Apart returns a copy in memory of its own, which outlives the call.

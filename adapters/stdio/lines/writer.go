@@ -107,7 +107,8 @@ func (w *Writer) Write(line []byte) error { return w.WriteParts(context.Backgrou
 // WriteParts waits while the buffer is full. If ctx ends during that wait, nothing of the line is ever written. After the
 // line has been accepted ctx has no effect, because a half-written line cannot be taken back.
 //
-// The errors are *EmbeddedNewlineError, *LineTooLongError, ctx's, and the cause with which the Writer failed or was shut.
+// The errors are *EmbeddedNewlineError, *LineTooLongError, ctx's, the cause with which the Writer was shut, and the cause with which it failed: in a
+// *RefusedError if it had failed before the line was accepted.
 func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
 	if length(parts) <= w.max {
 		if err := lineBreak(parts); err != nil {
@@ -226,11 +227,20 @@ func (w *Writer) tooLong(parts [][]byte, size int) error {
 	return &LineTooLongError{Limit: w.max, Size: int64(size), Prefix: prefix}
 }
 
+// RefusedError says that nothing of a line was written, because the Writer had failed before.
+type RefusedError struct{ Cause error }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
 // admit reserves room for need bytes, waiting for it in the order of arrival. mu is held on entry and return.
 func (w *Writer) admit(ctx context.Context, need int) error {
 	switch err := ctx.Err(); {
 	case w.err != nil:
-		return w.err
+		return &RefusedError{w.err}
 	case w.shut != nil:
 		return w.shut
 	case err != nil:
@@ -250,7 +260,7 @@ func (w *Writer) admit(ctx context.Context, need int) error {
 	w.mu.Lock()
 	switch {
 	case w.err != nil:
-		return w.err
+		return &RefusedError{w.err}
 	case t.ok: // granted before Shut, or just as ctx ended: the line is accepted
 		return nil
 	case w.shut != nil:

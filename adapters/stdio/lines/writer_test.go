@@ -194,7 +194,8 @@ func TestWriterShutAndFail(t *testing.T) {
 	}
 	dead := errors.New("dead")
 	w.Fail(dead)
-	if err := w.Write([]byte("x")); err != dead {
+	var refused *RefusedError
+	if err := w.Write([]byte("x")); !errors.As(err, &refused) || refused.Cause != dead || !errors.Is(err, dead) || err.Error() != "dead" {
 		t.Errorf("after Fail: %v", err)
 	}
 	if err := w.Flush(shortly(t)); err != dead {
@@ -202,7 +203,7 @@ func TestWriterShutAndFail(t *testing.T) {
 	}
 	again := errors.New("again")
 	w.Fail(again)
-	if err := w.Write([]byte("x")); err != again {
+	if err := w.Write([]byte("x")); !errors.Is(err, again) {
 		t.Errorf("after another Fail: %v", err)
 	}
 }

@@ -148,6 +148,20 @@ func (l *lockedText) add(line string) {
 
 func (l *lockedText) text() string { l.mu.Lock(); defer l.mu.Unlock(); return l.all.String() }
 
+// A line for a child whose exit is known was not sent, whether its link has failed yet or not, so another child may get it.
+func TestLineAfterTheExit(t *testing.T) {
+	l := dial(t, dialer(t, "fall=tools/call", nil), newListener())
+	mustCall(t, l, "ping")
+	lost := fault(t, l, "tools/call", proxy.Lost)
+	c := l.c
+	if !c.proc.ExitsWithin(20 * time.Second) {
+		t.Fatal("the child has not ended")
+	}
+	if e := proxy.AsError(c.WriteParts(t.Context(), []byte(`{}`))); e.Name != proxy.SessionLost.Name || e.Message != lost.Message {
+		t.Errorf("%s: %v", e.Name, e)
+	}
+}
+
 // Waiting calls fail as soon as the exit is known, without the wait for the reason of the exit.
 func TestCrashIsReportedAtOnce(t *testing.T) {
 	fastest := time.Hour

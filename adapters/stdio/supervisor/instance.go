@@ -180,6 +180,11 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
 	}
 	if c.proc.ExitsWithin(exitTime) {
+		// The child's exit may be known here before its output has ended and the link has failed. A line that was refused for it
+		// was not sent, as on a link that has failed.
+		if refused := (*lines.RefusedError)(nil); errors.As(err, &refused) {
+			return proxy.NewError(proxy.SessionLost, c.crash(err).Message)
+		}
 		return c.crash(err)
 	}
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", upstream.Called(c.d.opt.Name), err)
