@@ -108,7 +108,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 			c.withdraw() // cancelled while being written: the server may have it
 		}
 		if proxy.IsFault(err, proxy.SessionLost) {
-			c.Take(m)
+			c.Take(m) // another channel may get it
 		}
 		return nil, proxy.AsError(err)
 	}

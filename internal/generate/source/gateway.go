@@ -14,8 +14,8 @@ import (
 )
 
 // Gateway returns what asks the servers of a Dragoman one by one, each a service of its own at its path (/servers/NAME), and a function that ends
-// it. A Dragoman lists its servers as an MCP registry does (GET /v0.1/servers); what has no such list, or lists one server only, is one service,
-// as with One. Each time the list is read again.
+// it. A Dragoman lists its servers as an MCP registry does (GET /v0.1/servers), and the list is read each time. A service without such a list, or with
+// one server in it, is asked as by One.
 func Gateway(e Entry) (ask Asker, done func()) {
 	s := newServices()
 	one, end := One(e, "")
