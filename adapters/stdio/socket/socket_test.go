@@ -262,7 +262,7 @@ func TestSocketServerGoes(t *testing.T) {
 			if !errors.As(err, &fault) || fault.Name != proxy.SessionLost.Name {
 				t.Errorf("a later call: %v", err)
 			}
-			if err := link.Send(t.Context(), []byte("{}")); !errors.As(err, &fault) || fault.Name != proxy.Lost.Name {
+			if err := link.Send(t.Context(), []byte("{}")); !errors.As(err, &fault) || fault.Name != proxy.SessionLost.Name {
 				t.Errorf("a later notification: %v", err)
 			}
 			if err := link.Close(); err != nil || s.open.Load() != 0 {
@@ -272,6 +272,26 @@ func TestSocketServerGoes(t *testing.T) {
 				t.Error("Lost is called twice")
 			}
 		})
+	}
+}
+
+// Between the end of the output and that of the link a call is refused by the writer alone. It was not sent, so another connection may get
+// it, with its own id.
+func TestSocketCallAfterTheEnd(t *testing.T) {
+	p := listen(t, "tcp")
+	c, ok := dialSocket(t, newSocket(t, p.options()), newRecordingSink()).(*connection)
+	if !ok {
+		t.Fatal("not a connection")
+	}
+	p.accept()
+	c.out.Fail(proxy.Errf(proxy.Lost, "closed by the server"))
+	ex := request(t, called1)
+	_, err := c.Call(ex)
+	if e := proxy.AsError(err); e.Name != proxy.SessionLost.Name || e.Message != "closed by the server" {
+		t.Errorf("%s: %v", e.Name, e)
+	}
+	if got := string(ex.Msg.AppendLine(nil)); strings.TrimSpace(got) != called1 {
+		t.Errorf("the call is %s now", got)
 	}
 }
 
