@@ -3,6 +3,7 @@ package launch
 import (
 	"math/bits"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,21 +31,43 @@ func launch(text string) error {
 		}
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, key+"=") })
-	if l.Memory > 0 {
-		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, limitOf(uint64(l.Memory))); err != nil {
-			return os.NewSyscallError("setrlimit", err)
-		}
-	}
 	if l.CPUs > 0 {
 		if err := pin(l.CPUs); err != nil {
 			return err
 		}
 	}
+	if l.Memory > 0 {
+		return execLimited(uint64(l.Memory), os.Args[1], os.Args[2:], env)
+	}
 	return os.NewSyscallError("execve", syscall.Exec(os.Args[1], os.Args[2:], env)) //nolint:gosec // G702: what the operator configured
 }
 
-// limitOf is a limit that the program cannot raise.
-func limitOf(n uint64) *syscall.Rlimit { return &syscall.Rlimit{Cur: n, Max: n} }
+// execLimited executes a program with a limit on its data, which it cannot raise. The limit holds for us too from that moment on, and may be
+// less than what Go's runtime has already: with any further memory that this process asked for, it would end. Everything is therefore
+// prepared before, and no other goroutine runs.
+func execLimited(data uint64, program string, argv, env []string) error {
+	name, err := syscall.BytePtrFromString(program)
+	if err != nil {
+		return err
+	}
+	args, err := syscall.SlicePtrFromStrings(argv)
+	if err != nil {
+		return err
+	}
+	vars, err := syscall.SlicePtrFromStrings(env)
+	if err != nil {
+		return err
+	}
+	limit := syscall.Rlimit{Cur: data, Max: data}
+	runtime.GOMAXPROCS(1) // waits until no other goroutine runs and no thread is being created; from here on we have the only processor
+	//nolint:gosec // G103: the kernel's interface
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_DATA, uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
+		return os.NewSyscallError("prlimit", errno)
+	}
+	//nolint:gosec // G103: the kernel's interface
+	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&vars[0])))
+	return os.NewSyscallError("execve", errno)
+}
 
 // assume makes this process one of the account. That clears PDEATHSIG, which is set again; should the parent have ended in
 // between, its keeper ends us.

@@ -53,7 +53,7 @@ func readLine(t testing.TB, p *Process) string {
 	t.Helper()
 	line, err := p.ReadLine()
 	if err != nil {
-		t.Fatalf("ReadLine: %v", err)
+		t.Fatalf("ReadLine: %v; stderr ends with %q", err, p.StderrTail())
 	}
 	return string(line)
 }
