@@ -272,58 +272,54 @@ func (m *maker) array(dst []byte, all subschemas, name string, depth int) (_ []b
 // bounds returns the least and the greatest number that schemas allow.
 func (m *maker) bounds(all subschemas) (low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
-	step := 1.0
-	if m.kind(all) == "number" {
-		step = 1e-6
-	}
+	excluded := func(s wire.Span, key string) bool { return string(m.r.get(s, key).Of(m.r.raw)) == "true" } // draft-04
 	for _, s := range all {
 		one := subschemas{s}
 		if f, ok := m.r.number(one, "minimum"); ok {
-			if string(m.r.get(s, "exclusiveMinimum").Of(m.r.raw)) == "true" { // draft-04
-				f += step
+			if excluded(s, "exclusiveMinimum") {
+				f = above(f)
 			}
 			low = max(low, f)
 		}
 		if f, ok := m.r.number(one, "exclusiveMinimum"); ok {
-			low = max(low, math.Nextafter(f, math.Inf(1)), stepped(f, step))
+			low = max(low, above(f))
 		}
 		if f, ok := m.r.number(one, "maximum"); ok {
-			if string(m.r.get(s, "exclusiveMaximum").Of(m.r.raw)) == "true" {
-				f -= step
+			if excluded(s, "exclusiveMaximum") {
+				f = below(f)
 			}
 			high = min(high, f)
 		}
 		if f, ok := m.r.number(one, "exclusiveMaximum"); ok {
-			high = min(high, math.Nextafter(f, math.Inf(-1)), stepped(f, -step))
+			high = min(high, below(f))
 		}
 	}
 	return low, high
 }
 
-// stepped returns the number after f, or before it, in whole numbers if step is one.
-func stepped(f, step float64) float64 {
-	switch step {
-	case 1:
-		return math.Floor(f) + 1
-	case -1:
-		return math.Ceil(f) - 1
-	}
-	return f + step
-}
+func above(f float64) float64 { return math.Nextafter(f, math.Inf(1)) }
+func below(f float64) float64 { return math.Nextafter(f, math.Inf(-1)) }
 
+// number appends the nth of the numbers that schemas allow: those from the unit, or the least above it, to the greatest, then those below.
 func (m *maker) number(dst []byte, all subschemas, nth int) []byte {
 	low, high := m.bounds(all)
 	unit, has := m.r.number(all, "multipleOf")
 	if !has || unit <= 0 {
 		unit = 1
 	}
-	n := unit * float64(nth+1)
-	if n < low {
-		n = math.Ceil(low/unit)*unit + unit*float64(nth)
+	last := math.Floor(high/unit) * unit
+	first := min(max(unit, math.Ceil(low/unit)*unit), last)
+	n := first + unit*float64(nth)
+	if n > last {
+		n = first - (n - last)
 	}
-	if n > high {
-		if n = math.Floor(high/unit) * unit; n < low && !has { // between two whole numbers
-			n = (max(low, -1e300) + high) / 2
+	if n < low {
+		n = last // there are no more
+	}
+	if n < low && !has { // between two whole numbers
+		n = (max(low, -1e300) + high) / 2
+		if short, err := strconv.ParseFloat(strconv.FormatFloat(n, 'g', 6, 64), 64); err == nil && short >= low && short <= high {
+			n = short
 		}
 	}
 	if math.IsInf(n, 0) || math.IsNaN(n) {

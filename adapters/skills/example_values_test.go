@@ -27,9 +27,13 @@ func TestExampleValues(t *testing.T) {
 		`{"type":"integer","multipleOf":3,"minimum":4}`: `6`, `{"type":"integer","multipleOf":3,"maximum":2}`: `0`, `{"type":"integer","multipleOf":3,"maximum":-1}`: `-3`, `{"type":"integer","default":3,"minimum":3,"maximum":3}`: `3`, `{"type":"integer","default":2,"minimum":3}`: `3`, `{"type":"integer","default":4,"maximum":3}`: `1`,
 		`{"type":"number","default":3}`: `3`, `{"type":"number","default":1.5}`: `1.5`, `{"type":"integer","default":1.5}`: `1`, `{"type":"integer","default":2.0}`: `2.0`, `{"type":"number","minimum":0.25,"maximum":0.75}`: `0.5`, `{"type":"number","exclusiveMaximum":1}`: `0`, `{"type":"number","minimum":-0.5,"maximum":-0.25}`: `-0.375`,
 		`{"type":"number","minimum":1e15}`: `1e+15`, `{"type":"number","minimum":999999999999999}`: `999999999999999`, `{"type":"number","multipleOf":0.0000001,"maximum":0.0000001}`: `1e-07`, `{"type":"number","multipleOf":0.000001,"maximum":0.000001}`: `0.000001`,
+		`{"type":"number","default":1.5,"minimum":1.5}`: `1.5`, `{"type":"number","default":1.5,"maximum":1.5}`: `1.5`, `{"type":"number","default":1.5,"exclusiveMinimum":1.5}`: `2`, `{"type":"number","default":1.5,"exclusiveMaximum":1.5}`: `1`,
+		`{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":0.0000001}`: `5e-08`, `{"type":"number","exclusiveMinimum":-1,"exclusiveMaximum":0}`: `-0.5`, `{"type":"number","exclusiveMinimum":1,"multipleOf":0.5}`: `1.5`, `{"type":"number","minimum":0.75,"exclusiveMaximum":1}`: `0.875`,
 		// Of several values, each another; of lists and objects, as many as there must be.
 		`{"type":"array","items":{"type":"integer"},"minItems":3}`: `[1,2,3]`, `{"type":"array","items":{"type":"string"},"minItems":2}`: `["<p>","<p2>"]`, `{"type":"array","items":{"enum":["a","b","c"]},"minItems":2}`: `["a","b"]`, `{"type":"array","items":{"type":"integer"},"maxItems":0}`: `[]`, `{"type":"array"}`: `["<p>"]`,
-		`{"type":"array","items":{"type":"integer","minimum":4},"minItems":2}`: `[4,5]`, `{"type":"array","items":{"type":"boolean","examples":[false,true]},"minItems":2}`: `[false,true]`, `{"type":"array","default":[]}`: `[]`, `{"type":"array","default":[],"minItems":1}`: `["<p>"]`, `{"type":"array","default":[7]}`: `[7]`,
+		`{"type":"array","items":{"type":"integer","minimum":4},"minItems":2}`: `[4,5]`, `{"type":"array","items":{"type":"integer","minimum":2},"minItems":3,"uniqueItems":true}`: `[2,3,4]`,
+		`{"type":"array","items":{"type":"integer","minimum":-1,"maximum":2},"minItems":4,"uniqueItems":true}`: `[1,2,0,-1]`, `{"type":"array","items":{"type":"integer","maximum":-2},"minItems":3,"uniqueItems":true}`: `[-2,-3,-4]`, `{"type":"array","items":{"type":"integer","minimum":0,"maximum":1},"minItems":3}`: `[1,0,1]`,
+		`{"type":"array","items":{"type":"integer","multipleOf":3,"minimum":4,"maximum":9},"minItems":2,"uniqueItems":true}`: `[6,9]`, `{"type":"array","items":{"type":"boolean","examples":[false,true]},"minItems":2}`: `[false,true]`, `{"type":"array","default":[]}`: `[]`, `{"type":"array","default":[],"minItems":1}`: `["<p>"]`, `{"type":"array","default":[7]}`: `[7]`,
 		`{"type":"object","minProperties":2}`: `{"key1":"<key1>","key2":"<key2>"}`, `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"integer"}},"required":["c"],"minProperties":2}`: `{"a":1,"c":1}`,
 		`{"type":"object","default":{}}`: `{}`, `{"type":"object","default":{},"required":["a"]}`: `{"a":"<a>"}`, `{"type":"object","minProperties":1,"additionalProperties":{"type":"boolean"}}`: `{"key1":true}`,
 		// Without a type the keywords tell it.
@@ -51,6 +55,9 @@ func TestExampleLimits(t *testing.T) {
 	nested := func(n int) string {
 		return strings.Repeat(`{"type":"object","required":["a"],"properties":{"a":`, n) + `{"const":1}` + strings.Repeat("}}", n)
 	}
+	others := func(n int) string {
+		return strings.Repeat(`{"type":"object","minProperties":1,"additionalProperties":`, n) + `{"const":1}` + strings.Repeat("}", n)
+	}
 	text := func(n int) string { return strings.Repeat("y", n) }
 	enum := func(n int) string {
 		all := make([]string, n)
@@ -64,7 +71,8 @@ func TestExampleLimits(t *testing.T) {
 		schema string
 		want   bool
 	}{
-		{nested(maxLevels), true}, {nested(maxLevels + 1), false},
+		{nested(maxLevels), true}, {nested(maxLevels + 1), false}, {others(maxLevels), true}, {others(maxLevels + 1), false},
+		{member(fmt.Sprintf(`{"const":%q}`, text(maxExample-len(`{"p":""}`)))), true}, {member(fmt.Sprintf(`{"const":%q}`, text(maxExample-len(`{"p":""}`)+1))), false},
 		{member(fmt.Sprintf(`{"type":"string","minLength":%d}`, maxText)), true}, {member(fmt.Sprintf(`{"type":"string","minLength":%d}`, maxText+1)), false}, {member(`{"type":"string","minLength":2,"maxLength":1}`), false},
 	} {
 		if got := string(Example([]byte(c.schema))); (got != "{}") != c.want {

@@ -256,3 +256,57 @@ func TestDescription(t *testing.T) {
 		t.Errorf("%s", k.Description)
 	}
 }
+
+// Of many arguments, long names, many values and little room the table has what goes in, and says that there are more.
+func TestArgumentLimits(t *testing.T) {
+	members := func(n int, part string) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"m%d":%s`, i, part))
+		}
+		return `{"type":"object","properties":{` + strings.Join(all, ",") + `}}`
+	}
+	name := func(n int) string { // three levels, of which the first has a name of n characters
+		return `{"properties":{"` + strings.Repeat("n", n) + `":{"properties":{"a":{"properties":{"b":{}}}}}}}`
+	}
+	said := `{"description":"` + strings.Repeat("d", maxCellText) + `"}`
+	empty := []int{0, -1}
+	for _, c := range []struct {
+		schema string
+		all    *int
+		rows   int
+		more   bool
+	}{
+		{members(maxRows, "{}"), nil, maxRows, false}, {members(maxRows+1, "{}"), nil, maxRows, true},
+		{members(2, members(maxRows/2-1, said)), nil, maxRows, false}, {members(2, members(maxRows/2, said)), nil, maxRows, true},
+		{name(maxCellName - len(".")), nil, 3, false}, {name(maxCellName), nil, 2, false},
+		{name(1)[:len(name(1))-1], nil, 0, false}, {strings.Repeat(" ", maxSchema), nil, 0, false}, {strings.Repeat(" ", maxSchema+1), nil, 0, true},
+		{"[", &empty[0], 0, false}, {"[", &empty[1], 0, true}, {name(1), &empty[1], 0, true},
+		{members(1, members(1, members(1, members(1, "{}")))), nil, maxNested, false},
+	} {
+		if rows, more := argumentsOf([]byte(c.schema), c.all); len(rows) != c.rows || more != c.more {
+			t.Errorf("%.200s: %d rows, %v; want %d, %v", c.schema, len(rows), more, c.rows, c.more)
+		}
+	}
+	values := func(n, size int) string {
+		return `{"properties":{"a":{"enum":[` + strings.TrimSuffix(strings.Repeat(strings.Repeat("1", size)+",", n), ",") + `]}}}`
+	}
+	for schema, more := range map[string]bool{values(maxItems, 1): false, values(maxItems+1, 1): true, values(2, maxCellType/2): false, values(2, maxCellType/2+1): true} {
+		if rows, _ := argumentsOf([]byte(schema), nil); strings.HasSuffix(rows[0].kind, "…") != more {
+			t.Errorf("%s: %s", schema, rows[0].kind)
+		}
+	}
+	rows, _ := argumentsOf([]byte(members(4, "{}")), nil)
+	whole := string(appendArguments(nil, rows, false, 1<<20))
+	if got := string(appendArguments(nil, rows, false, len(whole))); got != whole {
+		t.Errorf("with room: %s", got)
+	}
+	row := strings.LastIndexByte(whole[:len(whole)-1], '\n') + 1
+	want := whole[:row] + "\nArguments left out here: 1. Read the schema of the tool for them.\n"
+	if got := string(appendArguments(nil, rows, false, len(whole)-1)); got != want {
+		t.Errorf("a byte too little: %s, want %s", got, want)
+	}
+	if got := string(appendArguments(nil, rows[:2], true, 1<<20)); !strings.HasSuffix(got, "There are more arguments. Read the schema of the tool for them.\n") {
+		t.Errorf("more: %s", got)
+	}
+}

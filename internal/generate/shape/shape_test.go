@@ -293,15 +293,43 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %q, want %q", bounds, got, want)
 		}
 	}
-	deep := func(n int) *Type {
-		at := read(strings.Repeat(`{"items":`, n) + `{"type":"null"}` + strings.Repeat("}", n))
-		for at.Kind == Array {
-			at = at.Items
+	for _, step := range []string{`{"items":%s}`, `{"prefixItems":[%s],"items":false}`, `{"properties":{"a":%s}}`, `{"patternProperties":{"a":%s}}`, `{"additionalProperties":%s}`, `{"allOf":[%s]}`, `{"anyOf":[%s]}`} {
+		deep := func(n int) *Type {
+			schema := `{"type":"null"}`
+			for range n {
+				schema = fmt.Sprintf(step, schema)
+			}
+			at := read(schema)
+			for {
+				switch {
+				case at.Kind == Object:
+					at = at.Fields[0].Type
+				case at.Items != nil:
+					at = at.Items
+				default:
+					return at
+				}
+			}
 		}
-		return at
+		if deep(maxDepth).Kind != Null || deep(maxDepth+1).Kind != Any {
+			t.Errorf("%s: the greatest depth", step)
+		}
 	}
-	if deep(maxDepth).Kind != Null || deep(maxDepth+1).Kind != Any {
-		t.Error("the greatest depth")
+	chain := func(n int) *Type { // of references, each of which is a level
+		defs := make([]string, n)
+		for i := range defs {
+			defs[i] = fmt.Sprintf(`"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1)
+		}
+		return read(fmt.Sprintf(`{"$ref":"#/$defs/d0","$defs":{%s,"d%d":{"type":"null"}}}`, strings.Join(defs, ","), n))
+	}
+	if chain(maxDepth-1).Kind != Null || chain(maxDepth).Kind != Any {
+		t.Error("the greatest depth of references")
+	}
+	for n, want := range map[int]Kind{maxValue - len("#/$defs/"): Null, maxValue - len("#/$defs/") + 1: Any} {
+		name := strings.Repeat("d", n)
+		if got := read(fmt.Sprintf(`{"$ref":"#/$defs/%s","$defs":{"%s":{"type":"null"}}}`, name, name)); got.Kind != want {
+			t.Errorf("a reference of %d bytes: %v", n+len("#/$defs/"), got.Kind)
+		}
 	}
 }
 
