@@ -26,7 +26,7 @@ type File struct {
 // Unit is a folder that is written as a whole, such as the files for one server. The folder of a unit that is Open may hold others' files and
 // units, too.
 type Unit struct {
-	Dir   string
+	Dir   string // "." is the output folder
 	Open  bool
 	Files []File
 }
@@ -56,7 +56,11 @@ func (c *Changes) sort() {
 type ForeignError struct{ Dir, File string }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("%s holds %s, which was not generated; fix: move it away, or generate into another folder", e.Dir, e.File)
+	dir := e.Dir
+	if dir == "." {
+		dir = "the output folder"
+	}
+	return fmt.Sprintf("%s holds %s, which was not generated; fix: move it away, or generate into another folder", dir, e.File)
 }
 
 // caches are what interpreters and tools leave beside source files. They are no reason to keep a folder.
@@ -172,7 +176,7 @@ func (w *writer) unit(u *Unit, c *Changes) error {
 		case !info.Mode().IsRegular():
 			return &ForeignError{Dir: u.Dir, File: f.Path}
 		case u.Open && !slices.Contains(w.before.Units[u.Dir], f.Path):
-			return &ForeignError{Dir: folderName(u.Dir), File: f.Path}
+			return &ForeignError{Dir: u.Dir, File: f.Path}
 		}
 		old, err := w.root.ReadFile(name)
 		if err != nil {
@@ -195,16 +199,9 @@ func (w *writer) unit(u *Unit, c *Changes) error {
 	return w.foreign(u.Dir, wanted)
 }
 
-func folderName(dir string) string {
-	if dir == "." || dir == "" {
-		return "the output folder"
-	}
-	return dir
-}
-
 // linkless makes sure that no part of the path to a folder is a link.
 func (w *writer) linkless(dir string) error {
-	for at := dir; at != "." && at != ""; at = path.Dir(at) {
+	for at := dir; at != "."; at = path.Dir(at) {
 		info, err := w.root.Lstat(at)
 		if err == nil && !info.IsDir() {
 			return fmt.Errorf("%s is not a folder; fix: move it away, or generate into another folder", at)

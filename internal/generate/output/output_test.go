@@ -175,7 +175,11 @@ func TestOpenFolder(t *testing.T) {
 	c, err = Write(dir, open("a", "b/f"))
 	wantChanges(t, c, err, "", "", "b/c/d/e")
 	want(t, dir, map[string]string{"mine": "", "a": "a", "b/f": "b/f"})
-	if c, err = Write(dir, open("b/f", "mine")); err == nil || !strings.Contains(err.Error(), "mine") || !strings.Contains(err.Error(), "fix: move it away") {
+	if left, err := os.ReadDir(filepath.Join(dir, "b")); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v: folders that are empty are left", left, err)
+	}
+	const said = "the output folder holds mine, which was not generated; fix: move it away, or generate into another folder"
+	if c, err = Write(dir, open("b/f", "mine")); err == nil || err.Error() != said {
 		t.Errorf("%v, %v", c, err)
 	}
 	c, err = Write(dir, open("g/h"))
