@@ -39,8 +39,8 @@ func TestArguments(t *testing.T) {
 		`{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["b"]}`: "a?:" + text + " b:" + integer,
 		// What all alternatives need is required, and a member of several types has all of them.
 		`{"anyOf":[{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]},{"properties":{"a":{"type":"integer"},"c":{"type":"string"}},"required":["a"]}]}`: "a:" + text + integer + " b?:" + text + " c?:" + text,
-		`{"anyOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"string"}},"additionalProperties":{"type":"string"}}]}`:                                            "a?:" + text + " b?:" + text + " …",
-		`{"anyOf":[{"properties":{"a":{"type":"string"}}},{"type":"object"}]}`:                                                                                                          "a?:" + text + " …",
+		`{"anyOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"string"}},"additionalProperties":{"type":"string"}}]}`:                                           "a?:" + text + " b?:" + text + " …",
+		`{"anyOf":[{"properties":{"a":{"type":"string"}}},{"type":"object"}]}`:                                                                                                         "a?:" + text + " …",
 		// Whatever is no object takes anything.
 		`{"anyOf":[{"properties":{"a":{}}},{"type":"string"}]}`: "…", `{"type":"string"}`: "…", `{`: "…", ``: "…", `{"type":"object"}`: "…",
 		`{"anyOf":[{"type":"object","additionalProperties":{"type":"string"}},{"type":"object","additionalProperties":{"type":"integer"}}]}`: "…",
