@@ -43,9 +43,8 @@ func TestAnswersThatArriveSlowly(t *testing.T) {
 	testkit.Eventually(t, "as many answers as may come", func() bool {
 		return arrived.Load() == running && r.sum("dragoman_requests_running") == running && r.sum("dragoman_requests_queued") == calls-running
 	})
-	if held := heapNow() - before; held > 2*running*size {
-		t.Errorf("%d calls of which %d run hold %d MiB", calls, running, held>>20)
-	}
+	// While the last of an answer arrives there are two buffers for it, so the heap is still falling.
+	testkit.Eventually(t, "no more memory than two buffers for each call that runs", func() bool { return heapNow()-before <= 2*running*size })
 	close(proceed)
 	for range calls {
 		if err := testkit.Receive(t, "an answer", done); err != nil {
