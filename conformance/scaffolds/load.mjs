@@ -15,7 +15,7 @@ const agent = new http.Agent({ keepAlive: true, maxSockets: 20 });
 const counts = {}, wrong = [], waits = [];
 let next = 0;
 
-// A call with begins() sends its body after 100 Continue, which the server says to a request that it has admitted; begins is called then.
+// A call with begins() sends its body after 100 Continue, and begins is called then: the server has admitted the call, or is refusing it.
 function send(method, params, { begins, ...own } = {}) {
   const id = `r${next++}`;
   const meta = { 'io.modelcontextprotocol/protocolVersion': MODERN, 'io.modelcontextprotocol/clientCapabilities': {} };
