@@ -190,7 +190,7 @@ func stalled(t *testing.T, r *row) {
 	}
 	for _, r := range l.end() {
 		r.answered()
-		if r.outcome.took > time.Second {
+		if r.outcome.took > toolTimeout/2 { // one that waited for the stalled calls would last nearly as long as they
 			t.Errorf("another server's call took %s", r.outcome.took)
 		}
 	}
@@ -260,12 +260,12 @@ func slowClients(t *testing.T, r *row) {
 	for i := range clients {
 		s.unread("stream.v1", work{Tag: fmt.Sprint("slow", i), Times: 100_000, Pause: -1, Pad: pad})
 	}
-	slowest, most, last, still := time.Duration(0), 0, -1, 0
+	behind, most, last, still := 0, 0, -1, 0
 	eventually(t, "nothing comes any more", func() bool {
-		call := s.begin("echo.v1", work{}, 0, false)
-		call.answered()
-		slowest, most = max(slowest, call.outcome.took), max(most, s.d.resident()-before)
+		_, began, _ := s.net.front.seen()
+		s.begin("echo.v1", work{}, 0, false).answered()
 		_, now, _ := s.net.front.seen()
+		behind, most = max(behind, now-began), max(most, s.d.resident()-before)
 		if still++; now > last+100_000 {
 			last, still = now, 0
 		}
@@ -275,12 +275,15 @@ func slowClients(t *testing.T, r *row) {
 	for i := range clients {
 		ended += s.p.noted("cancelled", fmt.Sprint("slow", i))
 	}
-	t.Logf("%d MiB were sent for %d clients that read nothing, of which %d were left; memory grew by %d MiB; another client's calls took %s at most", last>>20, clients, ended, most>>20, slowest)
+	t.Logf("%d MiB were sent for %d clients that read nothing, of which %d were left; memory grew by %d MiB; another client's calls waited behind %d MiB at most", last>>20, clients, ended, most>>20, behind>>20)
 	if ended != clients {
 		t.Errorf("%d of %d calls were left", ended, clients)
 	}
-	if most > 10*(room+clients<<20) || slowest > time.Second { // a message exists several times on its way, and the collector comes late
-		t.Error("too much waits, or too long")
+	if most > 10*(room+clients<<20) { // a message exists several times on its way, and the collector comes late
+		t.Error("too much waits")
+	}
+	if behind > last/2 { // in bytes, since the time of a call depends on what else the machine does
+		t.Error("a call waited until nearly all that the slow clients get had been sent")
 	}
 }
 
