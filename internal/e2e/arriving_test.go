@@ -37,9 +37,8 @@ func TestUnfinishedEventsOfOneServer(t *testing.T) {
 				s.mu.Unlock()
 			}
 			testkit.Eventually(t, "streams are ended", func() bool { return u.openStreams() < sessions })
-			if held := heapNow() - before; held > 2*begun+(8<<20) {
-				t.Errorf("%d MiB are held", held>>20)
-			}
+			// The buffers of the streams that are ended last may still be in use.
+			testkit.Eventually(t, "no more memory than the limit and two events", func() bool { return heapNow()-before <= 2*begun+(8<<20) })
 			testkit.Eventually(t, "the log says why", func() bool {
 				return strings.Contains(r.logs.String(), `"upstream":"default","cause":"httpd: unfinished answers of one server hold more than 6291456 bytes"`)
 			})

@@ -19,9 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noticed is the time within which the end of a peer must be noticed.
-const noticed = 100 * time.Millisecond
-
 // upstream accepts connections and hands each to a script, on a goroutine of its own.
 func upstream(t *testing.T, script func(n int, c net.Conn)) string {
 	t.Helper()

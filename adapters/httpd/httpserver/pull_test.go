@@ -94,11 +94,7 @@ func TestStreamHeadComesBeforeTheFirstEvent(t *testing.T) {
 	ln, addr := streaming(t, Options{}, src, "")
 	c := dialTo(t, addr)
 	c.send(open)
-	start := time.Now()
-	resp := c.head()
-	if took := time.Since(start); took > noticed {
-		t.Fatalf("the head took %v", took)
-	}
+	resp := c.head() // the source has no event yet
 	for name, want := range map[string]string{
 		"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
 	} {
@@ -149,22 +145,23 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 		"RST": func(c *client) { c.reset() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := newScript()
-			_, addr := streaming(t, Options{}, src, "")
-			c := dialTo(t, addr)
-			c.send(open)
-			c.head()
-			start := time.Now()
-			leave(c)
-			if testkit.Receive(t, "Close", src.closed) {
-				t.Fatal("sent?")
-			}
-			if took := time.Since(start); took > noticed {
-				t.Fatalf("noticed after %v", took)
-			}
-			if len(src.closed) != 0 {
-				t.Fatal("closed twice")
-			}
+			testkit.Promptly(t, "the end", func() time.Duration {
+				src := newScript()
+				_, addr := streaming(t, Options{}, src, "")
+				c := dialTo(t, addr)
+				c.send(open)
+				c.head()
+				start := time.Now()
+				leave(c)
+				if testkit.Receive(t, "Close", src.closed) {
+					t.Fatal("sent?")
+				}
+				took := time.Since(start)
+				if len(src.closed) != 0 {
+					t.Fatal("closed twice")
+				}
+				return took
+			})
 		})
 	}
 }
