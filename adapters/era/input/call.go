@@ -34,7 +34,6 @@ type question struct {
 	id     []byte // from the server, raw JSON
 	method string
 	params []byte // translated for a modern client
-	early  bool   // asked before the call began
 	given  bool   // sent to the client
 }
 
@@ -135,7 +134,7 @@ func (c *Call) pump() {
 			break
 		}
 		if m.Kind == wire.Request {
-			c.ask(m, false)
+			c.ask(m)
 			continue
 		}
 		if m.Kind == wire.Notification && (c.dropWithdrawn(m) || c.session.Notice(m)) {
@@ -180,9 +179,11 @@ func (c *Call) put(m *wire.Message) {
 	c.queue = append(c.queue, raw)
 	c.size += len(raw)
 	if m.IsResponse() {
-		// The server no longer waits for the questions that were sent, except those asked before the call.
-		c.rejectQuestions(slices.DeleteFunc(slices.Clone(c.open), func(q question) bool { return q.given && !q.early }), "has ended")
-		c.answered, c.open = true, nil
+		// Questions that the client has not been asked come too late. The server waits for the others until it withdraws them, since they may have been
+		// asked outside the call.
+		given := func(q question) bool { return q.given }
+		c.rejectQuestions(slices.DeleteFunc(slices.Clone(c.open), given), "has ended")
+		c.answered, c.open = true, slices.DeleteFunc(c.open, func(q question) bool { return !given(q) })
 	}
 	work.Signal(c.wake)
 }
@@ -209,9 +210,9 @@ func (c *Call) Accepts(m *wire.Message) bool {
 }
 
 // Receive implements sessions.Receiver.
-func (c *Call) Receive(m *wire.Message, early bool) {
+func (c *Call) Receive(m *wire.Message) {
 	if m.Kind == wire.Request {
-		c.ask(m, early)
+		c.ask(m)
 		return
 	}
 	c.put(m)
@@ -226,9 +227,8 @@ func (c *Call) GiveWay() { c.giveUp(errGaveWay) }
 // errGaveWay ends a call whose client has not answered while another client waited for the session.
 var errGaveWay = proxy.Errf(proxy.Unanswered, "the call was given up, since the server has one session at a time, another client waited for it, and the server's question was not answered before")
 
-// ask handles a question of the server; early says that it arrived before the call. A question that cannot be put to the
-// client is refused, and the call goes on.
-func (c *Call) ask(m *wire.Message, early bool) {
+// ask handles a question of the server. A question that cannot be put to the client is refused, and the call goes on.
+func (c *Call) ask(m *wire.Message) {
 	c.mu.Lock()
 	method := string(m.Text(m.Method))
 	why, need := "", rules.Undeclared(c.caps, method, m.Raw, m.Params)
@@ -254,7 +254,7 @@ func (c *Call) ask(m *wire.Message, early bool) {
 	}
 	c.questions++
 	key := "r" + strconv.Itoa(c.round+1) + "-" + strconv.Itoa(c.questions)
-	c.open = append(c.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
+	c.open = append(c.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m)})
 	c.markPending()
 	c.mu.Unlock()
 	work.Signal(c.wake)
@@ -293,6 +293,7 @@ func (c *Call) giveUp(cause error) {
 	c.mu.Lock()
 	if c.answered || c.err != nil {
 		c.mu.Unlock()
+		c.dropQuestions()
 		return
 	}
 	open := c.open
@@ -302,6 +303,14 @@ func (c *Call) giveUp(cause error) {
 	c.inner.Cancel(cause)
 	work.Signal(c.wake)
 	c.rejectQuestions(open, "has been given up")
+}
+
+// dropQuestions rejects the questions that are open after the end of the call, when its client will not return.
+func (c *Call) dropQuestions() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rejectQuestions(c.open, "has ended")
+	c.open = nil
 }
 
 // rejectQuestions answers questions with errors in the background; how completes the sentence about the call.

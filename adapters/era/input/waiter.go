@@ -140,6 +140,7 @@ func (w *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	switch {
 	case m.IsResponse():
 		w.over = true
+		w.call.dropQuestions()
 		m.Replace(m.ID, req.Of(req.ID))
 	case m.Is("notifications/progress"):
 		if !req.Token.Present() {

@@ -20,8 +20,8 @@ const (
 type Receiver interface {
 	// Accepts reports whether a message may belong to the call.
 	Accepts(m *wire.Message) bool
-	// Receive receives a message that can belong to no other call. early reports that it was sent before the call.
-	Receive(m *wire.Message, early bool)
+	// Receive receives a message that can belong to no other call.
+	Receive(m *wire.Message)
 	// Withdraw drops the question that a notifications/cancelled names.
 	Withdraw(m *wire.Message)
 }
@@ -81,7 +81,7 @@ func (t *Turn) Join(c Receiver, asks bool) {
 	b.stop()
 	s.mu.Unlock()
 	for i := range early {
-		c.Receive(&early[i], true)
+		c.Receive(&early[i])
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *Session) Message(m *wire.Message) bool {
 		if c == nil {
 			return false // the call that it belongs to is unknown
 		}
-		c.Receive(m, false)
+		c.Receive(m)
 	default:
 		return false
 	}
@@ -151,7 +151,7 @@ func (s *Session) question(m *wire.Message) {
 	s.mu.Unlock()
 	switch {
 	case c != nil:
-		c.Receive(m, false)
+		c.Receive(m)
 		return
 	case rivals > 1:
 		s.holdBack(m, rivals)

@@ -164,11 +164,9 @@ func TestOneSessionOfAPrincipal(t *testing.T) {
 type inboxCall struct{ got []string }
 
 func (*inboxCall) Accepts(*wire.Message) bool { return true }
-func (c *inboxCall) Receive(m *wire.Message, early bool) {
-	c.got = append(c.got, string(m.Text(m.Method))+map[bool]string{true: " early"}[early])
-}
-func (c *inboxCall) GiveWay()               { c.got = append(c.got, "gave way") }
-func (c *inboxCall) Withdraw(*wire.Message) { c.got = append(c.got, "withdrawn") }
+func (c *inboxCall) Receive(m *wire.Message)  { c.got = append(c.got, string(m.Text(m.Method))) }
+func (c *inboxCall) GiveWay()                 { c.got = append(c.got, "gave way") }
+func (c *inboxCall) Withdraw(*wire.Message)   { c.got = append(c.got, "withdrawn") }
 
 // Questions that came too early go to the first call in which the server may ask. After it, those that no call accepts are refused at once.
 func TestEarlyQuestionsAreTaken(t *testing.T) {
@@ -204,7 +202,7 @@ func TestEarlyQuestionsAreTaken(t *testing.T) {
 				t.Errorf("%s is left over", text)
 			}
 		}
-		if got := strings.Join(asked.got, ", "); got != "roots/list early, notifications/progress, notifications/message, withdrawn" {
+		if got := strings.Join(asked.got, ", "); got != "roots/list, notifications/progress, notifications/message, withdrawn" {
 			t.Errorf("the call receives %s", got)
 		}
 		s.Leave(asked)

@@ -277,7 +277,7 @@ func (s *Session) settle() {
 		if c == nil {
 			s.Refuse(&m)
 		} else {
-			c.Receive(&m, false)
+			c.Receive(&m)
 		}
 		s.pool.signal()
 	}

@@ -192,7 +192,7 @@ func TestTurnsOfStrangers(t *testing.T) {
 type fickle struct{ name string }
 
 func (*fickle) Accepts(m *wire.Message) bool { return m.Kind == wire.Request }
-func (*fickle) Receive(*wire.Message, bool)  {}
+func (*fickle) Receive(*wire.Message)        {}
 func (*fickle) Withdraw(*wire.Message)       {}
 
 // A question that names no call belongs to the leased call that began to run last; to a suspended one only if none runs.
