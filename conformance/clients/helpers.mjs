@@ -16,6 +16,24 @@ export async function until(what, f, ms = 2500) {
   }
 }
 
+/**
+ * Makes a transport deliver a response, and what comes after it, in a later turn of the event loop. The SDK's clients handle a response at once
+ * and a notification a moment later, so they lose progress that arrives in one read with its result.
+ */
+export function responsesLater(transport) {
+  const waiting = [];
+  let receive;
+  const next = () => {
+    receive?.(...waiting.shift());
+    if (waiting.length > 0) setImmediate(next);
+  };
+  const deliver = (message, extra) => {
+    if (waiting.length === 0 && 'method' in message) receive(message, extra);
+    else if (waiting.push([message, extra]) === 1) setImmediate(next);
+  };
+  return Object.defineProperty(transport, 'onmessage', { get: () => receive && deliver, set: f => { receive = f; } });
+}
+
 /** The error of a promise that must fail. */
 export async function failure(what, promise) {
   try {

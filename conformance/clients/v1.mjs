@@ -8,6 +8,7 @@ import {
   CreateMessageRequestSchema, CreateTaskResultSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
   PromptListChangedNotificationSchema, ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
+import { responsesLater } from './helpers.mjs';
 import { answers, readOptions, RECONNECTION, run, cuttableFetch } from './runner.mjs';
 
 const options = readOptions();
@@ -37,7 +38,7 @@ async function connect(name) {
   client.setRequestHandler(CreateMessageRequestSchema, r => answer.sample(r.params));
   client.setRequestHandler(ListRootsRequestSchema, () => answer.roots());
   const cut = cuttableFetch();
-  const wire = transport(cut);
+  const wire = responsesLater(transport(cut));
   await client.connect(wire);
   return {
     ...answer.also, cutNext: cut.cutNext, cutStanding: cut.cutStanding,

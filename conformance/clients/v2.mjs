@@ -2,6 +2,7 @@
 // A client on the TypeScript SDK v2: modern, legacy, or whichever the server speaks. runner.mjs describes the options.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { responsesLater } from './helpers.mjs';
 import { answers, readOptions, RECONNECTION, run, cuttableFetch } from './runner.mjs';
 
 const MODERN = '2026-07-28';
@@ -37,7 +38,7 @@ async function connect(name) {
   client.setRequestHandler('sampling/createMessage', r => answer.sample(r.params));
   client.setRequestHandler('roots/list', () => answer.roots());
   const cut = cuttableFetch();
-  const wire = transport(cut);
+  const wire = responsesLater(transport(cut));
   await client.connect(wire);
   const era = client.getProtocolEra();
   const modern = era === 'modern';
