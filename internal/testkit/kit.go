@@ -56,8 +56,8 @@ func Receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// Promptly fails the test unless one of three tries takes 100 ms at most: a busy machine may delay some. A try returns how long what must happen at
-// once took, and fails the test if it does not happen at all.
+// Promptly fails the test unless an event comes within 100 ms in one of three tries: a busy machine may delay the others. A try returns how long the
+// event took, and fails the test if none comes.
 func Promptly(t testing.TB, what string, try func() time.Duration) {
 	t.Helper()
 	const soon = 100 * time.Millisecond

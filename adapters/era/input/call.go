@@ -179,8 +179,7 @@ func (c *Call) put(m *wire.Message) {
 	c.queue = append(c.queue, raw)
 	c.size += len(raw)
 	if m.IsResponse() {
-		// Questions that the client has not been asked come too late. The server waits for the others until it withdraws them, since they may have been
-		// asked outside the call.
+		// Questions that the client has not been asked come too late. The others may have been asked outside the call, so that the server still waits.
 		given := func(q question) bool { return q.given }
 		c.rejectQuestions(slices.DeleteFunc(slices.Clone(c.open), given), "has ended")
 		c.answered, c.open = true, slices.DeleteFunc(c.open, func(q question) bool { return !given(q) })
