@@ -52,6 +52,20 @@ func Errf(f Fault, format string, args ...any) *Error {
 // NewError returns an Error with a message that is complete: of our own, or a server's, which goes to the client as it is.
 func NewError(f Fault, message string) *Error { return &Error{Fault: f, Message: message} }
 
+// Unsent returns the error of a message that was not sent because its link had ended with err. Another link may take the message.
+func Unsent(err error) *Error {
+	return &Error{Fault: SessionLost, Message: AsError(err).Message, Cause: err}
+}
+
+// Ended returns the error that ended a link if err is one of [Unsent], else err. It is for those who have no other link to try.
+func Ended(err error) error {
+	var e, end *Error
+	if errors.As(err, &e) && e.Name == SessionLost.Name && errors.As(e.Cause, &end) {
+		return end
+	}
+	return err
+}
+
 // shown is a text from outside. Quoted, it is escaped once.
 type shown string
 

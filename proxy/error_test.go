@@ -49,3 +49,20 @@ func TestGist(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A message that was not sent has an error of its own, behind which is the link's end.
+func TestUnsent(t *testing.T) {
+	end := Errf(Lost, "it has exited")
+	e := Unsent(end)
+	if e.Name != SessionLost.Name || e.Message != end.Message || Ended(e) != error(end) || Ended(fmt.Errorf("a call: %w", e)) != error(end) {
+		t.Errorf("%+v", e)
+	}
+	for _, err := range []error{end, io.EOF, Errf(SessionLost, "unknown"), &Error{Fault: SessionLost, Cause: io.EOF}, &Error{Fault: Lost, Cause: e}} {
+		if got := Ended(err); got != err {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	if err := Ended(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -95,7 +95,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
-		return nil, unsent(dead)
+		return nil, proxy.Unsent(dead)
 	}
 	c.n = x.ids.Next()
 	x.taskAwaited(c, m)
@@ -114,11 +114,6 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	ex.Attach(c)
 	return c, nil
-}
-
-// unsent returns the error of a call on a dead channel: it was not sent and may be retried elsewhere.
-func unsent(dead error) error {
-	return proxy.NewError(proxy.SessionLost, proxy.AsError(dead).Message)
 }
 
 // send writes a message with its edits.

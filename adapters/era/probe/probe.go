@@ -92,7 +92,9 @@ func (p *prober) unknown(v *Profile) *proxy.Error {
 // errModern reports that the answer to initialize is that of a modern server.
 var errModern = errors.New("era: the server is modern")
 
+// note records the failure of a step. A process may end before a request is written or after it: both are its end.
 func (p *prober) note(v *Profile, step string, err error) {
+	err = proxy.Ended(err)
 	text := err.Error()
 	var e *proxy.Error
 	if errors.As(err, &e) {

@@ -188,7 +188,7 @@ func (t *trial) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		t.k.disproved()
 	}
 	if err != nil {
-		return nil, err
+		return nil, proxy.Ended(err)
 	}
 	return proxy.Reply(m), nil
 }

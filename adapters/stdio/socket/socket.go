@@ -186,7 +186,7 @@ func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refused) && errors.As(err, &known): // not sent, as on a link that has failed
-		return proxy.NewError(proxy.SessionLost, known.Message)
+		return proxy.Unsent(known)
 	case errors.As(err, &known): // the connection's end gives the reason
 		return known
 	case errors.As(err, &long):

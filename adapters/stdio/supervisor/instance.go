@@ -173,6 +173,9 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, process.ErrStopped): // before the line was accepted
+		if fault := c.fault(); fault != nil {
+			return proxy.Unsent(fault)
+		}
 		return proxy.Errf(proxy.SessionLost, "%s was stopped", upstream.Called(c.d.opt.Name))
 	}
 	var long *lines.LineTooLongError
@@ -183,7 +186,7 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 		// The child's exit may be known here before its output has ended and the link has failed. A line that was refused for it
 		// was not sent, as on a link that has failed.
 		if refused := (*lines.RefusedError)(nil); errors.As(err, &refused) {
-			return proxy.NewError(proxy.SessionLost, c.crash(err).Message)
+			return proxy.Unsent(c.crash(err))
 		}
 		return c.crash(err)
 	}
@@ -208,10 +211,20 @@ func (c *instance) how(err error) string {
 }
 
 // crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
-// to it, whoever is first. err is the error of that read or write.
+// to it, whoever is first. err is the error of that read or write. A child that was ended for a fault of its own has the fault as its error.
 func (c *instance) crash(err error) *proxy.Error {
+	if fault := c.fault(); fault != nil {
+		return fault
+	}
 	c.crashOnce.Do(func() { c.crashed = crashed(c.d.opt.Name, c.how(err), c.logged(c.proc.Exit()), c.shown()) })
 	return c.crashed
+}
+
+// fault returns why the child was ended for a fault of its own; nil if it was not.
+func (c *instance) fault() *proxy.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.expired
 }
 
 // ended is called when the child's output has ended. Pending calls fail first, then the child is stopped.
