@@ -272,6 +272,7 @@ record() {
   features "$(server "$1")" "$2" "$passed" "$failed" "${excused:-0}" "$5" >>"$RUN/$1.results.tsv"
   if [ "$failed" = 0 ] && [ "$3" = 0 ]; then
     printf 'PASS %-13s %-18s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks known to differ}" "$4"
+    sed -n 's/^AGAIN/     &/p' "$5"
   else
     printf 'FAIL %-13s %-18s %3s passed, %s failed, %s s\n' "$1" "$2" "$passed" "$failed" "$4"
     if grep -qaE '^(DIFF|STALE|FAIL)' "$5"; then grep -aE '^(DIFF|STALE|FAIL)' "$5" | head -12; else tail -4 "$5"; fi | cut -c1-260 | sed 's/^/     /'
