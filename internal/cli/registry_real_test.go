@@ -222,6 +222,8 @@ func (s *served) examples() {
 	}
 }
 
+var connected = regexp.MustCompile(`\bCONNECTED\b`)
+
 // listed checks the list of this Dragoman: by the official schema, by the official registry's own validation, and by our own client.
 func (s *served) listed(base string) {
 	s.t.Helper()
@@ -266,7 +268,11 @@ func (s *served) listed(base string) {
 		s.t.Errorf("the official registry says of %s: %d %s", public, answer.StatusCode, said)
 	}
 	other := serveAggregator(s.t, "")
-	other.want(ExitOK, "everything is registered and connected", "add", "local.dragoman/everything", "--registry", s.base, "--wait", "1m")
+	other.want(ExitOK, "everything is registered and being connected", "add", "local.dragoman/everything", "--registry", s.base, "--wait", "0s")
+	testkit.Until(s.t, "the connection", time.Minute, func() bool { // not at the first try if the server of npm starts slowly
+		_, shown, _ := other.run("show", "everything")
+		return connected.MatchString(shown)
+	})
 	s.want(ExitOK, fmt.Sprintf("%s  ", "local.dragoman/everything"), "search", "everything", "--registry", s.base)
 }
 
