@@ -199,7 +199,7 @@ func TestSelections(t *testing.T) {
 // Short tools without end are refused.
 func TestTooManyTools(t *testing.T) {
 	r := newRig(t, nil)
-	r.http.Timeout = time.Minute // the race detector makes it long
+	r.http.Timeout = time.Minute // the answer takes several seconds under the race detector
 	n := 0
 	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
 		var b strings.Builder

@@ -222,6 +222,7 @@ func (s *served) examples() {
 	}
 }
 
+// connected finds the status in what `servers show` prints; DISCONNECTED is another.
 var connected = regexp.MustCompile(`\bCONNECTED\b`)
 
 // listed checks the list of this Dragoman: by the official schema, by the official registry's own validation, and by our own client.

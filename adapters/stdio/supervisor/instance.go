@@ -211,7 +211,7 @@ func (c *instance) how(err error) string {
 }
 
 // crash returns the error of the child's unexpected end: the same one for the reader of its output and for those who write
-// to it, whoever is first. err is the error of that read or write. A child that was ended for a fault of its own has the fault as its error.
+// to it, whoever is first. err is the error of that read or write. For a child that was ended here it is the reason for that.
 func (c *instance) crash(err error) *proxy.Error {
 	if fault := c.fault(); fault != nil {
 		return fault
@@ -220,7 +220,7 @@ func (c *instance) crash(err error) *proxy.Error {
 	return c.crashed
 }
 
-// fault returns why the child was ended for a fault of its own; nil if it was not.
+// fault returns the error for which the child was ended here, because it was late or silent; nil if it was not.
 func (c *instance) fault() *proxy.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
