@@ -190,7 +190,7 @@ start_proxy() {
 # before and after it in lists.
 configure() {
   if [ $merged = yes ]; then
-    printf 'names.prefix = "conflict"\n[upstreams.before]\ncommand = ["%s", "%s", "--era", "legacy", "--transport", "stdio", "--other", "before"]\n' "$NODE" "$HERE/fixtures/everything.mjs"
+    printf 'names.prefix = "conflict"\nlisting.first_wait = "15s"\n[upstreams.before]\ncommand = ["%s", "%s", "--era", "legacy", "--transport", "stdio", "--other", "before"]\n' "$NODE" "$HERE/fixtures/everything.mjs"
     printf '[upstreams.later]\nurl = "%s"\n' "$LATER"
   fi
   printf '[upstreams.default]\n'

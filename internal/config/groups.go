@@ -20,7 +20,7 @@ type NamesConfig struct {
 	Length int
 }
 
-// ListingConfig says how lists of several servers deal with a server that is away.
+// ListingConfig says how lists of several servers deal with a server that is away, or still starts.
 type ListingConfig struct {
 	// Skills says whose Agent Skills modern clients are served, see [Config.Skills].
 	Skills string
@@ -29,6 +29,8 @@ type ListingConfig struct {
 	// Grace is how long the part of a server that was lost is shown as it was known last, up to 24 h, default 5 min; 0 leaves it
 	// out at once.
 	Grace time.Duration
+	// FirstWait is how long a client waits for servers that nothing is known of yet, up to 5 min, default 5 s; 0 does not let it wait.
+	FirstWait time.Duration
 }
 
 // CatalogueConfig says where what servers offer is kept.

@@ -91,7 +91,7 @@ func TestDefaults(t *testing.T) {
 				Leeway: 30 * time.Second, JWKSTTL: 10 * time.Minute, JWKSStale: time.Hour}}},
 		TLS:    TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
 		Reload: ReloadConfig{Watch: 2 * time.Second},
-		Merge:  "auto", Names: NamesConfig{Prefix: "always", Separator: ".", Length: 64}, Listing: ListingConfig{Grace: 5 * time.Minute, Skills: "members"},
+		Merge:  "auto", Names: NamesConfig{Prefix: "always", Separator: ".", Length: 64}, Listing: ListingConfig{Grace: 5 * time.Minute, FirstWait: 5 * time.Second, Skills: "members"},
 		Catalogue: CatalogueConfig{Definitions: "warn"}, Search: SearchConfig{Timeout: 2 * time.Second, Vectors: "file"}, ToolContext: ContextConfig{Mode: "all", Tools: 100, Bytes: 100 << 10, Always: []string{}},
 		Classification: ClassificationConfig{Mode: "local", Timeout: 10 * time.Second, Fallback: true},
 		Aggregator:     AggregatorConfig{Commands: []string{}, Networks: []string{}, Secrets: []string{}},

@@ -42,3 +42,20 @@ func TestReloadOfListings(t *testing.T) {
 		t.Errorf("in a session whose names stay: %d", got)
 	}
 }
+
+// With no time in which a client waits for servers that nothing is known of, nobody waits for a silent one: it is still asked for the first time
+// after ten lists, each of which would wait for 5 s.
+func TestNoFirstWait(t *testing.T) {
+	known := strings.Replace(newUpstream(t, "modern").toml(""), "default", "known", 1)
+	silent := "[upstreams.silent]\nurl = \"http://127.0.0.1:" + silentPort(t) + "/mcp\"\nprobe_timeout = \"1m\"\n"
+	r := startRig(t, "catalogue.path = \"memory\"\nlisting.first_wait = \"0s\"\n"+known+silent, false)
+	r.h.Targets.ReadLists()
+	for range 10 {
+		if got := r.must("POST", "/mcp", modernBody(1, "tools/list", ""), modernHeaders("tools/list", "")...); got.status != 200 {
+			t.Fatalf("the list: %+v", got)
+		}
+	}
+	if text := r.logs.String(); strings.Contains(text, "cannot be refreshed") {
+		t.Errorf("the first attempt at the silent server, which takes 30 s, has ended:\n%s", text)
+	}
+}

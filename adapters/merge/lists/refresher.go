@@ -15,7 +15,8 @@ import (
 
 // Bounds of seed 004, BR-002, BR-003 and EC-001.
 const (
-	firstTime  = 5 * time.Second  // how long the first list waits for servers that nothing is known of
+	firstTime  = 5 * time.Second  // how long a client waits for servers that nothing is known of
+	readWait   = 5 * time.Second  // of AwaitRead
 	openTime   = 30 * time.Second // of opening a session
 	fetchTime  = 10 * time.Second // of reading one list
 	emptyAgain = 5 * time.Second  // until an empty list after a full one is believed
@@ -83,9 +84,10 @@ type Change struct {
 // Refresher keeps the catalogue of several servers: it has a session of Dragoman's own at each, reads their lists, and reads them again when a
 // server says that they have changed, or is back. It is safe for concurrent use.
 type Refresher struct {
-	opt  Options
-	kept atomic.Int64 // time.Duration, see SetGrace
-	work *work.Group
+	opt   Options
+	kept  atomic.Int64 // time.Duration, see SetGrace
+	first atomic.Int64 // time.Duration, see SetFirstWait
+	work  *work.Group
 
 	mu      sync.Mutex
 	readers map[string]*reader // by server
@@ -107,6 +109,7 @@ func New(opt Options) *Refresher {
 	}
 	r := &Refresher{opt: opt, work: work.New(nil), readers: map[string]*reader{}, maxOwnBytes: maxOwnBytes}
 	r.SetGrace(cmp.Or(opt.Grace, graceTime))
+	r.SetFirstWait(firstTime)
 	return r
 }
 
@@ -116,6 +119,10 @@ func (r *Refresher) SetGrace(d time.Duration) { r.kept.Store(int64(d)) }
 
 // grace returns how long the lists of a server that is away are shown.
 func (r *Refresher) grace() time.Duration { return time.Duration(r.kept.Load()) }
+
+// SetFirstWait sets how long a client waits for servers that nothing is known of, in calls of Await that follow; 0: not at all. A new Refresher
+// has 5 s.
+func (r *Refresher) SetFirstWait(d time.Duration) { r.first.Store(int64(d)) }
 
 // Catalogue returns the catalogue.
 func (r *Refresher) Catalogue() *catalogue.Catalogue { return r.opt.Catalogue }
@@ -270,7 +277,7 @@ func (r *Refresher) AwaitRead(ctx context.Context, server string) bool {
 		return true
 	default:
 	}
-	timer := time.NewTimer(firstTime)
+	timer := time.NewTimer(readWait)
 	defer timer.Stop()
 	select {
 	case <-settled:
@@ -290,8 +297,9 @@ func (r *Refresher) Settled(legacy bool) bool {
 	return r.untried.Load() == 0 && r.apart.Load() == nil && (!legacy || r.unsided.Load() == 0)
 }
 
-// Await waits until each of the given servers of which no list of a kind was known was asked once, and until the lists that are shown to the
-// client are up to date, for 5 s at most; for those of the legacy sides of servers that are asked first only then, for 5 s more.
+// Await waits until each of the given servers of which no list of a kind was known was asked once, for the time that SetFirstWait sets at most,
+// and until the lists that are shown to the client are up to date, for 5 s at most; for those of the legacy sides of servers that are asked
+// first only then, for 5 s more.
 func (r *Refresher) Await(ctx context.Context, servers []string, who Client, kind catalogue.Kind) error {
 	switch {
 	case r.Settled(who.Legacy): // almost always
@@ -299,7 +307,7 @@ func (r *Refresher) Await(ctx context.Context, servers []string, who Client, kin
 	case r.untried.Load() == 0:
 		return r.AwaitOwn(ctx, servers, who)
 	}
-	var waits []<-chan struct{}
+	var own, first []<-chan struct{}
 	for _, name := range servers {
 		r.mu.Lock()
 		one := r.readers[name]
@@ -308,12 +316,16 @@ func (r *Refresher) Await(ctx context.Context, servers []string, who Client, kin
 			continue
 		}
 		if o := one.ownedBy(&who, true); o != nil {
-			waits = append(waits, o.refresh(who.Caller))
+			own = append(own, o.refresh(who.Caller))
 		} else if !one.known[kind] {
-			waits = append(waits, one.tried)
+			first = append(first, one.tried)
 		}
 	}
-	if err := wait(ctx, waits, time.Now().Add(firstTime)); err != nil || !who.Legacy {
+	began := time.Now()
+	if err := wait(ctx, first, began.Add(time.Duration(r.first.Load()))); err != nil {
+		return err
+	}
+	if err := wait(ctx, own, began.Add(ownWait)); err != nil || !who.Legacy {
 		return err
 	}
 	return r.AwaitOwn(ctx, servers, who)

@@ -140,7 +140,7 @@ func TestFirstAttemptsAreSpread(t *testing.T) {
 	}
 }
 
-// The first list waits for servers of which it is not known, five seconds at most. Nobody waits for others.
+// The first list waits for servers of which it is not known, for five seconds or what is set. Nobody waits for others.
 func TestAwait(t *testing.T) {
 	inBubble(t, Options{}, func(b *bubble) {
 		slow, known := newMember("slow", "legacy"), newMember("known", "legacy")
@@ -160,6 +160,10 @@ func TestAwait(t *testing.T) {
 		awaits(0, catalogue.Tools, "known", "unknown")
 		awaits(firstTime, catalogue.Prompts, "known")
 		awaits(firstTime, catalogue.Tools, "slow", "known", "unknown")
+		b.SetFirstWait(0)
+		awaits(0, catalogue.Tools, "slow", "known")
+		b.SetFirstWait(7 * time.Second)
+		awaits(7*time.Second, catalogue.Tools, "slow", "known")
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
 		if err := b.Await(ctx, []string{"slow"}, Client{}, catalogue.Tools); !errors.Is(err, context.DeadlineExceeded) {

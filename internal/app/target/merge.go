@@ -136,8 +136,11 @@ func (b *Builder) refresher(t *Set, all []endpoint) (err error) {
 	if err != nil {
 		return err
 	}
-	refreshing, grace := b.refreshing, max(b.Config.Listing.Grace, 1)
-	b.Components.OnActivation(func() { refreshing.SetGrace(grace) })
+	refreshing, grace, firstWait := b.refreshing, max(b.Config.Listing.Grace, 1), b.Config.Listing.FirstWait
+	b.Components.OnActivation(func() {
+		refreshing.SetGrace(grace)
+		refreshing.SetFirstWait(firstWait)
+	})
 	if err = b.categories(t); err != nil {
 		return err
 	}
