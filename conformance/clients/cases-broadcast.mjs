@@ -1,6 +1,7 @@
 // The cases for a server that sends what is for one session to all of them (supergateway over HTTP+SSE). Dragoman gives it one session at a
 // time: what that makes impossible must be refused, and nobody may get what is another's.
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import { failure, range, said, unique, until, WATCHED } from './helpers.mjs';
 
 /** Reports whether a case cannot pass at such a server: change notices, and questions outside any call, name no session. */
@@ -25,6 +26,7 @@ export const BROADCAST = [
   { name: 'cast_outside', feature: 'broadcast/question outside any call', run: async ({ a }) => {
     const key = unique('outside');
     await a.call('ask_later', { key });
+    await pause(1000); // it asks after 150 ms: in a call that runs then, the question would be that call's
     const heard = await until('the outcome', async () => {
       const text = said(await a.call('heard', { key }));
       return text !== 'nothing yet' && text;

@@ -44,7 +44,7 @@ async function later(client, quiet) {
   const heard = await until('the outcome', async () => {
     const text = said(await client.call('heard', { key }));
     return text !== 'nothing yet' && text;
-  }, 4000);
+  });
   const answered = heard === 'file:///home/anna';
   const refused = client.era === 'modern' && /^refused: -\d+$/.test(heard);
   assert.ok(client.era === 'legacy' || quiet === 0 ? answered || refused : refused, heard);
@@ -55,7 +55,7 @@ const elsewhere = [
     assert.match((await a.prompt('test_input_required_result_prompt')).messages[0].content.text, /^Context: /) },
   { name: 'ask_resource', feature: 'questions/in resources/read', run: async ({ a }) =>
     assert.equal((await a.read('note://asked')).contents[0].text, 'a note for anna') },
-  { name: 'ask_later', feature: 'questions/outside any call', needs: legacyServer, run: ({ a }) => later(a, 400) },
+  { name: 'ask_later', feature: 'questions/outside any call', needs: legacyServer, run: ({ a }) => later(a, 1000) },
   { name: 'ask_later_busy', feature: 'questions/outside any call', needs: legacyServer, run: ({ a }) => later(a, 0) },
 ];
 

@@ -112,7 +112,7 @@ const documents = [
     assert.deepEqual((await a.complete({ type: 'ref/resource', uri: 'planet://{name}' }, { name: 'name', value: 'm' })).completion.values, ['mars', 'mercury']) },
 ];
 
-/** Calls a tool that waits at a gate, and opens the gate at the sign. The tool gives up after four seconds. */
+/** Calls a tool that waits at a gate, and opens the gate at the sign. The tool gives up after 15 s, before the call does. */
 async function passGate(client, sign) {
   const name = unique('gate');
   let seen = false;

@@ -7,7 +7,7 @@ export const said = r => r.content?.[0]?.text;
 export const range = n => Array.from({ length: n }, (_, i) => i);
 
 /** Waits for a true value of `f`. */
-export async function until(what, f, ms = 2500) {
+export async function until(what, f, ms = 10000) {
   for (const end = Date.now() + ms; ;) {
     const value = await f();
     if (value) return value;

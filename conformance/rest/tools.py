@@ -102,7 +102,7 @@ def gate(call, name, sign):
         call.progress(1, 2, "at the gate")
     else:
         call.log("warning", {"gate": name})
-    return said("the gate was opened" if WORLD.wait_at(name, 4) else "nobody opened the gate")
+    return said("the gate was opened" if WORLD.wait_at(name, 15) else "nobody opened the gate")
 
 
 @tool("Opens a gate", {"name": TEXT})

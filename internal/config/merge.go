@@ -72,7 +72,7 @@ func (c *Config) mergeKeys() []setting {
 		{key: "listing.strict", std: "false", doc: "a list of several servers of which a part is not up to date is an error", field: field.Bool{At: &c.Listing.Strict}},
 		{key: "listing.grace", std: "5m", doc: "how long the part of a lost server stays in lists, as it was known last",
 			field: field.Duration{At: &c.Listing.Grace, Least: time.Second, Most: day, Zero: "it is left out at once"}},
-		{key: "listing.first_wait", std: "5s", doc: "how long a client waits for servers that nothing is known of yet, for its first list and for what they say of themselves",
+		{key: "listing.first_wait", std: "5s", doc: "how long a client waits for the lists, instructions and capabilities of servers that nothing is known of yet",
 			field: field.Duration{At: &c.Listing.FirstWait, Least: time.Millisecond, Most: 5 * time.Minute, Zero: "not at all"}},
 		{key: "listing.skills", std: membersSkills, doc: "whose Agent Skills several servers serve: those of members that have some; generated, then one is written for each other server as well; or off",
 			field: field.Enum{At: &c.Listing.Skills, Values: []string{membersSkills, generatedSkills, noSkills}}},
