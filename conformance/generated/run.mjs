@@ -269,8 +269,7 @@ async function context(rows, members) {
     const skills = folders('skills').map(f => path.join(f, 'SKILL.md'));
     table.push({
       servers: n, tools: some.reduce((sum, r) => sum + r.tools, 0), listed: some.reduce((sum, r) => sum + r.list, 0),
-      ...await finder(rows.filter(r => some.includes(r) || n === 1 && r === smallest).map(r => members.find(m => m.name === r.name)), // only a merged endpoint has contexts
-        some.reduce((sum, r) => sum + r.tools, 0)),
+      ...await finder(rows.filter(r => some.includes(r) || n === 1 && r === smallest), members), // only a merged endpoint has contexts
       names: folders('typescript/servers').reduce((sum, f) => sum + readdirSync(f).join('\n').length + 1, 0), module: Math.round(bytes(modules) / modules.length),
       heads: skills.reduce((sum, f) => sum + readFileSync(f, 'utf8').split('---\n')[1].length, 0), skill: Math.round(bytes(skills) / n),
     });
@@ -278,11 +277,12 @@ async function context(rows, members) {
   return table;
 }
 
-/** Bytes of the list of a client that searches, and of an answer with five tools. */
-async function finder(members, tools) {
-  const place = path.join(dir, `finder-${members.length}`);
+/** Bytes of the list of a client that searches, and of an answer with five tools, once all tools of the servers are known. */
+async function finder(rows, members) {
+  const place = path.join(dir, `finder-${rows.length}`);
   mkdirSync(place);
-  const dragoman = await serve(binary, { name: 'finder', dir: place, members }, 'finder');
+  const dragoman = await serve(binary, { name: 'finder', dir: place, members: rows.map(r => members.find(m => m.name === r.name)) }, 'finder');
+  const tools = rows.reduce((sum, r) => sum + r.tools, 0);
   try {
     const list = await until(async () => { const l = await ask(dragoman.url, 'tools/list', undefined, {}, CAPABILITIES); return l?._meta?.['io.dragoman/context']?.tools >= tools && l; }, READY);
     const found = await ask(dragoman.url, 'tools/call', 'find_tools', { name: 'find_tools', arguments: { query: 'read a file', limit: 5 } });
