@@ -187,7 +187,7 @@ start_proxy() {
 }
 
 # configure ARG…: prints the configuration of an upstream with these arguments of `serve`; with --merged, of two others as well, which come
-# before and after it in lists.
+# before and after it in lists. On a busy machine the three may need more than the 5 s that a client waits for them by default.
 configure() {
   if [ $merged = yes ]; then
     printf 'names.prefix = "conflict"\nlisting.first_wait = "15s"\n[upstreams.before]\ncommand = ["%s", "%s", "--era", "legacy", "--transport", "stdio", "--other", "before"]\n' "$NODE" "$HERE/fixtures/everything.mjs"
