@@ -34,6 +34,7 @@ type Turn struct {
 	asked  bool       // the server has asked in it; guarded by s.mu
 
 	state turnState // guarded by s.mu
+	stray bool      // a question that comes while it rests may be of its call; guarded by s.mu
 	moved time.Time // when the state changed; guarded by s.mu
 }
 
@@ -60,8 +61,8 @@ func (t *Turn) Suspend() { t.move(suspended, running) }
 const resumeMost = time.Second
 
 // Resume records that the client has returned with answers, and waits again. Before, it waits until the turn of another call that has
-// begun meanwhile is over, or suspended for quietTime, since two calls that run cannot be told apart by what the server asks. It waits a
-// second at most, and until ctx is done: the other call's answer may depend on this one.
+// begun meanwhile is over, or suspended for quietTime, since two calls that run cannot be told apart by what the server asks. A turn that
+// was given up is over once it has rested. It waits a second at most, and until ctx is done: the other call's answer may depend on this one.
 func (t *Turn) Resume(ctx context.Context) {
 	late := time.NewTimer(resumeMost)
 	defer late.Stop()
@@ -92,7 +93,7 @@ func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 	if !t.leased || t.state != suspended {
 		return nil
 	}
-	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o != t && o.busy() && !s.beside(o) }) {
+	if !force && slices.ContainsFunc(s.turns, func(o *Turn) bool { return o != t && (o.busy() && !s.beside(o) || o.strays()) }) {
 		if s.moved == nil {
 			s.moved = make(chan struct{})
 		}
@@ -117,6 +118,10 @@ func (t *Turn) busy() bool {
 	return t.state == running || t.state == suspended && time.Since(t.moved) < quietTime
 }
 
+// strays reports whether a question that comes now may be of the turn's call although that was given up. Of a call whose client had been
+// asked it is not: the server waits for the answer. The caller holds s.mu.
+func (t *Turn) strays() bool { return t.state == resting && t.stray }
+
 // tell wakes the turns that wait for another one. The caller holds s.mu.
 func (s *Session) tell() {
 	if s.moved != nil {
@@ -137,6 +142,7 @@ func (t *Turn) move(to turnState, from ...turnState) {
 	s.mu.Lock()
 	moves := slices.Contains(from, t.state)
 	if moves {
+		t.stray = t.busy()
 		t.set(to)
 	}
 	s.mu.Unlock()
@@ -216,8 +222,8 @@ func (s *Session) rank(t *Turn) int {
 
 // asked returns the call that a question belongs to which names none, and the number of calls that accept it. Among leased calls, all of
 // one client, it is the one that began to run last, and a suspended one only if none runs: its server waits for answers. Otherwise it is
-// the only one that accepts the question. There is none while a turn rests: the question may be of the call that was given up. The caller
-// holds s.mu.
+// the only one that accepts the question. While a turn rests there is none, since the question may be of the call that was given up; but
+// if that call's client had been asked, there is the one that runs. The caller holds s.mu.
 //
 // In the only session with a server several leased calls may run. The question of one of those belongs to none as long as they do, and
 // rivals is their number.
@@ -239,7 +245,8 @@ func (s *Session) asked(m *wire.Message) (found Receiver, count, rivals int) {
 			best, found, turn = rank, c.Receiver, c.turn
 		}
 	}
-	rests := slices.ContainsFunc(s.turns, func(t *Turn) bool { return t.state == resting })
+	runs := turn != nil && turn.state == running
+	rests := slices.ContainsFunc(s.turns, func(t *Turn) bool { return t.strays() || t.state == resting && !runs })
 	switch {
 	case rests:
 		return nil, count, 0

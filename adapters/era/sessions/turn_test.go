@@ -230,8 +230,18 @@ func TestAskedCall(t *testing.T) {
 		b.Resume(t.Context())
 		expect("one runs again", "b", 2)
 		a.Abort()
-		expect("one runs beside one that was given up", "", 2)
-		for _, turn := range []*Turn{a, b} {
+		expect("one runs beside one that was given up after its client had been asked", "b", 2)
+		b.Suspend()
+		expect("none runs beside it", "", 2)
+		a.End()
+		c, _ := r.turn(t, caller("p", ""))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.Resume(gone) // at once
+		expect("two run", "b", 2)
+		c.Abort()
+		expect("one runs beside one that was given up while it ran", "", 2)
+		for _, turn := range []*Turn{b, c} {
 			turn.End()
 		}
 		for _, c := range slices.Clone(s.inbox.calls) {
@@ -274,7 +284,10 @@ func TestTurnResumes(t *testing.T) {
 		for what, c := range map[string]struct {
 			leave func(*Turn)
 			quiet time.Duration
-		}{"suspended": {(*Turn).Suspend, quietTime}, "over": {(*Turn).End, 0}, "given up": {(*Turn).Abort, 0}} {
+		}{"suspended": {(*Turn).Suspend, quietTime}, "over": {(*Turn).End, 0}, "given up": {func(b *Turn) {
+			b.Abort()
+			time.AfterFunc(RestTime, b.End)
+		}, RestTime}} {
 			a.Suspend()
 			b, _ := r.turn(t, caller("p", ""))
 			time.AfterFunc(100*time.Millisecond, func() { c.leave(b) })
