@@ -115,6 +115,7 @@ func TestExpectedErrors(t *testing.T) {
 		f(child.Good, err, false)
 		f(child.Fork, err, false)
 	}
+	f(child.Good, client.ErrExpired, true)
 	f(child.CrashCall, rpc, true)
 	f(child.CrashCall, closed, true)
 	f(child.CrashCall, late, false)
@@ -215,6 +216,12 @@ func TestReport(t *testing.T) {
 	r.print(&out)
 	if !strings.HasPrefix(out.String(), err.Error()) || !strings.Contains(out.String(), "a: ok") || !strings.Contains(out.String(), "b: FAILED") {
 		t.Error(out.String())
+	}
+	lied := &result{Name: "c", load: &tally{}}
+	lied.load.outcome(&server{name: "good", role: role(!modern, child.Good)}, "modern", client.ErrWrong)
+	lied.close()
+	if err = (&report{Results: []*result{lied}}).failure(); err == nil || !strings.Contains(err.Error(), "c: 1 of 1 clients got a wrong answer, the first of good, modern: client: a wrong answer (") {
+		t.Error(err)
 	}
 	if (&report{}).failure() == nil {
 		t.Error("an empty report did not fail")

@@ -48,7 +48,7 @@ func (r *result) close() {
 	var wrongs []string
 	r.counts, wrongs = r.load.snapshot()
 	if r.Wrong > 0 {
-		r.fail(fmt.Sprintf("%d of %d clients got a wrong answer", r.Wrong, r.Clients))
+		r.fail(fmt.Sprintf("%d of %d clients got a wrong answer, the first of %s", r.Wrong, r.Clients, wrongs[0]))
 		for _, w := range wrongs {
 			r.Evidence = append(r.Evidence, "client of "+w)
 		}

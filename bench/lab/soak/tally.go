@@ -87,10 +87,11 @@ func (t *tally) snapshot() (counts, []string) {
 
 // The names of failures besides Dragoman's own errors.
 const (
-	nameLate   = "no answer"
-	nameClosed = "closed"
-	nameWrong  = "wrong"
-	nameOther  = "other"
+	nameLate    = "no answer"
+	nameClosed  = "closed"
+	nameExpired = "session expired"
+	nameWrong   = "wrong"
+	nameOther   = "other"
 )
 
 func errorName(err error) string {
@@ -100,6 +101,8 @@ func errorName(err error) string {
 	switch {
 	case errors.Is(err, client.ErrWrong):
 		return nameWrong
+	case errors.Is(err, client.ErrExpired):
+		return nameExpired
 	case errors.As(err, &rpc):
 		return rpc.Name()
 	case errors.As(err, &status):
@@ -117,7 +120,7 @@ func (s *server) may(name string) bool {
 	switch {
 	case name == nameWrong, name == nameOther, name == "internal":
 		return false
-	case s.silent():
+	case name == nameExpired, s.silent():
 		return true
 	case s.crashes():
 		return name != nameLate

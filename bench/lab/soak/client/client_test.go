@@ -144,6 +144,24 @@ func TestBeforeTheResponse(t *testing.T) {
 	}
 }
 
+// That a session has expired is told apart from its loss: the client must have paused.
+func TestExpired(t *testing.T) {
+	f := func(pause time.Duration, message string, want bool) {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","error":{"code":-32600,"message":"` + message + `"}}`
+		last := time.Now().Add(-pause)
+		s := &Legacy{c: connect(t, "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n"+body), last: &last}
+		_, err := s.Stream()
+		if err == nil || errors.Is(err, ErrExpired) != want || time.Since(last) > pause {
+			t.Errorf("%q after %v: %v", message, pause, err)
+		}
+	}
+	const unknown = "no such session; send initialize"
+	f(LongPause+time.Second, unknown, true)
+	f(LongPause/2, unknown, false)
+	f(LongPause+time.Second, "malformed", false)
+}
+
 func TestRequest(t *testing.T) {
 	c := &Conn{addr: "h:1"}
 	call := Call{Arguments: map[string]int{"a": 1}, Progress: true}

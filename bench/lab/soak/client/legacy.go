@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 var accept = Header{"Accept", "application/json, text/event-stream"}
@@ -20,12 +22,17 @@ func initialize(version string) string {
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
+// LongPause is the time without an answer after which a session may have expired. The clients pause for that long only on a machine that
+// does not run them; it must be shorter than sessions.idle_ttl.
+const LongPause = 2 * time.Second
+
 // Legacy is a session over streamable HTTP. It is for one goroutine.
 type Legacy struct {
-	at Place
-	c  *Conn
-	id string
-	n  int
+	at   Place
+	c    *Conn
+	id   string
+	n    int
+	last *time.Time // of the session's last answer, on any connection
 }
 
 // OpenLegacy opens a session. If that fails, it closes the connection.
@@ -47,7 +54,8 @@ func BeginLegacy(ctx context.Context, at Place) (*Legacy, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Legacy{at: at, c: c, n: 1}
+	now := time.Now()
+	s := &Legacy{at: at, c: c, n: 1, last: &now}
 	if err = c.Send("POST", s.path(), s.headers(), initialize(legacyVersion)); err != nil {
 		s.Leave()
 		return nil, err
@@ -57,7 +65,7 @@ func BeginLegacy(ctx context.Context, at Place) (*Legacy, error) {
 
 func (s *Legacy) handshake() error {
 	m, h, err := s.c.Exchange("1", nil)
-	if err != nil {
+	if err = s.answered(err); err != nil {
 		return err
 	}
 	if h.Session == "" || m.Result == nil {
@@ -81,7 +89,18 @@ func (s *Legacy) Tell(message string) error {
 	if err := s.c.Send("POST", s.path(), s.headers(), message); err != nil {
 		return err
 	}
-	return accepted(s.c)
+	return s.answered(accepted(s.c))
+}
+
+// answered records that an answer has come, and explains its error.
+func (s *Legacy) answered(err error) error {
+	paused := time.Since(*s.last)
+	*s.last = time.Now()
+	var rpc *RPCError
+	if paused > LongPause && errors.As(err, &rpc) && strings.HasPrefix(rpc.Message, "no such session") {
+		return fmt.Errorf("%w for %v", ErrExpired, paused)
+	}
+	return err
 }
 
 // accepted reads a response without content.
@@ -90,12 +109,18 @@ func accepted(c *Conn) error {
 	if err != nil {
 		return err
 	}
+	if h.Status/100 != 2 {
+		return refusal(c, h)
+	}
+	_, err = All(c.Body(h))
+	return err
+}
+
+// refusal reads the error of a response whose status is one.
+func refusal(c *Conn, h Head) error {
 	raw, err := All(c.Body(h))
 	if err != nil {
 		return err
-	}
-	if h.Status/100 == 2 {
-		return nil
 	}
 	var m Message
 	if json.Unmarshal(raw, &m) == nil && m.Error != nil {
@@ -132,7 +157,7 @@ func (s *Legacy) number(call *Call) (id, body string, err error) {
 // End waits for the answer to a call of Begin, and checks it.
 func (s *Legacy) End(id string, call Call, each func(*Message) error) error {
 	m, _, err := s.c.Exchange(id, each)
-	if err != nil {
+	if err = s.answered(err); err != nil {
 		return err
 	}
 	return call.check(m)
@@ -153,7 +178,7 @@ func (s *Legacy) Beside(ctx context.Context) (*Legacy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Legacy{at: s.at, c: c, id: s.id, n: s.n + 1000}, nil
+	return &Legacy{at: s.at, c: c, id: s.id, n: s.n + 1000, last: s.last}, nil
 }
 
 // From moves the ids of calls on this connection by n: the ids of a session must differ.
@@ -173,9 +198,12 @@ func (s *Legacy) Stream() (*Events, error) {
 	if err != nil {
 		return nil, err
 	}
+	var refused error
 	if h.Status != 200 {
-		raw, _ := All(s.c.Body(h)) // for the error
-		return nil, &StatusError{Status: h.Status, Body: string(raw)}
+		refused = refusal(s.c, h)
+	}
+	if err = s.answered(refused); err != nil {
+		return nil, err
 	}
 	return NewEvents(s.c.Body(h)), nil
 }

@@ -67,6 +67,9 @@ func (e *StatusError) Error() string {
 // ErrWrong is the error of a wrong answer.
 var ErrWrong = errors.New("client: a wrong answer")
 
+// ErrExpired is the error of a request in a session that has expired because its client paused for more than [LongPause].
+var ErrExpired = errors.New("client: the session has expired while its client paused")
+
 // text returns the answer's text, or the error.
 func (m *Message) text() (string, error) {
 	switch {
