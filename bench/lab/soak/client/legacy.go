@@ -24,7 +24,7 @@ const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
 // LongPause is the time without an answer after which a session may have expired. The clients pause for that long only on a machine that
 // does not run them; it must be shorter than sessions.idle_ttl.
-const LongPause = 2 * time.Second
+const LongPause = time.Second
 
 // Legacy is a session over streamable HTTP. It is for one goroutine.
 type Legacy struct {
