@@ -61,8 +61,9 @@ func (t *Turn) Suspend() { t.move(suspended, running) }
 const resumeMost = time.Second
 
 // Resume records that the client has returned with answers, and waits again. Before, it waits until the turn of another call that has
-// begun meanwhile is over, or suspended for quietTime, since two calls that run cannot be told apart by what the server asks. A turn that
-// was given up is over once it has rested. It waits a second at most, and until ctx is done: the other call's answer may depend on this one.
+// begun meanwhile is over, or suspended for quietTime, since two calls that run cannot be told apart by what the server asks; a turn that
+// was given up is over once it has rested. Resume waits a second at most, and until ctx is done: the other call's answer may depend on this
+// one.
 func (t *Turn) Resume(ctx context.Context) {
 	late := time.NewTimer(resumeMost)
 	defer late.Stop()
@@ -84,8 +85,8 @@ func (t *Turn) Resume(ctx context.Context) {
 	}
 }
 
-// resume makes a suspended turn run, unless another turn does, or did a moment ago, and force is false: then it returns a channel that is
-// closed when a turn of the session has changed.
+// resume makes a suspended turn run, unless the server may ask in another turn and force is false: then it returns a channel that is closed
+// when a turn of the session has changed.
 func (t *Turn) resume(force bool) (moved <-chan struct{}) {
 	s := t.s
 	s.mu.Lock()
@@ -118,8 +119,8 @@ func (t *Turn) busy() bool {
 	return t.state == running || t.state == suspended && time.Since(t.moved) < quietTime
 }
 
-// strays reports whether a question that comes now may be of the turn's call although that was given up. Of a call whose client had been
-// asked it is not: the server waits for the answer. The caller holds s.mu.
+// strays reports whether a question that comes now may be of the turn's call although that was given up. It is not of a call whose client
+// had been asked: there the server waits for the answer. The caller holds s.mu.
 func (t *Turn) strays() bool { return t.state == resting && t.stray }
 
 // tell wakes the turns that wait for another one. The caller holds s.mu.
