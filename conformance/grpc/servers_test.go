@@ -43,6 +43,13 @@ type server struct {
 func (s *server) toml(t *testing.T) string {
 	t.Helper()
 	text := fmt.Sprintf("[upstreams.%s]\nurl = \"grpc://%s\"\ngrpc.methods = [\"*\"]\n%s", s.name, s.address, s.more)
+	for _, method := range s.methods {
+		if full := method.FullName(); endless[string(full)] {
+			for _, name := range []string{toolName(method), string(full)} { // it is either
+				text += fmt.Sprintf("tools.%q.timeout = %q\n", name, toolTimeout)
+			}
+		}
+	}
 	if s.set == nil {
 		return text
 	}

@@ -102,7 +102,7 @@ func newRig(t *testing.T, d *dragoman, s *server) *rig {
 		lists[i] = w.tools(t)
 	}
 	for _, method := range s.methods {
-		of := &tool{method: method, name: string(method.Parent().Name()) + "." + string(method.Name()), statuses: map[string]int{}, without: endless[string(method.FullName())]}
+		of := &tool{method: method, name: toolName(method), statuses: map[string]int{}, without: endless[string(method.FullName())]}
 		if lists[0][of.name] == nil && lists[0][string(method.FullName())] != nil {
 			of.name = string(method.FullName()) // it shares the short one
 		}
@@ -118,6 +118,11 @@ func newRig(t *testing.T, d *dragoman, s *server) *rig {
 		}
 	}
 	return r
+}
+
+// toolName returns the name of a method's tool, unless methods of several services share it.
+func toolName(method protoreflect.MethodDescriptor) string {
+	return string(method.Parent().Name()) + "." + string(method.Name())
 }
 
 // listed checks how a method is listed: as a tool, or not because its client streams, for which there is a line in the log.

@@ -31,7 +31,7 @@ The run has checked that
   for what differs between these two, and a status and its message are the same;
 - a call that changes something has the result that is written in the test;
 - a status of a service is the row of the error table, or the result with ` + "`isError`" + `, that [docs/grpc.md](../../docs/grpc.md) says;
-- each message of a stream is a notification of progress, and a stream without end is ended by ` + "`tool_timeout`" + `;
+- each message of a stream is a notification of progress, and a stream without end is ended by its tool's ` + "`timeout`" + `;
 - Dragoman ends without an error in its log.
 
 Three methods are called with arguments for a purpose only: RouteGuide.ListFeatures, as the route guide dies of a rectangle without corners, and
