@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (c *providerConfig) serve() error {
 		opt = append(opt, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: c.MaxAge}))
 	}
 	if c.Certs != "" {
-		opt = append(opt, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: c.tls})))
+		opt = append(opt, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: (&handshakes{dir: c.Certs}).config})))
 	}
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
@@ -91,13 +92,23 @@ func (c *providerConfig) serve() error {
 	return s.Serve(l)
 }
 
-// tls returns the configuration of a handshake.
-func (c *providerConfig) tls(*tls.ClientHelloInfo) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(c.Certs, "cert.pem"), filepath.Join(c.Certs, "key.pem"))
+// handshakes reads the files of Certs.
+type handshakes struct {
+	dir  string
+	pair atomic.Pointer[tls.Certificate] // the last one
+}
+
+// config returns the configuration of a handshake.
+func (h *handshakes) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(h.dir, "cert.pem"), filepath.Join(h.dir, "key.pem"))
+	if last := h.pair.Load(); err != nil && last != nil { // only one of the two files has been replaced yet
+		pair, err = *last, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	pem, err := os.ReadFile(filepath.Join(c.Certs, "clients.pem"))
+	h.pair.Store(&pair)
+	pem, err := os.ReadFile(filepath.Join(h.dir, "clients.pem"))
 	if err != nil {
 		return nil, err
 	}

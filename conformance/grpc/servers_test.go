@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bufbuild/protocompile"
@@ -33,6 +34,7 @@ type server struct {
 	set         *descriptorpb.FileDescriptorSet // nil: Dragoman asks the server
 	more        string                          // of its table in the configuration
 	made        int                             // calls of each method with requests that are made of its type
+	ignored     func() int                      // calls that the server has said to ignore; nil: it says no such thing
 
 	conn    *grpc.ClientConn
 	types   *dynamicpb.Types
@@ -225,5 +227,6 @@ func startEtcd(t *testing.T) *server {
 	for _, file := range files {
 		all = append(all, file)
 	}
-	return &server{name: "etcd", title: "Debian's etcd 3.4.23, by a descriptor set", address: client, set: setOf(all...), more: "forward_headers = { Token = \"Token\" }\n"}
+	ignored := func() int { return strings.Count(p.log.String(), "ignoring conf change") }
+	return &server{name: "etcd", title: "Debian's etcd 3.4.23, by a descriptor set", address: client, set: setOf(all...), more: "forward_headers = { Token = \"Token\" }\n", ignored: ignored}
 }
