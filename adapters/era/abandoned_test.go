@@ -9,8 +9,8 @@ import (
 	"dragoman/adapters/era/input"
 )
 
-// A call that waits for its client's answer in vain is given up while another call of the client runs in the same session. What the server
-// asks then is the other call's.
+// Dragoman gives up a call whose client does not answer, while another call of the client runs in the same session. A question that the
+// server asks then belongs to the other call.
 func TestQuestionBesideAnAbandonedCall(t *testing.T) {
 	const ttl = time.Minute
 	for _, process := range []bool{false, true} {

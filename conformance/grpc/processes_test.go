@@ -131,7 +131,7 @@ func (p *process) listens(t *testing.T, address string) {
 // toolTimeout is how long Dragoman lets a server be silent in a stream without end, which lasts as long.
 const toolTimeout = 2 * time.Second
 
-// configuration has a time for all other tools that a busy machine does not exceed.
+// configuration gives all other tools a time that a busy machine does not exceed.
 const configuration = `listen = "127.0.0.1:0"
 tool_timeout = 20
 drain_timeout = "1s"

@@ -34,7 +34,7 @@ type server struct {
 	set         *descriptorpb.FileDescriptorSet // nil: Dragoman asks the server
 	more        string                          // of its table in the configuration
 	made        int                             // calls of each method with requests that are made of its type
-	ignored     func() int                      // calls that the server has said to ignore; nil: it says no such thing
+	ignored     func() int                      // counts the calls that the server has ignored, by its log; nil: it ignores none
 
 	conn    *grpc.ClientConn
 	types   *dynamicpb.Types

@@ -266,7 +266,7 @@ func (r *rig) try(c trial) {
 		return r.answered(func() outcome { return r.s.direct(r.t, of.method, c.args, r.kept["token of "+c.as], false) })
 	}
 	if c.once {
-		got := ways[0].call(r.t, c.tool, c.args)
+		got := r.answered(func() outcome { return ways[0].call(r.t, c.tool, c.args) })
 		r.judge(ways[0], of, c, got)
 		of.count(got.status)
 		return
@@ -284,8 +284,8 @@ func (r *rig) try(c trial) {
 	of.count(one.status)
 }
 
-// answered makes a call, and once more if the server says that it has ignored it: etcd ignores a change of members while it applies the one
-// before, and never answers that call.
+// answered makes a call, and once more if the log of the server says that it ignored the call: etcd ignores a change of members while it
+// applies the one before, and never answers. An ignored call has changed nothing.
 func (r *rig) answered(call func() outcome) outcome {
 	if r.s.ignored == nil {
 		return call()
