@@ -177,7 +177,9 @@ func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, er
 			e.stored[c.ToolKey], t.due = c, time.Time{}
 		}
 	}
+	e.said++
 	e.away.until, e.next = time.Time{}, time.Time{} // somebody thinks that it is back
+	e.back = time.Now()
 	e.mu.Unlock()
 	e.signal()
 	return n, nil

@@ -87,13 +87,14 @@ func (e *Engine) judge(ctx context.Context, all []given) {
 		tools[i] = Read(all[i].server, all[i].key.Tool, all[i].raw, all[i].text)
 	}
 	e.mu.Lock()
-	left := time.Now().Before(e.away.until)
+	asked := time.Now()
+	left := asked.Before(e.away.until)
 	e.mu.Unlock()
 	by := all[0].by
 	o := &outcome{by: by.first.Name(), err: errAway}
 	if !left {
 		o.found, o.err = e.ask(ctx, by.first, tools)
-		e.answered(ctx, o.err)
+		e.answered(ctx, asked, o.err)
 	}
 	if o.err != nil && by.fallback != nil && ctx.Err() == nil {
 		if found, wrong := e.ask(ctx, by.fallback, tools); wrong == nil {
@@ -125,14 +126,18 @@ func (e *Engine) ask(ctx context.Context, c Classifier, tools []Tool) ([][]Assig
 	return found, err
 }
 
-// answered notes whether the classifier can be reached. Batches that failed at once are one failure.
-func (e *Engine) answered(ctx context.Context, err error) {
+// answered notes whether the classifier, which was asked at a time, can be reached. Batches that failed at once are one failure.
+func (e *Engine) answered(ctx context.Context, asked time.Time, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	e.mu.Lock()
 	now := time.Now()
 	a, is := errors.AsType[*AwayError](err)
+	if is && asked.Before(e.back) {
+		e.mu.Unlock()
+		return
+	}
 	switch {
 	case !is:
 		e.away = away{}

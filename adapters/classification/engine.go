@@ -78,6 +78,7 @@ type Engine struct {
 	since   time.Time       // when that was seen; zero: it was not
 	running int             // batches
 	away    away            // the classifier
+	back    time.Time       // when a person last had tools classified again: what failed before says nothing of now
 	failing map[string]bool // what Note was told of
 }
 

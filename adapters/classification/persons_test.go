@@ -199,6 +199,29 @@ func TestReclassifiedWhileBusy(t *testing.T) {
 	})
 }
 
+// A call that a person's wish for another classification overtakes says nothing of the time after it: if it fails, the classifier is asked again at
+// once, and nobody is told.
+func TestReclassifiedBeforeAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newCatalogue(t, "a"), &fake{took: 10 * time.Second, err: &AwayError{Err: errors.New("down"), After: time.Hour}}
+		e := start(t, Options{Catalogue: c, Classifiers: both(f, NewLocal(someCategories)), Note: func(what string, err error) { t.Error(what, err) }})
+		list(c, "a", [2]string{"x", "mail"})
+		time.Sleep(5 * time.Second)
+		if _, err := e.Reclassify(t.Context(), "", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		f.fail(nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		e.wantState(t, "a", "x", catalogue.Classified, "mail", "files")
+		if n := f.asked(); n != 2 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
 // What a person takes back is classified at once, even if the classifier has failed at it before.
 func TestTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -253,6 +276,28 @@ func TestSaidMeanwhile(t *testing.T) {
 		synctest.Wait()
 		e.wantState(t, "a", "mow_lawn", catalogue.Classified, "garden")
 		e.wantState(t, "a", "x", catalogue.Classified, "garden")
+	})
+}
+
+// A tool that is to be classified again while the store is being read is.
+func TestReclassifiedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f, store := newCatalogue(t, "a"), &fake{}, &late{}
+		e := start(t, Options{Catalogue: c, Store: store, Instance: "one", Classifiers: both(f, nil)})
+		list(c, "a", [2]string{"x", "mail"})
+		synctest.Wait()
+		meanwhile := func() {
+			if _, err := e.Reclassify(t.Context(), "", ""); err != nil {
+				t.Error(err)
+			}
+		}
+		store.while.Store(&meanwhile)
+		time.Sleep(lookSeldom)
+		synctest.Wait()
+		if n := f.asked(); n != 2 {
+			t.Errorf("asked %d times", n)
+		}
+		e.wantState(t, "a", "x", catalogue.Classified, "mail", "files")
 	})
 }
 

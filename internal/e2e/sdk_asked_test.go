@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func (up *askingServer) client(t *testing.T, face, more string) *askedClient {
 	case face == "" && up.url == "":
 		return connectAskedClient(t, up.kind, &mcp.CommandTransport{Command: up.command(t)})
 	case face == "" && up.kind == "sse":
-		return connectAskedClient(t, up.kind, &mcp.SSEClientTransport{Endpoint: up.url})
+		return connectAskedClient(t, up.kind, sseTransport(up.url, http.DefaultTransport))
 	case face == "":
 		return connectAskedClient(t, up.kind, &mcp.StreamableClientTransport{Endpoint: up.url})
 	case strings.HasSuffix(face, "-stdio"):
@@ -234,9 +235,25 @@ func (up *askingServer) client(t *testing.T, face, more string) *askedClient {
 	}
 	r := startRig(t, up.toml(t, more), false)
 	if face == "sse" {
-		return connectAskedClient(t, face, &mcp.SSEClientTransport{Endpoint: r.base + "/sse", HTTPClient: r.http})
+		return connectAskedClient(t, face, sseTransport(r.base+"/sse", r.http.Transport))
 	}
 	return connectAskedClient(t, face, &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
+}
+
+// wholePosts completes POST requests whose context has ended.
+type wholePosts struct{ http.RoundTripper }
+
+func (w wholePosts) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPost {
+		req = req.WithContext(context.WithoutCancel(req.Context()))
+	}
+	return w.RoundTripper.RoundTrip(req)
+}
+
+// sseTransport is HTTP+SSE for a client that cancels calls. The pool of net/http gets a connection back before the response is handed over. A
+// request that is cancelled in between closes the connection, and the next request on it fails with "context canceled": the SDK ends the session.
+func sseTransport(endpoint string, via http.RoundTripper) mcp.Transport {
+	return &mcp.SSEClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: wholePosts{via}}}
 }
 
 // stdioTransport is Dragoman on standard input and output, in this process.

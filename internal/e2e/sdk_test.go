@@ -173,7 +173,7 @@ func sdkClient(t *testing.T, face, toml string) (*mcp.ClientSession, *sdkHeard) 
 		r := startRig(t, toml, false)
 		transport = &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http}
 		if face == "sse" {
-			transport = &mcp.SSEClientTransport{Endpoint: r.base + "/sse", HTTPClient: r.http}
+			transport = sseTransport(r.base+"/sse", r.http.Transport)
 		}
 	}
 	session, err := c.Connect(t.Context(), transport, opt) // the context of HTTP+SSE lasts as long as its stream
