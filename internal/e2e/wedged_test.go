@@ -88,15 +88,18 @@ func TestStoppedChildIsReplacedForImpatientClients(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "health_check_timeout = \"1s\""), true)
 	c := newCrashClient(r, "modern")
+	call := func(id, tool string) (*response, error) {
+		ctx, leave := context.WithTimeout(t.Context(), 3500*time.Millisecond) // from 3 s on it counts, from where Dragoman has the call
+		defer leave()
+		return c.call(ctx, id, tool)
+	}
 	for i, tool := range []string{"stop", "ok", "ok"} {
-		ctx, leave := context.WithTimeout(t.Context(), 3200*time.Millisecond)
-		if res, err := c.call(ctx, fmt.Sprint(i), tool); err == nil {
+		if res, err := call(fmt.Sprint(i), tool); err == nil {
 			t.Errorf("%+v", res)
 		}
-		leave()
 	}
 	testkit.Eventually(t, "it is served again", func() bool { // a call that came meanwhile may be lost
-		res, err := c.call(t.Context(), "7", "ok")
+		res, err := call("7", "ok")
 		return err == nil && pidIn(res) != 0
 	})
 	testkit.Eventually(t, "the log says why", func() bool {
