@@ -126,7 +126,7 @@ func (e *Engine) ask(ctx context.Context, c Classifier, tools []Tool) ([][]Assig
 	return found, err
 }
 
-// answered notes whether the classifier, which was asked at a time, can be reached. Batches that failed at once are one failure.
+// answered notes whether the classifier, which was asked at that time, can be reached. Batches that failed at once are one failure.
 func (e *Engine) answered(ctx context.Context, asked time.Time, err error) {
 	if ctx.Err() != nil {
 		return

@@ -199,8 +199,7 @@ func TestReclassifiedWhileBusy(t *testing.T) {
 	})
 }
 
-// A call that a person's wish for another classification overtakes says nothing of the time after it: if it fails, the classifier is asked again at
-// once, and nobody is told.
+// The failure of a call that began before Reclassify does not count: the classifier is asked again at once, and nobody is told.
 func TestReclassifiedBeforeAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCatalogue(t, "a"), &fake{took: 10 * time.Second, err: &AwayError{Err: errors.New("down"), After: time.Hour}}
@@ -279,7 +278,7 @@ func TestSaidMeanwhile(t *testing.T) {
 	})
 }
 
-// A tool that is to be classified again while the store is being read is.
+// A Reclassify while the store is being read is not lost.
 func TestReclassifiedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f, store := newCatalogue(t, "a"), &fake{}, &late{}

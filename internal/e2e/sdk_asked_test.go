@@ -250,8 +250,9 @@ func (w wholePosts) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(req)
 }
 
-// sseTransport is HTTP+SSE for a client that cancels calls. The pool of net/http gets a connection back before the response is handed over. A
-// request that is cancelled in between closes the connection, and the next request on it fails with "context canceled": the SDK ends the session.
+// sseTransport is HTTP+SSE for a client that cancels calls. The pool of net/http gets a connection back before a response without a body is handed
+// over. A request that is cancelled in between closes the connection, the next request on it fails with "context canceled", and the SDK ends the
+// session.
 func sseTransport(endpoint string, via http.RoundTripper) mcp.Transport {
 	return &mcp.SSEClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: wholePosts{via}}}
 }
