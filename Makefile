@@ -56,7 +56,7 @@ run-providers: build ## build and start the gRPC providers of examples/ behind D
 check: ## linters, the repository's laws and the Go tests without the race detector (two minutes; the first run builds the linter)
 	@.ci/steps check lint laws unit
 
-test: ## install what the tests need, and run all tests (about 45 minutes)
+test: ## install what the tests need, and run all tests (about 50 minutes)
 	@.ci/steps test packages lint raced raced-a-q+raced-r-z smoke cells clients conformed+faulted rested+served+services made+besides generated+scaffolded+skills alerts+rolled policed counted ratioed packed+registries+soaked
 
 # Modules of their own, so that their dependencies are not those of the product. Their tests are part of the Go tests.

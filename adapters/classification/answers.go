@@ -179,7 +179,7 @@ func (e *Engine) Reclassify(ctx context.Context, server, name string) (n int, er
 	}
 	e.said++
 	e.away.until, e.next = time.Time{}, time.Time{} // somebody thinks that it is back
-	e.back = time.Now()
+	e.again = time.Now()
 	e.mu.Unlock()
 	e.signal()
 	return n, nil

@@ -126,7 +126,8 @@ func (e *Engine) ask(ctx context.Context, c Classifier, tools []Tool) ([][]Assig
 	return found, err
 }
 
-// answered notes whether the classifier, which was asked at that time, can be reached. Batches that failed at once are one failure.
+// answered notes whether the classifier, which was asked at that time, can be reached. Batches that failed at once are one failure. The failure of a
+// call that is older than the last Reclassify does not count.
 func (e *Engine) answered(ctx context.Context, asked time.Time, err error) {
 	if ctx.Err() != nil {
 		return
@@ -134,7 +135,7 @@ func (e *Engine) answered(ctx context.Context, asked time.Time, err error) {
 	e.mu.Lock()
 	now := time.Now()
 	a, is := errors.AsType[*AwayError](err)
-	if is && asked.Before(e.back) {
+	if is && asked.Before(e.again) {
 		e.mu.Unlock()
 		return
 	}

@@ -78,7 +78,7 @@ type Engine struct {
 	since   time.Time       // when that was seen; zero: it was not
 	running int             // batches
 	away    away            // the classifier
-	back    time.Time       // when Reclassify was last called: the failure of an older call does not count
+	again   time.Time       // when Reclassify was last called
 	failing map[string]bool // what Note was told of
 }
 

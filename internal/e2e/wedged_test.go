@@ -89,7 +89,7 @@ func TestStoppedChildIsReplacedForImpatientClients(t *testing.T) {
 	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "health_check_timeout = \"1s\""), true)
 	c := newCrashClient(r, "modern")
 	call := func(id, tool string) (*response, error) {
-		ctx, leave := context.WithTimeout(t.Context(), 3500*time.Millisecond) // from 3 s on it counts, from where Dragoman has the call
+		ctx, leave := context.WithTimeout(t.Context(), 3500*time.Millisecond) // Dragoman counts a silence of 3 s and more
 		defer leave()
 		return c.call(ctx, id, tool)
 	}
